@@ -1,8 +1,9 @@
-//! What it costs and gains that a mount caches names and attributes under leases, beside one that caches them for a
-//! second.
+//! Costs and gains of a mount's caching under leases.
 //!
-//! Two mounts of one cluster take turns, each in a directory of its own. What is done once pays for a lease that nobody uses; what is
-//! looked at again is where caching counts.
+//! The other mount caches names and attributes for a second.
+//!
+//! Two mounts of one cluster take turns, each in a directory of its own. A single use pays for a
+//! lease that is not used again; what is looked at again is where caching counts.
 
 use crate::report::machine;
 use crate::rounds::Rounds;
@@ -16,11 +17,12 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-/// What ratios are taken to comes first.
+/// The kinds of mounts; ratios are taken to the first.
 const CACHES: [&str; 2] = ["timeouts", "leases"];
-/// What is measured, in this order.
+/// The measurements, in this order.
 const PHASES: [&str; 7] = ["create", "write", "stat", "later", "read", "list", "remove"];
-/// Longer than what is cached without a lease counts (`attr_timeout` and `entry_timeout` of a mount, 1 s).
+/// Longer than what is cached without a lease counts (`attr_timeout` and `entry_timeout` of a
+/// mount, 1 s).
 const LATER: Duration = Duration::from_millis(1300);
 /// Of so many files one is written and read.
 const FILES_PER_WRITTEN: u64 = 3;
@@ -65,7 +67,7 @@ pub fn run(options: &Options) -> Result<()> {
     let mut rounds = Rounds::new(CACHES.to_vec(), &PHASES);
     for round in 0..=options.rounds {
         for turn in 0..CACHES.len() {
-            // The order changes, so that nobody always runs after the same neighbour.
+            // The order changes, so that none always runs after the same neighbour.
             let which = (turn + round as usize) % CACHES.len();
             let directory = mounts[which].1.join(format!("{}-{round}", CACHES[which]));
             let rates = measure(&directory, options.files)
@@ -129,7 +131,7 @@ fn measure(directory: &Path, files: u64) -> Result<Vec<f64>> {
     Ok(rates)
 }
 
-/// How many files it went over.
+/// Number of files that it went over.
 fn work(phase: &str, directory: &Path, files: u64) -> Result<u64> {
     let written = files.div_ceil(FILES_PER_WRITTEN);
     let empty = |number: u64| directory.join(format!("empty-{number:06}"));

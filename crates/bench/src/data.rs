@@ -1,20 +1,22 @@
 //! Large files, written and read from end to end by fio, through the mount and beside it.
 //!
-//! All targets keep their files in directories of one and the same file system, so that the disk is the same
-//! for all. What is in memory when a measurement begins is brought about, not hoped for:
+//! All targets keep their files in directories of one and the same file system, so that the disk is
+//! the same for all. What is in memory when a measurement begins is brought about, not hoped for:
 //!
-//! - `write`: fresh files, until the last write has returned. They go to memory, as far as there is any.
+//! - `write`: fresh files, until the last write has returned. They go to memory, as far as there is
+//!   any.
 //! - `write, forced`: the same and `fsync` of each file.
-//! - `read, below`: the mount remembers nothing (fio's `--invalidate=1`); what is below it (the servers' data
-//!   objects, the ext4 under bindfs) is in memory. ext4 has nothing below: it is read from memory, as a
-//!   program would find what it has just written.
-//! - `read, cold`: nothing of the files is in memory, neither above nor below (`POSIX_FADV_DONTNEED` for
-//!   every file of a target after all is on the disk).
+//! - `read, below`: the mount remembers nothing (fio's `--invalidate=1`); what is below it (the
+//!   servers' data objects, the ext4 under bindfs) is in memory. ext4 has nothing below: it is read
+//!   from memory, as a program would find what it has just written.
+//! - `read, cold`: nothing of the files is in memory, neither above nor below
+//!   (`POSIX_FADV_DONTNEED` for every file of a target after all is on the disk).
 //!
-//! Files are small by default. A virtual machine may have given memory that is free back to its host, which takes
-//! microseconds for each page that is used again. Where one kept 1 GiB, four jobs that wrote 512 MiB through the mount (as
-//! much for the kernel's cache of the mount, as much for ext4's of the servers' files, and sockets) got beyond it, and bindfs did
-//! not: 0.3 of its rate, and 0.8 to 0.9 with 256 MiB.
+//! Files are small by default. A virtual machine may have given memory that is free back to its
+//! host, which takes microseconds for each page that is used again. Where one kept 1 GiB, four jobs
+//! that wrote 512 MiB through the mount (as much for the kernel's cache of the mount, as much for
+//! ext4's of the servers' files, and sockets) got beyond it, and bindfs did not: 0.3 of its rate,
+//! and 0.8 to 0.9 with 256 MiB.
 
 use crate::data_report::DataReport;
 use crate::target::{Kind, Setup, Target};
@@ -25,10 +27,10 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-/// What `statfs` says of ext4 (ext2 and ext3 say the same).
+/// The type of ext4 in `statfs` (ext2 and ext3 have the same).
 const EXT4: FsWord = 0xef53;
 
-/// What to run.
+/// Options of the measurement.
 #[derive(clap::Args, Clone)]
 pub struct DataRun {
     #[command(flatten)]
@@ -45,7 +47,7 @@ pub struct DataRun {
     /// Numbers of jobs, each with a file of its own.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 4])]
     pub jobs: Vec<u32>,
-    /// Which to measure.
+    /// Targets to measure.
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = [Kind::Ext4, Kind::Bindfs, Kind::Mount])]
     pub targets: Vec<Kind>,
     /// Also write every single measurement here, a JSON object a line.
@@ -53,7 +55,7 @@ pub struct DataRun {
     pub json: Option<PathBuf>,
 }
 
-/// What is measured.
+/// A target of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
@@ -105,7 +107,7 @@ pub fn compare(run: &DataRun) -> Result<()> {
     for round in 0..=run.rounds {
         for &jobs in &run.jobs {
             for turn in 0..targets.len() {
-                // The order changes, so that nobody always runs after the same neighbour.
+                // The order changes, so that none always runs after the same neighbour.
                 let target = &targets[(turn + round as usize) % targets.len()];
                 for phase in Phase::ALL {
                     let rate = measure(run, target, jobs, phase).with_context(|| {
@@ -171,7 +173,7 @@ fn measure(run: &DataRun, target: &Target, jobs: u32, phase: Phase) -> Result<f6
     }
     let result: FioOutput = serde_json::from_slice(&output.stdout).context("fio's output")?;
     let [job] = result.jobs.as_slice() else {
-        bail!("fio tells of {} groups of jobs", result.jobs.len());
+        bail!("fio reports {} groups of jobs", result.jobs.len());
     };
     let side = match phase {
         Phase::Write | Phase::WriteForced => &job.write,
@@ -188,7 +190,7 @@ fn measure(run: &DataRun, target: &Target, jobs: u32, phase: Phase) -> Result<f6
     Ok(side.bw_bytes as f64)
 }
 
-/// What fio prints, as far as it is looked at.
+/// The output of fio, as far as it is used.
 #[derive(Deserialize)]
 struct FioOutput {
     jobs: Vec<FioGroup>,

@@ -1,4 +1,4 @@
-//! The measurements of large files, as a table.
+//! Table of the measurements of large files.
 
 use crate::data::{DataRun, Phase};
 use crate::report::{machine, spread};
@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Write;
 
-/// What ratios are taken to.
+/// The target that ratios are taken to.
 const BASES: [Kind; 2] = [Kind::Ext4, Kind::Bindfs];
 
 /// Rates of each round, in bytes a second.

@@ -1,8 +1,11 @@
-//! Creates, stats and removes files in one shared directory with several processes at once, and writes and
-//! reads large files, on PandoFS and, in the same run, on what it is compared with.
+//! Benchmark of PandoFS beside other file systems, in one run.
 //!
-//! Invariant: every figure that is printed was measured in this run; targets take turns round by round,
-//! so that a machine whose speed drifts treats them alike, and ratios are taken within a round.
+//! Several processes create, stat and remove files in one shared directory at once; large files are
+//! written and read.
+//!
+//! Invariant: every figure that is printed was measured in this run; targets take turns round by
+//! round, so that a machine whose speed drifts treats them alike, and ratios are taken within a
+//! round.
 
 mod caches;
 mod commit;
@@ -31,20 +34,21 @@ struct Arguments {
 enum Command {
     /// One shared directory, several processes: creations, stats and removals a second.
     Run(Run),
-    /// What others wait while somebody lists, searches and removes a large directory.
+    /// Waiting times of other users while one lists, searches and removes a large directory.
     Neighbours(neighbours::Options),
     /// Mounts that cache under leases beside mounts that cache until a time-out.
     Caches(caches::Options),
     /// Large files from end to end: bytes a second, by fio.
     Data(data::DataRun),
-    /// The commit protocols: messages, records and forces, what the log costs, and how long a recovery takes.
+    /// The commit protocols: messages, records and forces, what the log costs, and how long a
+    /// recovery takes.
     Commit(commit::Options),
     /// One process of a run.
     #[command(hide = true)]
     Worker(worker::Worker),
 }
 
-/// What to run.
+/// Options of the benchmark.
 #[derive(clap::Args, Clone)]
 pub struct Run {
     #[command(flatten)]
@@ -61,7 +65,7 @@ pub struct Run {
     /// Numbers of processes.
     #[arg(long, value_delimiter = ',', default_values_t = [1, 2, 8])]
     processes: Vec<u32>,
-    /// Which to measure.
+    /// Targets to measure.
     #[arg(long, value_delimiter = ',', value_enum, default_values_t = target::Kind::ALL)]
     targets: Vec<target::Kind>,
     /// Also write every single measurement here, a JSON object a line.
@@ -96,7 +100,7 @@ fn compare(run: &Run) -> Result<()> {
     for round in 0..=run.rounds {
         for &processes in &run.processes {
             for turn in 0..targets.len() {
-                // The order changes, so that nobody always runs after the same neighbour.
+                // The order changes, so that none always runs after the same neighbour.
                 let target = &targets[(turn + round as usize) % targets.len()];
                 let directory = format!("round-{round}-{processes}");
                 let figures = worker::measure(target, &directory, processes, run.files)

@@ -1,7 +1,7 @@
-//! What other users wait while one lists, searches and removes a large directory.
+//! Waiting times of other users while one lists, searches and removes a large directory.
 //!
-//! Two of them work meanwhile, each in a directory of its own: one on the mount that the tool runs on, one on
-//! another. Each tool's figures stand beside those of idle time just before it.
+//! Two of them work meanwhile, each in a directory of its own: one on the mount that the tool runs
+//! on, one on another. Each tool's figures stand beside those of idle time just before it.
 
 use crate::report::machine;
 use crate::running::Running;
@@ -24,7 +24,7 @@ const CYCLE: Duration = Duration::from_millis(10);
 const FILLERS: u64 = 8;
 /// Bytes that a neighbour writes into a file.
 const FILE_BYTES: usize = 100;
-/// What a neighbour does in a cycle, in this order.
+/// The operations of a neighbour in a cycle, in this order.
 const OPERATIONS: [&str; 5] = ["create", "stat", "read", "rename", "remove"];
 
 /// Latencies of others while a large directory is listed, searched and removed.
@@ -43,7 +43,8 @@ pub struct Options {
     json: Option<PathBuf>,
 }
 
-/// What a user of the large directory runs; each is given its path. The one that removes it is the last.
+/// The programs of a user of the large directory; each is given its path. The one that removes it
+/// is the last.
 const TOOLS: [(&str, &[&str]); 4] = [
     ("ls -f", &["ls", "-f"]),
     ("ls -l", &["ls", "-l"]),
@@ -161,7 +162,7 @@ fn fill_part(cluster: &Path, rank: u64, entries: u64) -> Result<()> {
     Ok(())
 }
 
-/// Works in `directory` until it is told to stop; microseconds of each operation.
+/// Works in `directory` until it is stopped. Returns the microseconds of each operation.
 fn neighbour(directory: &Path, stop: &AtomicBool) -> Result<[Vec<u32>; OPERATIONS.len()]> {
     let mut waits: [Vec<u32>; OPERATIONS.len()] = Default::default();
     let (file, renamed) = (directory.join("file"), directory.join("renamed"));
@@ -187,7 +188,7 @@ fn neighbour(directory: &Path, stop: &AtomicBool) -> Result<[Vec<u32>; OPERATION
             wait.push(u32::try_from(begun.elapsed().as_micros()).unwrap_or(u32::MAX));
         }
         due += CYCLE;
-        // After a long wait it does not catch up: nobody works so.
+        // After a long wait it does not catch up: no user works so.
         due = due.max(Instant::now());
     }
     Ok(waits)
@@ -226,7 +227,7 @@ impl<'a> Report<'a> {
         Ok(report)
     }
 
-    /// What the neighbours wait while `work` runs.
+    /// The waiting times of the neighbours while `work` runs.
     fn add(
         &mut self,
         meanwhile: &str,

@@ -1,4 +1,4 @@
-//! The measurements, as a table of medians, spreads and ratios.
+//! Table of the measurements: medians, spreads and ratios.
 
 use crate::Run;
 use crate::target::Kind;
@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::io::Write;
 
-/// What ratios are taken to.
+/// The target that ratios are taken to.
 const BASES: [Kind; 3] = [Kind::Ext4, Kind::Bindfs, Kind::Memfs];
 
 pub struct Report {

@@ -1,4 +1,4 @@
-//! What was measured round by round, of kinds that took turns.
+//! Measurements taken round by round, of kinds that take turns.
 
 use crate::report::spread;
 use pandofs_report::{Axis, Figure};

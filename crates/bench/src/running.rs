@@ -1,4 +1,4 @@
-//! A program that runs beside the measurements.
+//! Program that runs beside the measurements.
 
 use anyhow::{Context, Result, bail};
 use rustix::process::{Pid, Signal, kill_process};
@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long a program may take until it is ready.
+/// Time limit for a program until it is ready.
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// Between two looks whether it is.
 const PAUSE: Duration = Duration::from_millis(20);
@@ -53,8 +53,8 @@ impl Running {
         Ok(())
     }
 
-    /// Ends it, and waits for it. Not as Ctrl-C does: what a shell runs in the background ignores that, and so does what
-    /// that starts.
+    /// Ends it, and waits for it. Not as Ctrl-C does: what a shell runs in the background ignores
+    /// that, and so does what that starts.
     pub fn stop(mut self) -> Result<()> {
         self.end()
     }

@@ -1,4 +1,4 @@
-//! What is measured: how each is set up and taken down.
+//! Targets of the measurements: setting each up and taking it down.
 
 use crate::running::Running;
 use anyhow::{Context, Result, bail};
@@ -49,7 +49,7 @@ impl fmt::Display for Kind {
     }
 }
 
-/// What targets are made of and where.
+/// The programs of targets, and their directories.
 #[derive(clap::Args, Clone)]
 pub struct Setup {
     /// The `pandofs` program.
@@ -58,7 +58,7 @@ pub struct Setup {
     /// Servers of the PandoFS cluster.
     #[arg(long, default_value_t = 4)]
     pub servers: u32,
-    /// Where to put everything; a temporary directory unless given.
+    /// The directory for everything; a temporary one unless given.
     #[arg(long)]
     scratch: Option<PathBuf>,
     /// The commit that is measured, for the report.
@@ -83,7 +83,7 @@ impl Setup {
 /// Something that is set up.
 pub struct Target {
     pub kind: Kind,
-    /// Where its files are: a directory, or for the library a path inside PandoFS.
+    /// The place of its files: a directory, or for the library a path inside PandoFS.
     pub root: PathBuf,
     /// The directory that holds all that belongs to it.
     pub base: PathBuf,
@@ -108,8 +108,8 @@ impl Target {
         })
     }
 
-    /// With an ext4 of its own on a loop device, where it needs one. `memfs` is the in-memory file system's
-    /// program.
+    /// With an ext4 of its own on a loop device, where it needs one. `memfs` is the in-memory file
+    /// system's program.
     ///
     /// # Errors
     /// When it does not start.
@@ -195,7 +195,7 @@ impl Target {
         Ok(())
     }
 
-    /// Takes everything down; the first thing that fails is told, the rest is still tried.
+    /// Takes everything down; the first failure is reported, the rest is still tried.
     pub fn stop(mut self) -> Result<()> {
         self.take_down()
     }

@@ -1,4 +1,4 @@
-//! The processes that do the work, and the clock over them.
+//! Worker processes, and the clock over them.
 
 use crate::target::{Kind, Target};
 use anyhow::{Context, Result, bail};

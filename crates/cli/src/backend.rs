@@ -205,7 +205,7 @@ impl Running {
         let memory = options.memory()?;
         let client_options = pandofs_client::Options {
             soft: options.soft.map(|time| time.0),
-            kept: memory.kept,
+            cache_limits: memory.cache_limits,
         };
         let client = connect_with(cluster, client_options)?;
         // Before there is a mount that the file could be meant to be in.
@@ -225,7 +225,7 @@ impl Running {
             units::bytes(options.memory_bytes()),
             units::bytes(memory.io_bytes as u64),
             memory.spare_threads,
-            memory.kept.leases,
+            memory.cache_limits.leases,
         );
         let (sender, events) = mpsc::channel();
         signals::forward(sender.clone())?;
@@ -264,7 +264,7 @@ fn start_recording(client: &Client, to: &Path) -> Result<Arc<Recording>> {
         Recording::start(file).with_context(|| format!("cannot record in {}", to.display()))?;
     let recording = Arc::new(recording);
     client
-        .watch(recording.clone())
+        .trace(recording.clone())
         .map_err(|_| anyhow::anyhow!("this session is recorded already"))?;
     Ok(recording)
 }

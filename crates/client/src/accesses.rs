@@ -1,13 +1,15 @@
-//! What this client has read, until it is told to shards.
+//! Reads of this client, until they are reported to shards.
 //!
-//! Reading asks nobody for a change. That something was read is remembered here, once for each inode, and
-//! told about once a second, many inodes in one request; the shard sees whether it changes the time of
-//! access. Meanwhile this client counts it itself where it is asked for attributes. What cannot be told is
-//! lost when the client ends: a time of access is not worth waiting for.
+//! A read asks for no change. It is remembered here, once for each inode, and reported about once a
+//! second, many inodes in one request; the shard sees whether it changes the time of access.
+//! Meanwhile this client counts it itself where it is asked for attributes. A read that cannot be
+//! reported is lost when the client ends: a time of access is not worth waiting for.
 
 use crate::Client;
-use crate::call::{Call, Target};
+use crate::atime::touch;
+use crate::call::Call;
 use crate::core::Core;
+use crate::router::Target;
 use hashbrown::HashMap;
 use pandofs_api::{Reply, Request, op};
 use pandofs_types::limits::MAX_ACCESSES_PER_MESSAGE;
@@ -42,7 +44,7 @@ impl Accesses {
         }
     }
 
-    /// Counts what is not told yet.
+    /// Counts a read that is not reported yet.
     pub fn correct(&self, attr: &mut Attr) {
         if let Some((at, rule)) = self.untold().get(&attr.ino) {
             touch(attr, *at, *rule);
@@ -60,27 +62,20 @@ impl Accesses {
     }
 }
 
-/// Counts a reading at that time.
-pub(crate) fn touch(attr: &mut Attr, at: Time, rule: AtimeRule) {
-    if rule.is_due(at, attr.atime, attr.mtime, attr.ctime) {
-        attr.atime = at;
-    }
-}
-
 impl Client {
-    /// Remembers that this was read at that time, which is told to its shard a little later.
+    /// Remembers that this was read at that time; its shard gets it a little later.
     pub fn accessed(&self, ino: Ino, at: Time, rule: AtimeRule) {
         self.core().accesses.note(ino, at, rule);
     }
 
-    /// Counts in attributes that somebody else remembers what this client has read and not told yet.
+    /// Counts reads that are not reported yet in attributes that another cache has.
     pub fn count_accesses(&self, attr: &mut Attr) {
         self.core().accesses.correct(attr);
     }
 }
 
 impl Core {
-    /// Tells what was read, as far as servers answer within `patience`.
+    /// Reports reads, as far as servers answer within `patience`.
     pub fn tell_accesses(&self, patience: Option<Duration>) {
         let untold: Vec<_> = self
             .accesses
@@ -91,7 +86,7 @@ impl Core {
         self.tell_of(untold, patience);
     }
 
-    /// Tells whether this was read, before a change that a later notice would look older than.
+    /// Reports a read of this inode, before a change that a later report would look older than.
     pub fn tell_access(&self, ino: Ino) {
         let untold = self.accesses.untold().get(&ino).copied();
         if let Some(access) = untold {
@@ -114,17 +109,17 @@ impl Core {
                 let call = Call::shard(Target::Shard(shard), &Credentials::ROOT, request);
                 match self.ask_call(&mut call.within(patience)) {
                     Ok(Reply::Done) => {
-                        // First: whoever asks meanwhile sees the time either here or there.
-                        self.beliefs.accessed(inos, rule);
+                        // First: a question meanwhile sees the time either here or there.
+                        self.lease_cache.accessed(inos, rule);
                         self.accesses.told(inos);
                     }
                     Ok(other) => {
-                        tracing::error!("what was read was answered with {other:?}");
+                        tracing::error!("a report of reads was answered with {other:?}");
                         self.accesses.told(inos);
                     }
                     Err(error) => {
                         let error = crate::ClientError::from(error);
-                        tracing::debug!("what was read is told later: {error}");
+                        tracing::debug!("reads are reported later: {error}");
                     }
                 }
             }
@@ -135,8 +130,8 @@ impl Core {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::limits::MAX_UNTOLD_ACCESSES;
     use pandofs_types::FileKind;
-    use pandofs_types::limits::MAX_UNTOLD_ACCESSES;
 
     fn attr() -> Attr {
         Attr {

@@ -1,4 +1,4 @@
-//! What concerns servers rather than names.
+//! Requests about servers rather than names.
 
 use crate::Client;
 use crate::call::Call;

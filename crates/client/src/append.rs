@@ -1,13 +1,13 @@
-//! Writing at a file's end, wherever that is: the inode's shard says where.
+//! Appending: the inode's shard says where the file ends.
 
 use crate::Client;
-use crate::call::Target;
 use crate::core::Core;
 use crate::data::{check_layout, now, out_of_step, write_calls, written};
 use crate::error::Result;
 use crate::file::{Body, File, Written};
 use crate::inodes::inode_of;
-use crate::watch::Came;
+use crate::router::Target;
+use crate::trace::Outcome;
 use pandofs_api::{Request, op};
 use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{Credentials, FsError, Ino};
@@ -21,9 +21,9 @@ impl Client {
     /// `Invalid` for what is no file; `FileTooBig`; `NoSpace`, after which the file may have become
     /// longer by zeros.
     pub fn append(&self, caller: &Credentials, ino: Ino, data: &[u8]) -> Result<u64> {
-        self.seen(
+        self.traced(
             || written(ino, None, data),
-            |&offset| Came::Offset(offset),
+            |&offset| Outcome::Offset(offset),
             |client| {
                 let core = client.core();
                 core.with_file(caller, ino, |file| core.append(caller, file, data))
@@ -74,8 +74,8 @@ impl Core {
                         }
                         continue;
                     }
-                    // Again, after the data: another mount that has read the zeros drops them when it sees
-                    // a later time.
+                    // Again, after the data: another mount that has read the zeros drops them when
+                    // it sees a later time.
                     file.wrote(Written::Granted(offset..end), inode.cuts, now(), caller);
                     return Ok(offset);
                 }

@@ -1,21 +1,19 @@
-//! The client's one thread of its own: sends the notices of closed files in batches, says that the
-//! session lives to servers that hear nothing else from it, notices servers that were restarted,
-//! and reports writes that nobody asked about for a while.
+//! Background thread of a client.
+//!
+//! It sends closes in batches, keeps the session alive at servers that hear nothing else from it,
+//! finds servers that were restarted, reports writes that no request has reported for a while, and
+//! looks for a newer cluster map.
 
 use crate::core::Core;
+use crate::limits::MAP_LOOK_INTERVAL;
 use crate::opens::Work;
 use crate::pool::Server;
 use crate::recalls;
-use pandofs_types::limits::{
-    CLIENT_TICK, DEFAULT_FLUSH_INTERVAL, MAP_LOOK_INTERVAL, PING_INTERVAL, SESSION_TIMEOUT,
-};
+use pandofs_types::limits::{CLIENT_TICK, DEFAULT_FLUSH_INTERVAL, PING_INTERVAL};
 use pandofs_wire::message::RequestBody;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
-
-/// Silence after which a server may have let go of what the session has open.
-pub(crate) const DOUBTFUL_SILENCE: Duration = SESSION_TIMEOUT.saturating_sub(PING_INTERVAL);
 
 /// Runs until [`crate::opens::Opens::stop`].
 pub(crate) fn run(core: &Arc<Core>) {
@@ -28,7 +26,7 @@ pub(crate) fn run(core: &Arc<Core>) {
                 keep_alive(core);
                 if map_look <= Instant::now() {
                     look_for_map(core);
-                    core.forget_unforced();
+                    core.forget_unsynced();
                     map_look = Instant::now() + MAP_LOOK_INTERVAL;
                 }
                 report_writes(core);
@@ -58,13 +56,15 @@ fn send_releases(core: &Core) {
 fn keep_alive(core: &Core) {
     let cluster = core.clusters.current();
     let has_locks = core.locks.is_used();
-    // A file may move to any server with the locks on it, and a server that hears nothing lets them go. The same
-    // holds for an open file, of which the server is to be told again when it was restarted.
+    // A file may move to any server with the locks on it, and a server that hears nothing lets them
+    // go. The same holds for an open file, which is registered again with a server that was
+    // restarted.
     let has_state = has_locks || core.opens.any();
     let known = |server: &&Arc<Server>| server.was_reached() || has_state;
     for server in cluster.servers().filter(known) {
         server.trim_idle();
-        // It was restarted, and gives no locks until all are told again; or it has let go of the session.
+        // It was restarted, and gives no locks until all are registered again; or it has let go of
+        // the session.
         let is_cut_off = has_state && server.is_cut_off();
         if server.silence() >= PING_INTERVAL || server.is_away() || is_cut_off {
             ping(core, server);
@@ -72,8 +72,9 @@ fn keep_alive(core: &Core) {
     }
 }
 
-/// Whoever asks something hears of a newer cluster map by that. A client that asks nothing has to look for one while it
-/// has something open: it may have moved to a server that joined, which lets it go if it hears nothing of the client.
+/// Looks for a newer cluster map. A client that asks something hears of one by that; one that asks
+/// nothing has to look while it has something open: it may have moved to a server that joined,
+/// which lets it go if it hears nothing of the client.
 fn look_for_map(core: &Core) {
     if !core.locks.is_used() && !core.opens.any() || core.clusters.reread() {
         return;
@@ -88,21 +89,18 @@ fn look_for_map(core: &Core) {
 }
 
 fn ping(core: &Core, server: &Server) {
-    // Whether it worked shows in how long the server is silent.
+    // Its success shows in the server's silence.
     let _ = core.say(server, &RequestBody::Ping);
 }
 
-/// Sizes and times that other clients would not see before the file is closed.
+/// Reports sizes and times that other clients would not see before the file is closed.
 fn report_writes(core: &Core) {
     let Some(since) = Instant::now().checked_sub(DEFAULT_FLUSH_INTERVAL) else {
         return;
     };
     for file in core.opens.unreported(since) {
         if let Err(error) = core.report(&file, Some(Duration::ZERO)) {
-            tracing::debug!(
-                "what was written to {} is reported later: {error}",
-                file.ino
-            );
+            tracing::debug!("writes to inode {} are reported later: {error}", file.ino);
         }
     }
 }

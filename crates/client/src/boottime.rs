@@ -1,9 +1,9 @@
-//! The clock by which this client goes in what it believes of servers: it counts also while the machine is suspended.
+//! Clock for leases and sessions, which also counts while the machine is suspended.
 //!
-//! `std::time::Instant` does not, on Linux. (A laptop is suspended for ten minutes with 9 s left of a lease. Afterwards it
-//! would believe for 9 s what others have changed long ago, and say for half a minute that it has locks which its server has
-//! given to others.) A virtual machine that is frozen with its clock notices nothing by any clock of its own; there only
-//! what servers say helps.
+//! `std::time::Instant` does not, on Linux. (A laptop is suspended for ten minutes with 9 s left of
+//! a lease. Afterwards it would use for 9 s what others have changed long ago, and say for half a
+//! minute that it has locks which its server has given to others.) A virtual machine that is frozen
+//! with its clock notices nothing by any clock of its own; there only servers' answers help.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::ops::{Add, Sub};
@@ -26,7 +26,7 @@ impl Boottime {
         Boottime(Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds))
     }
 
-    /// How long ago it was; 0 if it is still to come.
+    /// The time since then; 0 if it is still to come.
     pub fn elapsed(self) -> Duration {
         Boottime::now().saturating_duration_since(self)
     }

@@ -1,8 +1,8 @@
-//! One request on its way: what is asked of whom, and what came of it so far.
+//! Calls: single requests on their way, with their targets, attempts and answers.
 
-use crate::beliefs::{Sent, Told};
+use crate::lease_grant::{LeaseGrant, Sent};
 use crate::pool::Server;
-pub(crate) use crate::router::Target;
+use crate::router::Target;
 use crate::slots::Slot;
 use pandofs_api::{AdminRequest, DataRequest, Request, RequestKey, ShardRequest};
 use pandofs_types::limits::{
@@ -19,8 +19,8 @@ use std::time::{Duration, Instant};
 pub(crate) struct Call<'d> {
     pub target: Target,
     pub frame: RequestFrame,
-    /// The bytes at the end of the request, which `frame` does not have: what is written to a file stays
-    /// where the caller has it.
+    /// The bytes at the end of the request, which `frame` does not have: what is written to a file
+    /// stays where the caller has it.
     pub payload: Vec<&'d [u8]>,
     /// Of a request to a shard, while it is under way.
     pub slot: Option<Slot>,
@@ -28,9 +28,9 @@ pub(crate) struct Call<'d> {
     pub inner: bool,
     /// The key it has, when that is not of a slot of its own.
     pub key: Option<RequestKey>,
-    /// Go on asking when it is told "not yet".
+    /// Go on asking when the answer is "not yet".
     pub waits: bool,
-    /// How long to go on with a server that does not answer; `None` is for ever.
+    /// Time limit for a server that does not answer; `None` is for ever.
     pub patience: Option<Duration>,
 
     /// Sent, and whether it was executed is not known. It is then repeated to the same shard,
@@ -46,19 +46,19 @@ pub(crate) struct Call<'d> {
     pub redirects: usize,
     /// Since when its server has not answered.
     pub away_since: Option<Instant>,
-    /// Since when it is told to try again.
+    /// Since when the answer is "try again".
     pub busy_since: Option<Instant>,
     away_pause: Pause,
     busy_pause: Pause,
 
-    /// It may be answered from what is believed.
-    pub believes: bool,
-    /// How it was when it was sent last.
+    /// It may be answered from the lease cache.
+    pub uses_lease_cache: bool,
+    /// The moment at which it was sent last.
     pub sent: Option<Sent>,
-    /// What the answer leases.
+    /// Leases of the answer.
     pub leased: Vec<Leased>,
 
-    /// Who answered, and over a connection of which registration.
+    /// The server that answered, and the registration of the connection.
     pub answered_by: Option<(Arc<Server>, u64)>,
     /// In which start of its machine.
     pub machine: Machine,
@@ -94,7 +94,8 @@ impl Call<'static> {
 }
 
 impl<'d> Call<'d> {
-    /// Writes these bytes, one after the other, to a data object that has followed so many cuts, from `offset` on.
+    /// Writes these bytes, one after the other, to a data object that has followed so many cuts,
+    /// from `offset` on.
     pub fn write(
         server: ServerId,
         ino: Ino,
@@ -131,7 +132,7 @@ impl<'d> Call<'d> {
             busy_since: None,
             away_pause: Pause::between(MIN_RECONNECT_PAUSE, MAX_RECONNECT_PAUSE),
             busy_pause: Pause::between(MIN_RETRY_PAUSE, MAX_RETRY_PAUSE),
-            believes: true,
+            uses_lease_cache: true,
             sent: None,
             leased: Vec::new(),
             answered_by: None,
@@ -140,9 +141,9 @@ impl<'d> Call<'d> {
         }
     }
 
-    /// To be asked whatever is believed.
+    /// Has it asked without the lease cache.
     pub fn afresh(mut self) -> Call<'d> {
-        self.believes = false;
+        self.uses_lease_cache = false;
         self
     }
 
@@ -174,7 +175,7 @@ impl<'d> Call<'d> {
         }
     }
 
-    /// Whether doing it changes something.
+    /// Returns whether doing it changes something.
     pub fn is_mutation(&self) -> bool {
         match &self.frame.body {
             RequestBody::Shard(request) => request.request.is_mutation(),
@@ -193,13 +194,14 @@ impl<'d> Call<'d> {
         }
     }
 
-    /// Whether it changes a data object: what it was sent over is not to bring it after something newer.
+    /// Returns whether it changes a data object: its connection is not to bring it after something
+    /// newer.
     pub fn changes_objects(&self) -> bool {
         matches!(self.frame.body, RequestBody::Data(_)) && self.is_mutation()
     }
 
-    /// Whether its doing would be noticed even if its answer was not: it changes something, or what a shard remembers of
-    /// this session in memory.
+    /// Returns whether it has effects beside its answer: it changes something, or what a shard
+    /// remembers of this session in memory.
     pub fn leaves_something(&self) -> bool {
         self.is_mutation()
             || self
@@ -207,9 +209,9 @@ impl<'d> Call<'d> {
                 .is_some_and(|request| request.request.operation().is_remembered())
     }
 
-    /// Its answer as far as it concerns leases.
-    pub fn told(&self) -> Option<Told<'_>> {
-        Some(Told {
+    /// Its answer's leases.
+    pub fn lease_grant(&self) -> Option<LeaseGrant<'_>> {
+        Some(LeaseGrant {
             asked: self.shard_request()?,
             sent: self.sent?,
             server: self.answered_by.as_ref()?.0.id,
@@ -228,17 +230,17 @@ impl<'d> Call<'d> {
         }
     }
 
-    /// How long to wait until a server that was not reached is asked again.
+    /// The pause until a server that was not reached is asked again.
     pub fn next_away_pause(&mut self) -> Duration {
         self.away_pause.next()
     }
 
-    /// How long to wait until the request is repeated that was to be tried again.
+    /// The pause until a request with the answer "try again" is repeated.
     pub fn next_busy_pause(&mut self) -> Duration {
         self.busy_pause.next()
     }
 
-    /// Notes that somebody answered.
+    /// Notes that a server answered.
     pub fn reached(&mut self) {
         self.away_since = None;
         self.away_pause.reset();

@@ -1,4 +1,4 @@
-//! The cluster map in force, the servers in it, and where a newer map comes from.
+//! Cluster map in force, its servers, and the source of newer maps.
 
 use crate::error::{ClientError, Result};
 use crate::pool::Server;
@@ -19,7 +19,7 @@ pub(crate) struct Cluster {
 }
 
 impl Cluster {
-    /// Servers that were there keep their connections. So many connections keep their buffers though nobody uses them.
+    /// Servers that were there keep their connections. So many idle connections keep their buffers.
     fn new(map: ClusterMap, before: Option<&Cluster>, buffered: usize) -> Result<Cluster> {
         let mut servers = HashMap::new();
         for info in &map.servers {
@@ -70,7 +70,7 @@ impl Cluster {
 pub(crate) struct Clusters {
     current: RwLock<Arc<Cluster>>,
     file: Option<PathBuf>,
-    /// Connections that keep their buffers though nobody uses them.
+    /// Idle connections that keep their buffers.
     buffered: usize,
     replacing: Mutex<()>,
 }

@@ -1,15 +1,15 @@
-//! What all handles of one client share, and its life with the servers: connections on which its
-//! opens are registered, and single exchanges that are not repeated.
+//! State that all handles of one client share, and its connections to the servers.
+//!
+//! On the connections the session's opens are registered; single exchanges are not repeated.
 
 use crate::accesses::Accesses;
-use crate::asker;
-use crate::behind::WritesBehind;
-use crate::beliefs::Beliefs;
 use crate::call::Call;
+use crate::cancellation;
 use crate::cluster::{Cluster, Clusters};
 use crate::error::{ClientError, Result};
 use crate::file::File;
 use crate::held::Held;
+use crate::lease_cache::LeaseCache;
 use crate::lock_turns::LockTurns;
 use crate::locks::Locks;
 use crate::maps::{DirMaps, InodeShards};
@@ -17,7 +17,8 @@ use crate::opens::{Batch, Opens};
 use crate::pool::{Acquaintance, ConnectError, Connection, Identity, Server, Timeouts};
 use crate::recalls::Listening;
 use crate::slots::{Slot, Slots};
-use crate::unforced::Unforced;
+use crate::unsynced::Unsynced;
+use crate::write_behind::WriteBehindLimit;
 use crate::{Counters, Options};
 use pandofs_api::{AdminReply, AdminRequest, Refusal, Request, RequestKey, ShardRequest, op};
 use pandofs_placement::ClusterMap;
@@ -36,7 +37,7 @@ pub(crate) struct Core {
     pub who: Identity,
     pub soft: Option<Duration>,
     pub hash_key: HashKey,
-    /// Bytes of a file that are kept in its inode.
+    /// Bytes of a file that are limits in its inode.
     pub inline_bytes: u64,
     pub clusters: Clusters,
     pub maps: DirMaps,
@@ -44,17 +45,18 @@ pub(crate) struct Core {
     pub opens: Opens<File>,
     pub held: Held,
     pub accesses: Accesses,
-    pub beliefs: Beliefs,
+    pub lease_cache: LeaseCache,
     pub listening: Listening,
     slots: Slots,
     inner_slots: Slots,
     service_slots: Slots,
     pub locks: Locks,
     pub lock_turns: LockTurns,
-    pub behind: WritesBehind,
-    pub unforced: Unforced,
+    pub write_behind: WriteBehindLimit,
+    pub unsynced: Unsynced,
     pub counts: Counts,
-    /// How often a server was found not to have what the session had told it before.
+    /// Number of times that a server was found without opens that the session had registered with
+    /// it.
     pub lapses: AtomicU64,
     /// Nothing is waited for any more.
     pub closed: AtomicBool,
@@ -88,7 +90,7 @@ pub(crate) fn count(counter: &AtomicU64) {
     counter.fetch_add(1, Ordering::Relaxed);
 }
 
-/// Why a single exchange came to nothing.
+/// The reason why a single exchange failed.
 #[derive(Debug)]
 pub(crate) enum NotDone {
     /// The server never got it.
@@ -106,7 +108,7 @@ impl Core {
             session: SessionId(rand::random()),
             timeouts: Timeouts::within(options.soft),
         };
-        let kept = options.kept;
+        let limits = options.cache_limits;
         let inner_slots = MAX_SLOTS - SERVICE_SLOTS - INNER_SLOTS..MAX_SLOTS - SERVICE_SLOTS;
         let map_hash_key = map.hash_key;
         let lock_slots = inner_slots.start - LOCK_SLOTS..inner_slots.start;
@@ -115,21 +117,21 @@ impl Core {
             soft: options.soft,
             hash_key: map.hash_key,
             inline_bytes: u64::from(map.settings.inline_bytes),
-            clusters: Clusters::new(map, file, kept.buffered_connections)?,
-            maps: DirMaps::within(kept.dir_maps, kept.partitions),
-            inodes: InodeShards::within(kept.inode_shards),
+            clusters: Clusters::new(map, file, limits.buffered_connections)?,
+            maps: DirMaps::within(limits.dir_maps, limits.partitions),
+            inodes: InodeShards::within(limits.inode_shards),
             opens: Opens::default(),
             held: Held::default(),
-            accesses: Accesses::within(kept.accesses),
-            beliefs: Beliefs::within(map_hash_key, kept.leases, kept.grips),
+            accesses: Accesses::within(limits.accesses),
+            lease_cache: LeaseCache::within(map_hash_key, limits.leases, limits.write_leases),
             listening: Listening::default(),
             slots: Slots::new(0..lock_slots.start),
             locks: Locks::new(who.session, lock_slots),
             lock_turns: LockTurns::default(),
             service_slots: Slots::new(inner_slots.end..MAX_SLOTS),
             inner_slots: Slots::new(inner_slots),
-            behind: WritesBehind::default(),
-            unforced: Unforced::within(kept.unforced),
+            write_behind: WriteBehindLimit::default(),
+            unsynced: Unsynced::within(limits.unsynced),
             counts: Counts::default(),
             lapses: AtomicU64::new(0),
             closed: AtomicBool::new(false),
@@ -206,7 +208,7 @@ impl Core {
         }
         let seen = server.times_seen();
         let connected = match server.connect(&self.who) {
-            // Those that are only kept for later make room, whichever servers they lead to.
+            // Those that are only limits for later make room, whichever servers they lead to.
             Err(ConnectError::OutOfFiles(_)) => {
                 let cluster = self.clusters.current();
                 for server in cluster.servers() {
@@ -218,8 +220,8 @@ impl Core {
         };
         let attempt = connected.and_then(|(mut connection, known)| {
             count(&self.counts.connections);
-            // What the server is told may reach it whoever waits.
-            asker::to_the_end(|| self.register(server, &mut connection, known))?;
+            // A registration may reach the server, with or without a caller.
+            cancellation::suppressed(|| self.register(server, &mut connection, known))?;
             Ok(connection)
         });
         match &attempt {
@@ -227,14 +229,15 @@ impl Core {
             Err(ConnectError::Unreachable(cause) | ConnectError::OutOfFiles(cause)) => {
                 server.note_away(seen, cause);
             }
-            Err(ConnectError::Refused(_) | ConnectError::GivenUp) => {}
+            Err(ConnectError::Refused(_) | ConnectError::Abandoned) => {}
         }
         attempt
     }
 
-    /// Registers the session's opens on the server's shards, and its locks, unless the server has known the session
-    /// since they were registered last. It alone can say that: whether this process has let go of them goes by its
-    /// clock, and any thread may be the first to come back to it.
+    /// Registers the session's opens on the server's shards, and its locks, unless the server has
+    /// known the session since they were registered last. It alone can say that: whether this
+    /// process has let go of them goes by its clock, and any thread may be the first to come back
+    /// to it.
     fn register(
         &self,
         server: &Server,
@@ -250,7 +253,8 @@ impl Core {
             registered.with = None;
             let was_known = std::mem::replace(&mut registered.before, true);
             if was_known {
-                // Before anybody else can use a connection to it: what was open may be removed by now.
+                // Before another thread can use a connection to it: what was open may be removed by
+                // now.
                 self.lapses.fetch_add(1, Ordering::SeqCst);
             }
             let cluster = self.clusters.current();
@@ -262,7 +266,7 @@ impl Core {
                 && was_known
             {
                 tracing::info!(
-                    "telling server {}, which does not know them any more, of {} open files",
+                    "registering with server {}, which has forgotten them, {} open files",
                     server.id,
                     all.len(),
                 );
@@ -280,7 +284,7 @@ impl Core {
         Ok(())
     }
 
-    /// Sends one `Reopen` over a connection that nobody else uses yet.
+    /// Sends one `Reopen` over a connection that no other thread uses yet.
     fn reopen(
         &self,
         cluster: &Cluster,
@@ -294,7 +298,8 @@ impl Core {
             shard,
             Request::Reopen(op::Reopen { opens }),
         ) {
-            // A shard that is not led there (any more) gets them from whoever finds its new server.
+            // A shard that is not led there (any more) gets them from the thread that finds its new
+            // server.
             Ok(AnswerBody::Shard(Ok(_) | Err(Refusal::WrongServer { .. }))) => Ok(()),
             // A refusal is rare (the shard may be starting): the whole attempt is repeated.
             Ok(answer) => Err(ConnectError::Unreachable(format!(
@@ -316,7 +321,7 @@ impl Core {
     ) -> std::result::Result<AnswerBody, NotDone> {
         assert!(!request.is_mutation());
         // Taken when the connection is there and given back right after the exchange, so that
-        // whoever waits for one never waits for another server.
+        // a wait for one never waits for another server.
         let slot = self.service_slots.take();
         let key = RequestKey {
             session: self.who.session,
@@ -338,8 +343,8 @@ impl Core {
     }
 
     /// Tells a shard what was closed. Not repeated when the answer is lost, since a close that is
-    /// counted twice would take a file from whoever has it open still; one that is lost is made
-    /// good when the session ends.
+    /// counted twice would take a file from a program that has it open still; one that is lost is
+    /// made good when the session ends.
     pub fn send_releases(&self, batch: Batch) {
         let (shard, inos) = (batch.shard, batch.inos.clone());
         self.send_batch(batch);
@@ -359,7 +364,7 @@ impl Core {
             return put_back(batch);
         };
         if connection.registration != batch.registration {
-            // What is registered since was counted without these.
+            // A registration since was counted without these.
             server.put_back(connection);
             return;
         }
@@ -416,7 +421,7 @@ impl Core {
 
     /// Says one thing to a server that needs no shard; false when it could not be said.
     pub fn say(&self, server: &Server, body: &RequestBody) -> bool {
-        // A connection that was idle may have been lost while nobody looked; the second is new.
+        // A connection that was idle may have been lost unnoticed; the second is new.
         for _ in 0..2 {
             let Ok(mut connection) = self.connection(server) else {
                 return false;
@@ -470,7 +475,7 @@ fn exchange(
     body: RequestBody,
 ) -> std::result::Result<AnswerBody, NotDone> {
     let mut frame = RequestFrame { id: 0, body };
-    // What is not sent whole is not executed.
+    // A part of a request is not executed.
     connection
         .push(&mut frame, &[])
         .map_err(|_| NotDone::NotSent)?;

@@ -1,15 +1,16 @@
-//! Reading up to where a file cannot be read.
+//! Reading up to the first byte that cannot be read.
 
 use crate::Client;
 use crate::error::{ClientError, Result};
-use crate::watch::{Came, What};
+use crate::trace::{Op, Outcome};
 use pandofs_types::limits::CHECKSUM_BLOCK_BYTES;
 use pandofs_types::{Credentials, FsError, Ino};
 
 impl Client {
-    /// As [`Client::read`], but where a part of the bytes cannot be read (a block is damaged, a disk has an error),
-    /// those before it: as a local file system does. Fewer bytes do not mean then that the file ends, so
-    /// this is for who knows that: a program that reads past the kernel's cache.
+    /// As [`Client::read`], but where a part of the bytes cannot be read (a block is damaged, a
+    /// disk has an error), those before it: as a local file system does. Fewer bytes do not mean
+    /// then that the file ends, so this is for callers that know that: a program that reads past
+    /// the kernel's cache.
     ///
     /// # Errors
     /// As [`Client::read`]; `Io` when the first block cannot be read.
@@ -21,9 +22,9 @@ impl Client {
         length: usize,
     ) -> Result<Vec<u8>> {
         let bytes = length;
-        self.seen(
-            || What::Read { ino, offset, bytes },
-            |_| Came::Done,
+        self.traced(
+            || Op::Read { ino, offset, bytes },
+            |_| Outcome::Done,
             |client| client.read_up_to_damage(caller, ino, offset, length),
         )
     }

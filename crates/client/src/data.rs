@@ -5,17 +5,18 @@
 //! been opened; nothing of it is then remembered, and what was written is reported at once.
 
 use crate::Client;
-use crate::asker;
-use crate::beliefs::{Begun, Hold};
 use crate::boottime::Boottime;
-use crate::call::{Call, Target};
+use crate::call::Call;
+use crate::cancellation;
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
 use crate::file::{Body, File, NO_HANDLE, Snapshot, Written};
 use crate::inodes::inode_of;
+use crate::lease_cache::{Begun, Hold};
 use crate::route::reply_of;
+use crate::router::Target;
 use crate::stripes::{Run, gather, runs, scatter};
-use crate::watch::{Came, What};
+use crate::trace::{Op, Outcome};
 use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request, op};
 use pandofs_types::limits::{MAX_FILE_BYTES, MIN_WRITE_BEHIND_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, Time};
@@ -36,9 +37,9 @@ impl Client {
         length: usize,
     ) -> Result<Vec<u8>> {
         let bytes = length;
-        self.seen(
-            || What::Read { ino, offset, bytes },
-            |_| Came::Done,
+        self.traced(
+            || Op::Read { ino, offset, bytes },
+            |_| Outcome::Done,
             |client| {
                 let core = client.core();
                 core.with_file(caller, ino, |file| core.read(caller, file, offset, length))
@@ -53,9 +54,9 @@ impl Client {
     /// `Invalid` for what is no file; `FileTooBig`; `NoSpace`. After an error part of it may have
     /// been written.
     pub fn write(&self, caller: &Credentials, ino: Ino, offset: u64, data: &[u8]) -> Result<()> {
-        self.seen(
+        self.traced(
             || written(ino, Some(offset), data),
-            |()| Came::Done,
+            |()| Outcome::Done,
             |client| {
                 let core = client.core();
                 core.with_file(caller, ino, |file| core.write(caller, file, offset, data))
@@ -63,13 +64,14 @@ impl Client {
         )
     }
 
-    /// As [`Client::write`], but `answer` is called as soon as nothing is left to be found out but what only
-    /// the servers can say, and the rest is done on this thread afterwards. Until it is done this client
-    /// knows of the write in all that it answers; [`Client::flush`] and [`Client::fsync`] wait for it, and through each
-    /// [open file](Client::open_handle) the first of them, or of further writes, is told if it came to nothing.
+    /// As [`Client::write`], but `answer` is called as soon as nothing is left to be found out but
+    /// what only the servers can say, and the rest is done on this thread afterwards. Until it is
+    /// done this client knows of the write in all that it answers; [`Client::flush`] and
+    /// [`Client::fsync`] wait for it, and through each [open file](Client::open_handle) the first
+    /// of them, or of further writes, gets its error if it failed.
     ///
     /// # Errors
-    /// What went wrong after it was answered; before, `answer` gets it.
+    /// Errors after it was answered; earlier ones `answer` gets.
     pub fn write_behind(
         &self,
         caller: &Credentials,
@@ -79,14 +81,14 @@ impl Client {
         data: &[u8],
         answer: impl FnOnce(Result<()>),
     ) -> Result<()> {
-        // For whoever waits it has ended when it is answered.
-        let sight = self.sight();
+        // For its caller it has ended when it is answered.
+        let span = self.span();
         let answer = |result: Result<()>| {
-            if let Some(sight) = sight {
-                let came = result.as_ref().map(|()| Came::Done);
-                sight.ended(
+            if let Some(span) = span {
+                let outcome = result.as_ref().map(|()| Outcome::Done);
+                span.ended(
                     written(ino, Some(offset), data),
-                    came.map_err(|error| error.errno()),
+                    outcome.map_err(|error| error.errno()),
                 );
             }
             answer(result);
@@ -104,10 +106,12 @@ impl Client {
             answer(Err(failure));
             return Ok(());
         }
-        match core.begin_behind(caller, &file, offset, data) {
+        match core.begin_write_behind(caller, &file, offset, data) {
             Some((layout, hold)) => {
                 answer(Ok(()));
-                asker::to_the_end(|| core.finish_behind(&file, &layout, hold, offset, data))
+                cancellation::suppressed(|| {
+                    core.finish_write_behind(&file, &layout, hold, offset, data)
+                })
             }
             None => {
                 answer(core.with_file(caller, ino, |file| core.write(caller, file, offset, data)));
@@ -116,18 +120,19 @@ impl Client {
         }
     }
 
-    /// Forces to disk what this client was told of the file: its data, its size and all else.
+    /// Forces to disk all of the file that was acknowledged to this client: its data, its size and
+    /// all else.
     ///
     /// # Errors
-    /// `Stale` when there is no such inode; those of writes that were answered before; `Io`, once, when a server's
-    /// machine has lost some of it. Who has opened the file under a [number](Client::open_handle) uses
-    /// [`Client::fsync_through`]; all others count as one.
+    /// `Stale` when there is no such inode; those of writes that were answered before; `Io`, once,
+    /// when a server's machine has lost some of it. Who has opened the file under a
+    /// [number](Client::open_handle) uses [`Client::fsync_through`]; all others count as one.
     pub fn fsync(&self, caller: &Credentials, ino: Ino) -> Result<()> {
         self.fsync_through(caller, ino, NO_HANDLE)
     }
 
-    /// As [`Client::fsync`], through this open file, which is told once of all that was lost while it was open, whoever
-    /// else was told.
+    /// As [`Client::fsync`], through this open file, which gets one error for all losses while it
+    /// was open, whichever others got it.
     ///
     /// # Errors
     /// See there.
@@ -137,10 +142,10 @@ impl Client {
     }
 }
 
-/// What is asked for when this is written.
-pub(crate) fn written(ino: Ino, offset: Option<u64>, data: &[u8]) -> What<'static> {
+/// The operation of this write.
+pub(crate) fn written(ino: Ino, offset: Option<u64>, data: &[u8]) -> Op<'static> {
     let bytes = data.len();
-    What::Write { ino, offset, bytes }
+    Op::Write { ino, offset, bytes }
 }
 
 impl Core {
@@ -161,7 +166,7 @@ impl Core {
         let file = File::new(ino, &self.inode(caller, ino)?);
         let done = work(&file);
         let reported = self.report(&file, None);
-        self.beliefs.forget_grip(ino);
+        self.lease_cache.forget_write_lease(ino);
         let done = done?;
         reported?;
         Ok(done)
@@ -177,7 +182,7 @@ impl Core {
         if length == 0 || offset >= MAX_FILE_BYTES {
             return Ok(Vec::new());
         }
-        file.await_behind(&(offset..offset.saturating_add(length as u64)))?;
+        file.await_write_behind(&(offset..offset.saturating_add(length as u64)))?;
         let _no_gaps = file.reading()?;
         loop {
             let known = file.snapshot();
@@ -223,8 +228,8 @@ impl Core {
         }
     }
 
-    /// `None` when the file turned out to have another length: bytes that were missing may be there now,
-    /// or were never to be there.
+    /// `None` when the file turned out to have another length: bytes that were missing may be there
+    /// now, or were never to be there.
     fn read_striped(
         &self,
         caller: &Credentials,
@@ -266,8 +271,8 @@ impl Core {
             }
         }
         if !ask_size && are_short(&runs, &answers) {
-            // Either there is a hole, or somebody else has cut the file off: what is cut off is missing in
-            // the data objects before whoever did it has its answer.
+            // Either there is a hole, or another client has cut the file off: what is cut off is
+            // missing in the data objects before its caller has the answer.
             let request = Request::GetAttr(op::GetAttr { ino: file.ino });
             let inode = self.ask(caller, Target::Inode(file.ino), request)?;
             file.learn(known.token, &inode_of(inode)?);
@@ -291,7 +296,7 @@ impl Core {
         if data.is_empty() {
             return Ok(());
         }
-        file.await_behind(&(offset..end))?;
+        file.await_write_behind(&(offset..end))?;
         loop {
             match file.snapshot().body {
                 Body::None => return Err(FsError::Invalid.into()),
@@ -311,17 +316,17 @@ impl Core {
         }
     }
 
-    /// A lease of the inode's attributes under which a write may be answered early, if there is one to be had
-    /// (`beliefs::grips` says what for).
+    /// A lease of the inode's attributes under which a write may be answered early, if there is one
+    /// to be had (`lease_cache::write_leases` says what for).
     fn hold(&self, caller: &Credentials, file: &File) -> Option<Hold> {
         let mut has_asked = false;
         loop {
             let now = Boottime::now();
-            match self.beliefs.begin_write(file.ino, now) {
+            match self.lease_cache.begin_write(file.ino, now) {
                 Begun::Held(hold) => return Some(hold),
                 Begun::Without => return None,
                 Begun::Ask if has_asked => {
-                    self.beliefs.asked_in_vain(file.ino, now);
+                    self.lease_cache.asked_in_vain(file.ino, now);
                     return None;
                 }
                 Begun::Ask => has_asked = true,
@@ -334,9 +339,9 @@ impl Core {
         }
     }
 
-    /// Begins to write something that is answered before the servers have it, if that may be: the layout of the file, and
-    /// the lease under which it is written.
-    fn begin_behind(
+    /// Begins to write something that is answered before the servers have it, if that may be: the
+    /// layout of the file, and the lease under which it is written.
+    fn begin_write_behind(
         &self,
         caller: &Credentials,
         file: &File,
@@ -348,23 +353,23 @@ impl Core {
             return None;
         };
         let may_be = end <= MAX_FILE_BYTES && layout.is_valid();
-        if !may_be || data.len() < MIN_WRITE_BEHIND_BYTES || !self.behind.begin() {
+        if !may_be || data.len() < MIN_WRITE_BEHIND_BYTES || !self.write_behind.begin() {
             return None;
         }
         let Some(hold) = self.hold(caller, file) else {
-            self.behind.end(true);
+            self.write_behind.end(true);
             return None;
         };
-        // Who does not wait here is told by the write that is not answered early.
-        if let Ok(true) = file.begin_behind(offset..end, now(), caller) {
+        // An error that is not waited for here is reported by the write that is not answered early.
+        if let Ok(true) = file.begin_write_behind(offset..end, now(), caller) {
             return Some((layout, hold));
         }
-        self.beliefs.end_write(file.ino, hold);
-        self.behind.end(true);
+        self.lease_cache.end_write(file.ino, hold);
+        self.write_behind.end(true);
         None
     }
 
-    fn finish_behind(
+    fn finish_write_behind(
         &self,
         file: &File,
         layout: &Layout,
@@ -376,7 +381,7 @@ impl Core {
         let calls = write_calls(file.ino, layout, cuts, offset, data);
         let written = match self.try_objects(calls) {
             Ok(None) => Ok(()),
-            // It was answered before that cut, and nobody knows what of it would be left.
+            // It was answered before that cut, and it is unknown what of it would be left.
             Ok(Some(_)) => {
                 let ino = file.ino;
                 tracing::error!(
@@ -389,9 +394,9 @@ impl Core {
             Err(error) => Err(error),
         };
         let written = written.and_then(|()| self.still_there(file));
-        self.beliefs.end_write(file.ino, hold);
-        self.behind.end(written.is_ok());
-        file.end_behind(offset, written.clone().map(|()| cuts));
+        self.lease_cache.end_write(file.ino, hold);
+        self.write_behind.end(written.is_ok());
+        file.end_write_behind(offset, written.clone().map(|()| cuts));
         written
     }
 
@@ -456,13 +461,13 @@ impl Core {
         Ok(())
     }
 
-    /// Has data objects changed by `calls`, which go by the number of cuts that they are given, until all of them go by
-    /// the same one as the objects; which that is. If one of them has to be repeated all are: a cut comes before the whole
-    /// change or after it.
+    /// Has data objects changed by `calls`, which go by the number of cuts that they are given,
+    /// until all of them go by the same one as the objects; which that is. If one of them has to be
+    /// repeated all are: a cut comes before the whole change or after it.
     ///
     /// # Errors
-    /// `Io` when the objects have followed another number of cuts than the inode's shard knows of: a disk has forgotten
-    /// what was forced.
+    /// `Io` when the objects have followed another number of cuts than the inode's shard knows of:
+    /// a disk has forgotten what was forced.
     pub(crate) fn change_objects<'d>(
         &self,
         caller: &Credentials,
@@ -485,7 +490,7 @@ impl Core {
         }
     }
 
-    /// How often the file was cut, once its data objects have followed.
+    /// Returns how often the file was cut, once its data objects have followed.
     pub(crate) fn followed(&self, caller: &Credentials, file: &File) -> Result<u32> {
         let token = file.token();
         let request = Request::Followed(op::Followed { ino: file.ino });
@@ -494,8 +499,8 @@ impl Core {
         Ok(inode.cuts)
     }
 
-    /// Has data objects changed: none when that is done, or the number of cuts that one of them has followed if that is
-    /// another one than the calls go by.
+    /// Has data objects changed: none when that is done, or the number of cuts that one of them has
+    /// followed if that is another one than the calls go by.
     pub(crate) fn try_objects(&self, mut calls: Vec<Call<'_>>) -> Result<Option<u32>> {
         let mut others = None;
         for answer in self.run_all(&mut calls) {
@@ -509,7 +514,7 @@ impl Core {
     }
 
     fn sync(&self, caller: &Credentials, file: &File, handle: u64) -> Result<()> {
-        // Before the shard is told to force: the size belongs to what it forces.
+        // Before the shard forces: the size belongs to that.
         self.report(file, None)?;
         let mut objects = Vec::new();
         if let Body::Striped(layout) = file.snapshot().body {
@@ -566,14 +571,14 @@ fn inline_range(data: &[u8], size: u64, offset: u64, length: usize) -> Vec<u8> {
     range
 }
 
-/// Whether a data object ends before what was asked of it.
+/// Returns whether a data object ends before what was asked of it.
 fn are_short(runs: &[Run], answers: &[std::result::Result<AnswerBody, Failure>]) -> bool {
     runs.iter().zip(answers).any(|(run, answer)| {
         matches!(answer, Ok(AnswerBody::Data(DataReply::Data(bytes))) if bytes.len() < run.length)
     })
 }
 
-/// What the data objects gave, in the order of the file; what they do not have is a hole.
+/// The bytes of the data objects, in the order of the file; those that they do not have are a hole.
 fn assemble(
     runs: &[Run],
     answers: Vec<std::result::Result<AnswerBody, Failure>>,

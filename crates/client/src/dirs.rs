@@ -1,13 +1,14 @@
 //! Operations on directories as wholes: listing, attributes gathered over shards, settings.
 
 use crate::Client;
-use crate::call::{Call, Target};
+use crate::call::Call;
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
 use crate::inodes::{inode_of, unexpected};
 use crate::route::reply_of;
+use crate::router::Target;
 use crate::space::sparse_layout;
-use crate::watch::{Came, What};
+use crate::trace::{Op, Outcome};
 use pandofs_api::{
     DirEntry, DirPart, DirSettings, EntriesReply, InodeReply, Layout, Reply, Request, op,
 };
@@ -37,7 +38,7 @@ pub struct Entry {
 pub struct Page {
     /// In the order of their positions.
     pub entries: Vec<Entry>,
-    /// Where to go on; [`Position::END`] when that was all.
+    /// The position to go on from; [`Position::END`] when that was all.
     pub next: Position,
     /// Of a listing from the start: the directory that this one is in.
     pub parent: Option<Ino>,
@@ -109,9 +110,9 @@ impl Client {
         plus: bool,
         max: usize,
     ) -> Result<Page> {
-        self.seen(
-            || What::Readdir { dir },
-            |page| Came::Page(page),
+        self.traced(
+            || Op::Readdir { dir },
+            |page| Outcome::Page(page),
             |client| client.page(caller, dir, from, plus, max),
         )
     }
@@ -187,7 +188,7 @@ impl Client {
     /// number.
     ///
     /// # Errors
-    /// `NotPermitted` for who does not own it; `Invalid` for figures out of range.
+    /// `NotPermitted` for callers that do not own it; `Invalid` for figures out of range.
     pub fn set_dir_settings(
         &self,
         caller: &Credentials,
@@ -203,12 +204,13 @@ impl Client {
         Ok(())
     }
 
-    /// Has the partitions that are over the directory's threshold split now, and for [`SPREAD_TERM`] keep to so many
-    /// entries a second, from each shard that has some; 0 for no limit.
+    /// Has the partitions that are over the directory's threshold split now, and for
+    /// [`SPREAD_TERM`] keep to so many entries a second, from each shard that has some; 0 for no
+    /// limit.
     ///
     /// # Errors
-    /// `NotPermitted` for who does not own it; `NotDir`; `Stale` when there is no such inode; `Busy` when too many others
-    /// have rates.
+    /// `NotPermitted` for callers that do not own it; `NotDir`; `Stale` when there is no such
+    /// inode; `Busy` when too many others have rates.
     ///
     /// [`SPREAD_TERM`]: pandofs_types::limits::SPREAD_TERM
     pub fn spread(&self, caller: &Credentials, dir: Ino, entries_per_second: u32) -> Result<()> {
@@ -245,7 +247,8 @@ impl Client {
     /// Forces to disk what was acknowledged of the directory's entries.
     ///
     /// # Errors
-    /// `NotDir`; `Stale` when there is no such inode; `Io`, once, when a server's machine has lost some of it.
+    /// `NotDir`; `Stale` when there is no such inode; `Io`, once, when a server's machine has lost
+    /// some of it.
     pub fn fsyncdir(&self, caller: &Credentials, dir: Ino) -> Result<()> {
         let core = self.core();
         // The map as it is now: entries that other clients made may be where this one never was.
@@ -380,7 +383,8 @@ impl Core {
         listed
     }
 
-    /// A file's attributes, or the home's part of a directory's and the home's map, which is learnt.
+    /// A file's attributes, or the home's part of a directory's and the home's map, which is
+    /// learnt.
     fn own_attr(&self, inode: InodeReply) -> (Attr, Option<DirMap>) {
         let mut attr = inode.attr;
         let map = inode.dir.map(|dir| dir.map);
@@ -391,8 +395,8 @@ impl Core {
         (attr, map)
     }
 
-    /// Adds to each directory's attributes, which are the home's part, those of its other shards. Each comes
-    /// with the home's map.
+    /// Adds to each directory's attributes, which are the home's part, those of its other shards.
+    /// Each comes with the home's map.
     pub fn gather(&self, caller: &Credentials, dirs: Vec<(&mut Attr, DirMap)>) -> Vec<Result<()>> {
         let gathers = dirs.iter().map(|(attr, map)| {
             let mut gather = Gather::new(self.maps.map(attr.ino));

@@ -1,9 +1,9 @@
-//! What goes wrong between a program and the file system.
+//! Errors of the client's operations.
 
 use pandofs_api::Layout;
 use pandofs_types::{FsError, ServerId};
 
-/// Why an operation did not do what was asked. Each variant is one reaction of the program.
+/// The reason why an operation failed. Each variant is one reaction of the program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ClientError {
     /// The file system's answer. Nothing was changed.
@@ -15,11 +15,12 @@ pub enum ClientError {
     Unavailable { server: ServerId, cause: String },
     /// The server was asked and has not answered for as long as [`crate::Options::soft`] allows:
     /// what was asked may have happened, or may still happen.
-    #[error("server {server} was asked and has not answered; it may have been done: {cause}")]
+    #[error("server {server} was asked and has not answered; it may have happened: {cause}")]
     Unknown { server: ServerId, cause: String },
-    /// Nobody waits for it any more ([`crate::Asker`]): what was asked may have happened, or may still happen.
-    #[error("it was given up, as nobody waits for it any more; it may have been done")]
-    GivenUp,
+    /// The caller is gone ([`crate::Cancellation`]): the operation may have happened, or may still
+    /// happen.
+    #[error("abandoned: the caller is gone; it may have happened")]
+    Abandoned,
     /// Client and servers do not understand one another, or the cluster map is wrong. Asking again
     /// does not help.
     #[error("{0}")]
@@ -27,8 +28,8 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The Linux error number for a program that knows no other: the file system's own, `EINTR` when nobody waits,
-    /// and `EIO` for whatever else kept it from answering.
+    /// The Linux error number for a program that knows no other: the file system's own, `EINTR`
+    /// without a caller, and `EIO` for whatever else kept it from answering.
     pub fn errno(&self) -> i32 {
         self.as_fs().errno()
     }
@@ -36,14 +37,14 @@ impl ClientError {
     fn as_fs(&self) -> FsError {
         match self {
             ClientError::Fs(error) => *error,
-            ClientError::GivenUp => FsError::Interrupted,
+            ClientError::Abandoned => FsError::Interrupted,
             ClientError::Unavailable { .. }
             | ClientError::Unknown { .. }
             | ClientError::Protocol(_) => FsError::Io,
         }
     }
 
-    /// Whether what was asked about is not there (any more).
+    /// Returns whether what was asked about is not there (any more).
     pub fn is_gone(&self) -> bool {
         matches!(self, ClientError::Fs(FsError::NotFound | FsError::Stale))
     }
@@ -63,7 +64,7 @@ pub(crate) enum Failure {
     },
     /// The shard that was asked for its part of a directory has none.
     NoPart,
-    /// Who asked does not want to wait until the shard gives locks again.
+    /// The caller does not want to wait until the shard gives locks again.
     NotYet,
 }
 

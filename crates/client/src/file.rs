@@ -1,5 +1,4 @@
-//! What the client knows of one file's data: where it is, how long the file is, and what was
-//! written and not yet reported to the inode's shard.
+//! State of one file's data: layout, size, and writes that the inode's shard does not have yet.
 
 mod failures;
 mod turns;
@@ -7,17 +6,17 @@ mod turns;
 pub(crate) use failures::NO_HANDLE;
 
 use crate::error::ClientError;
+use crate::limits::MAX_WRITES_BEHIND_PER_FILE;
 use crate::stay::Stay;
 use failures::Failures;
 use pandofs_api::{FIRST_CUTS, FileBody, InodeReply, Layout};
-use pandofs_types::limits::MAX_WRITES_BEHIND_PER_FILE;
 use pandofs_types::{Attr, Capabilities, Credentials, Ino, Time};
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 use turns::Turns;
 
-/// Where a file's data is.
+/// The place of a file's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Body {
     /// It is no file and has none.
@@ -37,7 +36,7 @@ impl From<&FileBody> for Body {
     }
 }
 
-/// What was done to data objects.
+/// A change of data objects.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Written {
     /// These bytes of the file were written.
@@ -51,7 +50,7 @@ pub(crate) enum Written {
 /// Written to data objects and not yet reported.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Pending {
-    /// Offset of the first byte written; 0 if what was done was no writing.
+    /// Offset of the first byte written; 0 if it was no write.
     pub start: u64,
     /// Offset of the last byte written plus one.
     pub end: u64,
@@ -62,15 +61,15 @@ pub(crate) struct Pending {
     /// The data objects had followed so many cuts of the file when they took the last of it.
     pub cuts: u32,
     pub mtime: Time,
-    /// Who wrote first of those who may not keep the file's set-id bits; the last if all may.
+    /// The first writer of those that may not keep the file's set-id bits; the last one if all may.
     pub caller: Credentials,
-    /// When the first of it was written.
+    /// The time of the first of these writes.
     pub since: Instant,
 }
 
 /// A write that was answered and is on its way to the data objects.
 #[derive(Debug)]
-struct Behind {
+struct WriteBehind {
     range: Range<u64>,
     /// It began beyond where the file ended then.
     sparse: bool,
@@ -79,7 +78,7 @@ struct Behind {
 }
 
 /// Taken before a request and handed back with its answer, tells whether another answer about the
-/// same file came in between: then nobody knows which one is the newer.
+/// same file came in between: then it is unknown which one is the newer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Token(u64);
 
@@ -97,23 +96,23 @@ struct Known {
     cuts: u32,
     pending: Option<Pending>,
     /// No two of them overlap.
-    behind: Vec<Behind>,
-    /// Why what had been answered came to nothing.
+    writes_behind: Vec<WriteBehind>,
+    /// Failures of acknowledged writes.
     failures: Failures,
     turns: Turns,
 }
 
 impl Known {
-    /// Where the file ends, counting what was written and not reported.
+    /// The file's end, counting writes that are not reported.
     fn end(&self) -> u64 {
         let written = self.pending.as_ref().map_or(0, |pending| pending.end);
-        let behind = self.behind.iter().map(|write| write.range.end).max();
+        let behind = self.writes_behind.iter().map(|write| write.range.end).max();
         self.size.max(written).max(behind.unwrap_or(0))
     }
 
-    /// Writes are added in any order. (A has written before a cut and stands still; B writes after it; A's write is added
-    /// to B's. Were it not for the cut taken to be gone, what the cut took away would be reported with what B wrote, and
-    /// come back as zeros.)
+    /// Writes are added in any order. (A has written before a cut and stands still; B writes after
+    /// it; A's write is added to B's. Were it not for the cut taken to be gone, what the cut took
+    /// away would be reported with what B wrote, and come back as zeros.)
     fn add_pending(&mut self, write: Pending) {
         self.forget_cut(write.cuts);
         match &mut self.pending {
@@ -124,7 +123,8 @@ impl Known {
                 pending.sparse |= write.sparse;
                 pending.granted &= write.granted;
                 pending.mtime = pending.mtime.max(write.mtime);
-                // Whose writing takes set-id bits off is the one to tell of, whoever wrote after it.
+                // The write that takes set-id bits off is the one to report, whichever came after
+                // it.
                 if pending.caller.has(Capabilities::FSETID) {
                     pending.caller = write.caller;
                 }
@@ -133,7 +133,7 @@ impl Known {
         }
     }
 
-    /// Forgets what was cut away since it was written: the shard would change nothing for a report of it.
+    /// Forgets writes that were cut away since: the shard would change nothing for a report of it.
     fn forget_cut(&mut self, now: u32) {
         self.pending.take_if(|pending| pending.cuts < now);
     }
@@ -143,22 +143,22 @@ const SET_UID: u16 = 0o4000;
 const SET_GID: u16 = 0o2000;
 const GROUP_EXECUTES: u16 = 0o0010;
 
-/// Set-group-id without the group's right to execute stays only if who writes to the file is in the group.
+/// Set-group-id without the group's right to execute stays only if the writer is in the group.
 pub(crate) fn groups_decide(mode: u16) -> bool {
     mode & (SET_GID | GROUP_EXECUTES) == SET_GID
 }
 
-/// Whether somebody may act as the file's owner or group by running it.
+/// Returns whether programs act as the file's owner or group when it is run.
 pub(crate) fn has_set_id(mode: u16) -> bool {
     mode & (SET_UID | SET_GID) != 0
 }
 
-/// What is known at one moment.
+/// The file's state at one moment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Snapshot {
     pub body: Body,
     pub certain: bool,
-    /// Where the file ends, counting what was written and not reported.
+    /// The file's end, counting writes that are not reported.
     pub end: u64,
     /// Cuts of the file when it was heard of last.
     pub cuts: u32,
@@ -184,7 +184,7 @@ impl File {
             generation: 1,
             cuts: inode.cuts,
             pending: None,
-            behind: Vec::new(),
+            writes_behind: Vec::new(),
             failures: Failures::default(),
             turns: Turns::default(),
         };
@@ -248,33 +248,33 @@ impl File {
         known.cuts = known.cuts.max(FIRST_CUTS);
     }
 
-    /// Whether anything was written that the shard was not told of before.
+    /// Returns whether there are writes that were never reported to the shard.
     pub fn has_unknown_writes(&self) -> bool {
         let known = self.known();
-        !known.behind.is_empty()
+        !known.writes_behind.is_empty()
             || known
                 .pending
                 .as_ref()
                 .is_some_and(|pending| !pending.granted)
     }
 
-    /// Begins a write that is answered before its servers have it, if there may be one more; the caller
-    /// is answered afterwards. Waits for those that write some of the same bytes.
+    /// Begins a write that is answered before its servers have it, if there may be one more; the
+    /// caller is answered afterwards. Waits for those that write some of the same bytes.
     ///
     /// # Errors
-    /// Those of [`File::await_behind`].
-    pub fn begin_behind(
+    /// Those of [`File::await_write_behind`].
+    pub fn begin_write_behind(
         &self,
         range: Range<u64>,
         mtime: Time,
         caller: &Credentials,
     ) -> Result<bool, ClientError> {
         let mut known = self.settle(&range)?;
-        if known.behind.len() >= MAX_WRITES_BEHIND_PER_FILE {
+        if known.writes_behind.len() >= MAX_WRITES_BEHIND_PER_FILE {
             return Ok(false);
         }
         let sparse = range.start > known.end();
-        known.behind.push(Behind {
+        known.writes_behind.push(WriteBehind {
             range,
             sparse,
             mtime,
@@ -283,12 +283,15 @@ impl File {
         Ok(true)
     }
 
-    /// Ends the write that begins at `start`: its bytes are in the data objects, or not. What is so from now on
-    /// was so to whoever looked since it began, so that the file never ends sooner in between.
-    pub fn end_behind(&self, start: u64, result: Result<u32, ClientError>) {
+    /// Ends the write that begins at `start`: its bytes are in the data objects, or not. What is so
+    /// from now on was so to readers since it began, so that the file never ends sooner in between.
+    pub fn end_write_behind(&self, start: u64, result: Result<u32, ClientError>) {
         let mut known = self.known();
-        let place = known.behind.iter().position(|w| w.range.start == start);
-        let Some(write) = place.map(|place| known.behind.swap_remove(place)) else {
+        let place = known
+            .writes_behind
+            .iter()
+            .position(|w| w.range.start == start);
+        let Some(write) = place.map(|place| known.writes_behind.swap_remove(place)) else {
             panic!("a write at {start} of inode {} ends twice", self.ino);
         };
         match result {
@@ -310,15 +313,15 @@ impl File {
     /// Waits until the servers have what was written to these bytes and answered before.
     ///
     /// # Errors
-    /// `GivenUp` when nobody waits any more ([`crate::Asker`]).
-    pub fn await_behind(&self, range: &Range<u64>) -> Result<(), ClientError> {
+    /// `Abandoned` when the caller is gone ([`crate::Cancellation`]).
+    pub fn await_write_behind(&self, range: &Range<u64>) -> Result<(), ClientError> {
         self.settle(range).map(drop)
     }
 
     fn settle(&self, range: &Range<u64>) -> Result<MutexGuard<'_, Known>, ClientError> {
         self.wait_while(|known| {
-            let overlaps = |w: &Behind| w.range.start < range.end && range.start < w.range.end;
-            known.behind.iter().any(overlaps)
+            let overlaps = |w: &WriteBehind| w.range.start < range.end && range.start < w.range.end;
+            known.writes_behind.iter().any(overlaps)
         })
     }
 
@@ -344,8 +347,8 @@ impl File {
         });
     }
 
-    /// What is to be reported. It stays pending until [`File::reported`], so that attributes that
-    /// come in meanwhile are still corrected by it.
+    /// The changes to report. They stay pending until [`File::reported`], so that attributes that
+    /// come in meanwhile are still corrected by them.
     pub fn pending(&self) -> Option<Pending> {
         self.known().pending.clone()
     }
@@ -363,7 +366,7 @@ impl File {
     pub fn correct(&self, attr: &mut Attr) {
         let known = self.known();
         let pending = known.pending.iter().map(|p| (p.end, p.mtime));
-        let behind = known.behind.iter().map(|w| (w.range.end, w.mtime));
+        let behind = known.writes_behind.iter().map(|w| (w.range.end, w.mtime));
         for (end, mtime) in pending.chain(behind) {
             attr.size = attr.size.max(end);
             attr.mtime = attr.mtime.max(mtime);
@@ -530,7 +533,7 @@ mod tests {
     fn what_is_on_its_way_counts_and_is_reported_when_it_is_there() {
         let file = File::new(Ino(5), &striped(100));
         let begin = |range, mtime| {
-            file.begin_behind(range, Time(mtime), &Credentials::ROOT)
+            file.begin_write_behind(range, Time(mtime), &Credentials::ROOT)
                 .unwrap()
         };
         assert!(begin(100..200, 20));
@@ -542,13 +545,13 @@ mod tests {
         file.correct(&mut attr);
         assert_eq!((attr.size, attr.mtime), (300, Time(21)));
         // The later one is there first: that leaves no hole.
-        file.end_behind(200, Ok(1));
-        file.end_behind(100, Ok(1));
+        file.end_write_behind(200, Ok(1));
+        file.end_write_behind(100, Ok(1));
         let report = file.pending().unwrap();
         assert_eq!((report.start, report.end), (100, 300));
         assert!(!report.sparse);
         assert!(begin(301..400, 22));
-        file.end_behind(301, Ok(1));
+        file.end_write_behind(301, Ok(1));
         assert!(file.pending().unwrap().sparse);
     }
 
@@ -556,14 +559,14 @@ mod tests {
     fn only_so_many_are_on_their_way() {
         let file = File::new(Ino(5), &striped(100));
         let begin = |at| {
-            file.begin_behind(at..at + 1, Time(20), &Credentials::ROOT)
+            file.begin_write_behind(at..at + 1, Time(20), &Credentials::ROOT)
                 .unwrap()
         };
         for at in 0..MAX_WRITES_BEHIND_PER_FILE as u64 {
             assert!(begin(at));
         }
         assert!(!begin(50));
-        file.end_behind(1, Ok(1));
+        file.end_write_behind(1, Ok(1));
         assert!(begin(50));
     }
 
@@ -571,10 +574,10 @@ mod tests {
     fn what_came_to_nothing_is_told_once_and_does_not_make_the_file_longer() {
         let file = File::new(Ino(5), &striped(100));
         assert!(
-            file.begin_behind(100..200, Time(20), &Credentials::ROOT)
+            file.begin_write_behind(100..200, Time(20), &Credentials::ROOT)
                 .unwrap()
         );
-        file.end_behind(100, Err(FsError::NoSpace.into()));
+        file.end_write_behind(100, Err(FsError::NoSpace.into()));
         assert_eq!(file.snapshot().end, 100);
         assert_eq!(file.pending(), None);
         let failure = file.take_failure(NO_HANDLE).unwrap_err();
@@ -589,17 +592,17 @@ mod tests {
     fn who_needs_the_same_bytes_waits() {
         let file = File::new(Ino(5), &striped(100));
         assert!(
-            file.begin_behind(0..100, Time(20), &Credentials::ROOT)
+            file.begin_write_behind(0..100, Time(20), &Credentials::ROOT)
                 .unwrap()
         );
-        file.await_behind(&(100..200)).unwrap();
+        file.await_write_behind(&(100..200)).unwrap();
         std::thread::scope(|scope| {
             let waiting = scope.spawn(|| {
-                file.await_behind(&(99..100)).unwrap();
+                file.await_write_behind(&(99..100)).unwrap();
                 file.pending().is_some()
             });
             turns::await_waiting(&file, 1);
-            file.end_behind(0, Ok(1));
+            file.end_write_behind(0, Ok(1));
             assert!(waiting.join().unwrap(), "it did not wait");
         });
     }
@@ -608,11 +611,11 @@ mod tests {
     fn who_is_not_wanted_any_more_does_not_wait() {
         let file = File::new(Ino(5), &striped(100));
         assert!(
-            file.begin_behind(0..100, Time(20), &Credentials::ROOT)
+            file.begin_write_behind(0..100, Time(20), &Credentials::ROOT)
                 .unwrap()
         );
-        let waited = turns::as_killed(|| file.await_behind(&(99..100)));
-        assert_eq!(waited, Err(ClientError::GivenUp));
+        let waited = turns::as_killed(|| file.await_write_behind(&(99..100)));
+        assert_eq!(waited, Err(ClientError::Abandoned));
         assert!(file.has_unknown_writes(), "the write goes on");
     }
 
@@ -650,12 +653,12 @@ mod tests {
             file.wrote(Written::Bytes(0..end), cuts, Time(20), &Credentials::ROOT);
         };
         let file = File::new(Ino(5), &striped(100));
-        let begun = file.begin_behind(400..500, Time(20), &Credentials::ROOT);
+        let begun = file.begin_write_behind(400..500, Time(20), &Credentials::ROOT);
         assert!(begun.unwrap());
         wrote(&file, 300, 8);
         wrote(&file, 500, 7);
         assert_eq!(ended(&file), Some((300, 8)));
-        file.end_behind(400, Ok(7));
+        file.end_write_behind(400, Ok(7));
         assert_eq!(ended(&file), Some((300, 8)));
     }
 

@@ -1,24 +1,26 @@
-//! Forcing what was acknowledged to disk, and finding out whether it still was there.
+//! Forcing acknowledged changes to disk, and finding those that were lost before.
 
-use crate::call::{Call, Target};
+use crate::call::Call;
 use crate::core::Core;
 use crate::data::expect_done;
 use crate::error::{ClientError, Result};
 use crate::route::reply_of;
-use crate::unforced::{Force, Place, changed_by, object_changed_by};
+use crate::router::Target;
+use crate::unsynced::{Force, Place, changed_by, object_changed_by};
 use pandofs_api::{DataRequest, Request, op};
-use pandofs_types::limits::UNFORCED_TERM;
+use pandofs_types::limits::UNSYNCED_TERM;
 use pandofs_types::{Credentials, FsError, Ino, ServerId, ShardId};
 use pandofs_wire::message::{AnswerBody, RequestBody};
 use std::time::{Duration, Instant};
 
 impl Core {
-    /// Forces these shards' logs and these servers' data objects of the inode, and what else has changes of it: its
-    /// entry may have moved to another shard since.
+    /// Forces these shards' logs and these servers' data objects of the inode, and what else has
+    /// changes of it: its entry may have moved to another shard since.
     ///
     /// # Errors
-    /// What kept a server from forcing it. `lose` gets an error, once, when a server's machine was started anew after it
-    /// had acknowledged changes of the inode to this client, and before they were forced.
+    /// The error that kept a server from forcing it. `lose` gets one, once, when a server's machine
+    /// was started anew after it had acknowledged changes of the inode to this client, and before
+    /// they were forced.
     pub fn force(
         &self,
         caller: &Credentials,
@@ -27,13 +29,13 @@ impl Core {
         mut shards: Vec<ShardId>,
         lose: impl FnOnce(ClientError),
     ) -> Result<()> {
-        let mark = self.unforced.mark();
+        let mark = self.unsynced.mark();
         let cluster = self.clusters.current();
         let is_led = |shards: &[ShardId], server| {
             let mut leaders = shards.iter().filter_map(|&shard| cluster.leader(shard));
             leaders.any(|leader| leader.id == server)
         };
-        for place in self.unforced.places(ino) {
+        for place in self.unsynced.places(ino) {
             match place {
                 Place::Object(server) if !objects.contains(&server) => objects.push(server),
                 Place::Log(server) if !is_led(&shards, server) => {
@@ -67,7 +69,7 @@ impl Core {
             }
         }
         let lost = self
-            .unforced
+            .unsynced
             .forced(ino, mark, &forces, || lose(FsError::Io.into()));
         for server in &lost {
             tracing::error!(
@@ -84,20 +86,20 @@ impl Core {
             return;
         };
         let (server, now) = (server.id, Instant::now());
-        let unforced = &self.unforced;
+        let unsynced = &self.unsynced;
         let are_many = match (&call.frame.body, answer) {
             (RequestBody::Data(asked), _) => {
                 let changed = object_changed_by(asked);
-                unforced.changed(changed, Place::Object(server), call.machine, now)
+                unsynced.changed(changed, Place::Object(server), call.machine, now)
             }
             (RequestBody::Shard(asked), AnswerBody::Shard(Ok(reply))) if !self.forces_each() => {
                 let changed = changed_by(&asked.request, reply);
-                unforced.changed(changed, Place::Log(server), call.machine, now)
+                unsynced.changed(changed, Place::Log(server), call.machine, now)
             }
             _ => false,
         };
         if are_many {
-            self.forget_unforced();
+            self.forget_unsynced();
         }
     }
 
@@ -107,11 +109,11 @@ impl Core {
     }
 
     /// Forgets what needs no force any more. To be called every few seconds.
-    pub fn forget_unforced(&self) {
+    pub fn forget_unsynced(&self) {
         let map = &self.clusters.current().map;
         let interval = Duration::from_millis(map.settings.flush_interval_ms);
-        let term = UNFORCED_TERM.max(interval.saturating_mul(2));
+        let term = UNSYNCED_TERM.max(interval.saturating_mul(2));
         let is_open = |ino| self.opens.file(ino).is_some();
-        self.unforced.forget(Instant::now(), term, is_open);
+        self.unsynced.forget(Instant::now(), term, is_open);
     }
 }

@@ -1,7 +1,8 @@
-//! Files held open for a moment: for who has looked a name up and will open what it leads to.
+//! Files held open for a moment between the lookup of a name and its open.
 //!
-//! Between the two the name may be given to another file, and the first one is gone; who looks again may lose again.
-//! An inode that is held stays, also without a name, until [`HOLD`] has passed.
+//! Between the two the name may be given to another file, and the first one is gone; a second
+//! lookup may lose again. An inode that is held stays, also without a name, until [`HOLD`] has
+//! passed.
 
 use crate::Client;
 use crate::core::Core;
@@ -82,7 +83,7 @@ impl Core {
             }
         };
         if let Err(error) = released {
-            tracing::error!(%ino, %error, "what was written is not reported");
+            tracing::error!(%ino, %error, "writes are not reported");
         }
     }
 }

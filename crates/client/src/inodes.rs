@@ -1,15 +1,16 @@
-//! Operations on an object by its number.
+//! Operations on an inode by its number.
 
-use crate::asker;
 use crate::boottime::Boottime;
-use crate::call::{Call, Target};
+use crate::call::Call;
+use crate::cancellation;
 use crate::core::Core;
 use crate::error::{ClientError, Result};
 use crate::file::{File, NO_HANDLE, Token, groups_decide, has_set_id};
 use crate::pool::Server;
 use crate::route::reply_of;
+use crate::router::Target;
 use crate::space::sparse_layout;
-use crate::watch::{Came, What};
+use crate::trace::{Op, Outcome};
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, InodeReply, Reply, Request, op};
 use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, SetAttr, ShardId};
@@ -24,9 +25,9 @@ impl Client {
     /// # Errors
     /// `Stale` when there is no such inode.
     pub fn getattr(&self, caller: &Credentials, ino: Ino) -> Result<Attr> {
-        self.seen(
-            || What::Getattr { ino },
-            |_| Came::Done,
+        self.traced(
+            || Op::Getattr { ino },
+            |_| Outcome::Done,
             |client| client.get_attr(caller, ino),
         )
     }
@@ -55,9 +56,9 @@ impl Client {
     /// # Errors
     /// The file system's, `Access` and `NotPermitted` among them.
     pub fn setattr(&self, caller: &Credentials, ino: Ino, set: SetAttr) -> Result<Attr> {
-        self.seen(
-            || What::Setattr { ino, set: &set },
-            |_| Came::Done,
+        self.traced(
+            || Op::Setattr { ino, set: &set },
+            |_| Outcome::Done,
             |client| client.set_attr(caller, ino, set.clone()),
         )
     }
@@ -105,9 +106,9 @@ impl Client {
     /// # Errors
     /// `Invalid` when it is none.
     pub fn readlink(&self, caller: &Credentials, ino: Ino) -> Result<Vec<u8>> {
-        self.seen(
-            || What::Readlink { ino },
-            |_| Came::Done,
+        self.traced(
+            || Op::Readlink { ino },
+            |_| Outcome::Done,
             |client| client.read_link(caller, ino),
         )
     }
@@ -123,29 +124,30 @@ impl Client {
         }
     }
 
-    /// Whether this client has it open.
+    /// Returns whether this client has it open.
     pub fn is_open(&self, ino: Ino) -> bool {
         self.core().opens.file(ino).is_some()
     }
 
-    /// Whether the groups of who writes to this file decide what becomes of its set-id bits, as far as this client
-    /// knows: true if it knows nothing of it.
+    /// Returns whether the groups of a writer decide what becomes of the file's set-id bits, as far
+    /// as this client knows: true if it knows nothing of it.
     pub fn groups_decide(&self, ino: Ino) -> bool {
         self.known_mode(ino).is_none_or(groups_decide)
     }
 
-    /// Whether the file has set-id bits, as far as this client knows: true if it knows nothing of it.
+    /// Returns whether the file has set-id bits, as far as this client knows: true if it knows
+    /// nothing of it.
     pub fn may_have_set_id(&self, ino: Ino) -> bool {
         self.known_mode(ino).is_none_or(has_set_id)
     }
 
-    /// The permission bits that an open file had when it was heard of last, or as they are believed.
+    /// The permission bits that an open file had in the last answer, or the cached ones.
     fn known_mode(&self, ino: Ino) -> Option<u16> {
         let core = self.core();
         if let Some(file) = core.opens.file(ino) {
             return Some(file.mode());
         }
-        let (attr, until) = core.beliefs.attr(ino)?;
+        let (attr, until) = core.lease_cache.attr(ino)?;
         (until > Boottime::now()).then_some(attr.mode)
     }
 
@@ -162,9 +164,9 @@ impl Client {
         access: u16,
         truncate: bool,
     ) -> Result<Attr> {
-        self.seen(
-            || What::Open { ino, truncate },
-            |_| Came::Done,
+        self.traced(
+            || Op::Open { ino, truncate },
+            |_| Outcome::Done,
             |client| client.open_inode(caller, ino, access, truncate),
         )
     }
@@ -207,11 +209,11 @@ impl Client {
     }
 
     /// Reports sizes and times of what this client has written to the file's data objects, so that
-    /// everybody sees them.
+    /// all clients see them.
     ///
     /// # Errors
-    /// The file system's. What could not be reported stays to be reported. Those of writes that were
-    /// answered before ([`Client::write_behind`]).
+    /// The file system's. What could not be reported stays to be reported. Those of writes that
+    /// were answered before ([`Client::write_behind`]).
     pub fn flush(&self, ino: Ino) -> Result<()> {
         self.report_written(ino)?;
         match self.core().opens.file(ino) {
@@ -220,7 +222,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::flush`], of what was lost while this open file was open. It stays to be told by
+    /// As [`Client::flush`], for losses while this open file was open. They stay to be reported by
     /// [`Client::fsync_through`]: a descriptor of an open file is closed by each program that has inherited it.
     ///
     /// # Errors
@@ -233,7 +235,7 @@ impl Client {
         }
     }
 
-    /// As [`Client::flush`] for one who tells nobody what it comes to: what was lost is still to be told.
+    /// As [`Client::flush`] for a caller that passes no result on: losses are still to be reported.
     ///
     /// # Errors
     /// The file system's.
@@ -245,8 +247,9 @@ impl Client {
         file.stay.check()
     }
 
-    /// Says that what was opened last is used under this number from now on, until [`Client::unlock_handle`]: through
-    /// each it is told once if something is lost that was answered.
+    /// Says that what was opened last is used under this number from now on, until
+    /// [`Client::unlock_handle`]: through each open file gets one error if an acknowledged change
+    /// is lost.
     pub fn open_handle(&self, ino: Ino, handle: u64) {
         if let Some(file) = self.core().opens.file(ino) {
             file.open_handle(handle);
@@ -259,9 +262,11 @@ impl Core {
     pub(crate) fn release(&self, ino: Ino) -> Result<()> {
         let file = self.opens.file(ino);
         let is_last = self.opens.count(ino).is_some_and(|(count, _)| count == 1);
-        // Nobody reports it later.
+        // It is not reported later.
         let report = |file: &Option<Arc<File>>| match file {
-            Some(file) if is_last => asker::to_the_end(|| self.report(file, None)).map(|_| ()),
+            Some(file) if is_last => {
+                cancellation::suppressed(|| self.report(file, None)).map(|_| ())
+            }
             _ => Ok(()),
         };
         let reported = report(&file);
@@ -269,15 +274,15 @@ impl Core {
             self.opens.release(ino),
             "inode {ino} was released and is not open"
         );
-        // Once more: somebody may have written in between. Nobody finds the file any more now.
+        // Once more: there may be a write in between. The file cannot be found any more now.
         let reported = reported.and_then(|()| report(&file));
         if is_last {
-            self.beliefs.forget_grip(ino);
+            self.lease_cache.forget_write_lease(ino);
         }
         reported
     }
 
-    /// What the inode's shard answers about it, alone.
+    /// The answer of the inode's shard about it, alone.
     pub fn inode(&self, caller: &Credentials, ino: Ino) -> Result<InodeReply> {
         let call = Call::shard(
             Target::Inode(ino),
@@ -376,16 +381,17 @@ impl Core {
         }
     }
 
-    /// How often anything was registered with any server, in all.
+    /// Returns how often anything was registered with any server, in all.
     pub fn registrations(&self) -> u64 {
         let cluster = self.clusters.current();
         let of = |server: &Arc<Server>| server.registrations.load(Ordering::SeqCst);
         cluster.servers().map(of).sum()
     }
 
-    /// A branch file was opened where it was made, not by the server that answered. That server may have been restarted
-    /// since without this client's hearing of it, now or later: a server with which nothing was ever registered is one
-    /// that this client has no connection to, and is told.
+    /// A branch file was opened where it was made, not by the server that answered. That server may
+    /// have been restarted since without this client's hearing of it, now or later: a server with
+    /// which nothing was ever registered is one that this client has no connection to, and is
+    /// registered there.
     pub fn opened_elsewhere(&self, call: &Call, entry: &EntryReply, before: u64) {
         let cluster = self.clusters.current();
         let Some(there) = cluster.leader(entry.shard) else {
@@ -408,7 +414,7 @@ impl Core {
         });
         if let Err(error) = self.ask(&Credentials::ROOT, Target::Shard(shard), request) {
             let error = ClientError::from(error);
-            tracing::warn!("inode {ino} is open and shard {shard} may not know: {error}");
+            tracing::warn!("inode {ino} is open, which shard {shard} may not have: {error}");
         }
     }
 
@@ -417,9 +423,9 @@ impl Core {
     /// longer.
     pub fn report(&self, file: &File, patience: Option<Duration>) -> Result<Option<InodeReply>> {
         if patience.is_none() {
-            // What is on its way, too. Who leaves it for later does not wait for writes that may never
-            // cease.
-            file.await_behind(&(0..u64::MAX))?;
+            // Writes under way, too. A report that may be left for later does not wait for writes
+            // that may never cease.
+            file.await_write_behind(&(0..u64::MAX))?;
         }
         let one_at_a_time = match patience {
             None => Some(file.flushing()?),
@@ -461,14 +467,11 @@ impl Core {
         }
     }
 
-    /// At the end of the session: nobody will ask for these any more.
+    /// At the end of the session: these are not asked for any more.
     pub fn report_all(&self) {
         for file in self.opens.unreported(Instant::now()) {
             if let Err(error) = self.report(&file, None) {
-                tracing::error!(
-                    "what was written to inode {} is not reported: {error}",
-                    file.ino
-                );
+                tracing::error!("writes to inode {} are not reported: {error}", file.ino);
             }
         }
     }
@@ -508,6 +511,6 @@ pub(crate) fn inode_of(reply: Reply) -> Result<InodeReply> {
 
 pub(crate) fn unexpected(reply: &Reply) -> ClientError {
     ClientError::Protocol(format!(
-        "a shard gave the answer to another question: {reply:?}"
+        "a shard gave an answer of the wrong kind: {reply:?}"
     ))
 }

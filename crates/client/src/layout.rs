@@ -1,10 +1,12 @@
-//! How files are striped, and how that is written and read as text: by the command, and as an extended attribute
-//! that is in no list of attributes, so that nothing copies it to where it means nothing.
+//! Striping of files, and its text form.
+//!
+//! The text stands on the command line and in an extended attribute, which is in no list of
+//! attributes, so that nothing copies it to where it means nothing.
 
 use crate::Client;
-use crate::call::Target;
 use crate::error::{ClientError, Result};
 use crate::inodes::inode_of;
+use crate::router::Target;
 use pandofs_api::{DirSettings, FileBody, Layout, LayoutChoice, Request, XattrMode, op};
 use pandofs_types::limits::{MAX_STRIPE_UNIT_BYTES, MIN_STRIPE_UNIT_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, ServerId};
@@ -12,23 +14,23 @@ use pandofs_types::{Credentials, FsError, Ino, ServerId};
 /// The extended attribute.
 pub const LAYOUT_XATTR: &[u8] = b"user.pandofs.layout";
 
-/// How something is striped.
+/// The striping of a file or of files to come.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LayoutOf {
-    /// What is chosen for files that are made in it, and for directories.
+    /// The choice for files and directories that are made in it.
     Dir(LayoutChoice),
     /// Of a file; `is_fixed` once it has had data.
     File { layout: Layout, is_fixed: bool },
 }
 
 impl Client {
-    /// How a file is striped, or those that are made in a directory.
+    /// The striping of a file, or of those that are made in a directory.
     ///
     /// # Errors
     /// `Invalid` for what is neither; `Stale` when there is no such inode.
     pub fn layout(&self, caller: &Credentials, ino: Ino) -> Result<LayoutOf> {
         let core = self.core();
-        // What this client has written and not told makes a file one with data.
+        // Writes of this client that are not reported make a file one with data.
         let inode = inode_of(core.ask(
             caller,
             Target::Inode(ino),
@@ -51,8 +53,8 @@ impl Client {
     /// Chooses how a file is striped, or those that are made in a directory from now on.
     ///
     /// # Errors
-    /// `NotEmpty` for a file that has data; `NotPermitted` for who does not own it; `Invalid` for what the
-    /// servers cannot do, and for what is neither.
+    /// `NotEmpty` for a file that has data; `NotPermitted` for callers that do not own it;
+    /// `Invalid` for what the servers cannot do, and for what is neither.
     pub fn set_layout(&self, caller: &Credentials, ino: Ino, layout: LayoutChoice) -> Result<()> {
         let core = self.core();
         let request = match self.layout(caller, ino)? {
@@ -112,7 +114,7 @@ impl Client {
     }
 }
 
-/// What is neither file nor directory has none.
+/// The error for an inode that is neither file nor directory.
 fn no_attribute(error: ClientError) -> ClientError {
     match error {
         ClientError::Fs(FsError::Invalid) => FsError::NoAttribute.into(),

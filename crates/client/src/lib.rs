@@ -1,36 +1,36 @@
 //! PandoFS's client library: the file system's operations as blocking calls.
 //!
 //! A [`Client`] finds the shard of each request from what it remembers of directories and inodes,
-//! is put right by the shards where that is stale, and repeats what was not answered so that it is
+//! is put right by the shards where that is stale, and repeats unanswered requests so that each is
 //! executed exactly once. Threads share one client: each call takes a connection from the pool,
 //! writes its request, reads the answer, and puts the connection back.
 //!
-//! Invariant: no answer depends on what the client remembers being current, but for entries and attributes
-//! that servers have leased: those they recall before they change.
+//! Invariant: no answer depends on the client's caches being current, but for entries and
+//! attributes that servers have leased: those they recall before they change.
 //!
 //! | file | job |
 //! | --- | --- |
 //! | `pool`, `cluster` | connections, servers, the cluster map in force |
-//! | `router` | where a request goes and what a refusal means, without I/O |
-//! | `call`, `slots`, `route`, `react` | one request: its key, its way, what to do about refusals |
-//! | `kept` | how much is remembered at most |
-//! | `maps`, `file`, `behind`, `opens`, `accesses` | what is remembered of directories, of files' data and of what is still being written of it, of open files, of what was read |
-//! | `beliefs`, `recalls`, `boottime` | entries and attributes that are leased, and by which clock |
-//! | `unforced`, `force` | what was acknowledged and is not known to be on disk, and forcing it |
-//! | `core`, `background`, `stay` | the session's life with the servers, and what becomes of open files if one lets go of it |
-//! | `asker` | for whom a thread asks, and whether they still wait |
-//! | `watch` | who is told of every operation |
+//! | `router` | the shard of a request and the meaning of a refusal, without I/O |
+//! | `call`, `slots`, `route`, `react` | one request: its key, its way, reactions to refusals |
+//! | `cache_limits`, `limits` | limits of the caches and of the library |
+//! | `maps`, `file`, `write_behind`, `opens`, `held`, `accesses`, `atime` | directories' maps, files' data, writes under way, open files, reads |
+//! | `lease_cache`, `lease_grant`, `recalls`, `boottime` | leased entries and attributes, their recalls and clock |
+//! | `unsynced`, `force` | acknowledged changes that may not be on disk, and forcing them |
+//! | `core`, `background`, `stay` | the session at its servers, and open files if one of them lets go of it |
+//! | `cancellation` | the caller of a thread's calls, and its end |
+//! | `trace` | events of every operation |
 //! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `lock_turns`, `admin`, `path` | the operations |
 
 mod accesses;
 mod admin;
 mod append;
-mod asker;
+mod atime;
 mod background;
-mod behind;
-mod beliefs;
 mod boottime;
+mod cache_limits;
 mod call;
+mod cancellation;
 mod cluster;
 mod core;
 mod damage;
@@ -41,8 +41,10 @@ mod file;
 mod force;
 mod held;
 mod inodes;
-mod kept;
 mod layout;
+mod lease_cache;
+mod lease_grant;
+mod limits;
 mod lock_turns;
 mod locks;
 mod maps;
@@ -58,36 +60,37 @@ mod slots;
 mod space;
 mod stay;
 mod stripes;
-mod unforced;
-mod watch;
+pub mod trace;
+mod unsynced;
+mod write_behind;
 mod xattrs;
 
 pub use crate::admin::Space;
-pub use crate::asker::{Asker, ask_for};
 pub use crate::boottime::Boottime;
+pub use crate::cache_limits::CacheLimits;
+pub use crate::cancellation::{Cancellation, set_cancellation};
 pub use crate::dirs::{DirInfo, Entry, Listing, Page};
 pub use crate::error::{ClientError, Result};
-pub use crate::kept::Kept;
 pub use crate::layout::{LAYOUT_XATTR, LayoutOf, chosen, layout_text, parse_layout, parse_unit};
 pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow, RenameHow};
 pub use crate::recalls::Recall;
 pub use crate::space::Seek;
-pub use crate::watch::{Came, Seen, Watcher, What, again, unseen};
 
-/// What decides where a request goes, for whoever carries requests in another way: a simulator.
+/// Routing, exported for the simulator, which carries requests in another way.
 pub mod routing {
     pub use crate::maps::{DirMaps, InodeShards};
     pub use crate::router::{Reaction, Router, Target, leaves_doubt};
 }
 
-/// What is believed under leases, for the same.
+/// Lease cache, exported for the simulator.
 pub mod leasing {
-    pub use crate::beliefs::{Beliefs, Change, Sent, Told};
     pub use crate::boottime::Boottime;
+    pub use crate::lease_cache::{Change, LeaseCache};
+    pub use crate::lease_grant::{LeaseGrant, Sent};
 }
 
-/// What a session has to tell a server again that was restarted, for the same.
+/// State that a session registers again at a restarted server, exported for the simulator.
 pub mod holding {
     pub use crate::locks::Locks;
     pub use crate::opens::{Batch, Opens};
@@ -102,31 +105,31 @@ use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// How a client behaves.
+/// Options of a client.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// How long a call goes on asking a server that does not answer, before it fails with
+    /// Time limit for a server that does not answer, after which a call fails with
     /// [`ClientError::Unavailable`] or [`ClientError::Unknown`]. `None`: for ever.
     pub soft: Option<Duration>,
-    /// How much it remembers.
-    pub kept: Kept,
+    /// Limits of its caches.
+    pub cache_limits: CacheLimits,
 }
 
-/// What a client has done so far.
+/// Counts of a client's work so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
     /// Requests sent, repetitions included.
     pub requests: u64,
     /// Of these, sent to a shard that did not hold what was asked for (any more).
     pub redirects: u64,
-    /// Of these, told to try again.
+    /// Of these, answered with "try again".
     pub busy: u64,
     /// Of these, lost without an answer and sent again.
     pub resent: u64,
     /// Connections made.
     pub connections: u64,
-    /// Questions that were not asked, because what was known is leased.
-    pub believed: u64,
+    /// Questions answered from the lease cache.
+    pub cache_hits: u64,
     /// Leases that were recalled.
     pub recalled: u64,
 }
@@ -160,7 +163,7 @@ pub struct Client {
 struct Session {
     core: Arc<Core>,
     background: Option<JoinHandle<()>>,
-    watcher: OnceLock<Arc<dyn Watcher>>,
+    tracer: OnceLock<Arc<dyn trace::Tracer>>,
 }
 
 impl Client {
@@ -196,7 +199,7 @@ impl Client {
             session: Arc::new(Session {
                 core,
                 background: Some(background),
-                watcher: OnceLock::new(),
+                tracer: OnceLock::new(),
             }),
         })
     }
@@ -212,12 +215,12 @@ impl Client {
         Arc::clone(&self.core().clusters.current().map)
     }
 
-    /// What this client has done so far.
+    /// Counts of this client's work so far.
     pub fn counters(&self) -> Counters {
         let core = self.core();
         Counters {
-            believed: core.beliefs.answered(),
-            recalled: core.beliefs.recalled(),
+            cache_hits: core.lease_cache.answered(),
+            recalled: core.lease_cache.recalled(),
             ..core.counts.read()
         }
     }

@@ -1,18 +1,19 @@
-//! Closing what may be locked, and the order of what one owner asks about its locks.
+//! Closing of files that may be locked, and the order of one owner's requests about its locks.
 //!
-//! A program that is killed is gone before its locks are let go, when their server is away, and the next one may be
-//! given its owner's number. What is asked for one owner's locks of one file is therefore asked in the order in which it
-//! came up: a lock of the next program after the unlocking of all that the last one had. But for those who wait for a
-//! lock until others unlock: the owner may do so itself.
+//! A program that is killed is gone before its locks are let go, when their server is away, and the
+//! next one may be given its owner's number. Requests about one owner's locks of one file are
+//! therefore sent in the order in which they came up: a lock of the next program after the
+//! unlocking of all that the last one had. Except those that wait for a lock until others unlock:
+//! the owner may do so itself.
 
 use crate::Client;
-use crate::asker;
-use crate::call::Target;
+use crate::cancellation;
 use crate::core::Core;
 use crate::error::{ClientError, Result};
+use crate::router::Target;
 use hashbrown::HashMap;
 use pandofs_api::{Request, op};
-use pandofs_types::limits::ASKER_INTERVAL;
+use pandofs_types::limits::CANCELLATION_INTERVAL;
 use pandofs_types::{Credentials, Ino, LockKind, LockRange};
 use std::collections::VecDeque;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -32,7 +33,7 @@ struct Lines {
     last: u64,
     /// Threads that wait for their turns.
     asleep: usize,
-    /// Who waits for each owner's turn, by number; the first has it.
+    /// The waiters for each owner's turn, by number; the first has it.
     waiting: HashMap<Owner, VecDeque<u64>>,
 }
 
@@ -68,7 +69,7 @@ impl Turn<'_> {
     /// Waits until it is the first.
     ///
     /// # Errors
-    /// `GivenUp` when nobody waits any more ([`crate::Asker`]).
+    /// `Abandoned` when the caller is gone ([`crate::Cancellation`]).
     fn wait(&self) -> Result<()> {
         let since = Instant::now();
         let is_behind = |lines: &mut Lines| {
@@ -81,15 +82,15 @@ impl Turn<'_> {
             let (mut lines, waited) = self
                 .turns
                 .ended
-                .wait_timeout_while(lines, ASKER_INTERVAL, is_behind)
+                .wait_timeout_while(lines, CANCELLATION_INTERVAL, is_behind)
                 .unwrap_or_else(PoisonError::into_inner);
             lines.asleep -= 1;
             drop(lines);
             if !waited.timed_out() {
                 return Ok(());
             }
-            if !asker::waits_on(since.elapsed()) {
-                return Err(ClientError::GivenUp);
+            if !cancellation::may_wait(since.elapsed()) {
+                return Err(ClientError::Abandoned);
             }
         }
     }
@@ -114,10 +115,11 @@ impl Drop for Turn<'_> {
 }
 
 impl Core {
-    /// Waits until nothing is asked any more of what came up before about this owner's locks of the file.
+    /// Waits until nothing is asked any more of what came up before about this owner's locks of the
+    /// file.
     ///
     /// # Errors
-    /// `GivenUp` when nobody waits any more.
+    /// `Abandoned` when the caller is gone.
     pub fn lock_turn(&self, ino: Ino, kind: LockKind, owner: u64) -> Result<Turn<'_>> {
         let turn = self.lock_turns.line_up((ino, kind, owner));
         turn.wait()?;
@@ -126,9 +128,10 @@ impl Core {
 }
 
 impl Client {
-    /// A process closes a descriptor of the open file. What was written is reported, as by [`Client::flush`], and what
-    /// it has locked with `fcntl()` through any of the file is unlocked, also if it is killed meanwhile. What the
-    /// open file itself has locked may be unlocked next, and whoever tries to lock meanwhile is kept until that is known.
+    /// A process closes a descriptor of the open file. What was written is reported, as by
+    /// [`Client::flush`], and what it has locked with `fcntl()` through any of the file is
+    /// unlocked, also if it is killed meanwhile. What the open file itself has locked may be
+    /// unlocked next, and locks meanwhile are kept waiting until that is known.
     ///
     /// # Errors
     /// Those of [`Client::flush`] and of [`Client::unlock`].
@@ -140,7 +143,7 @@ impl Client {
         // Before anything is waited for: what comes next is not to be unlocked by this.
         let turn = (core.lock_turns).line_up((ino, LockKind::Record, owner));
         let flushed = self.flush_through(ino, handle);
-        let unlocked = asker::to_the_end(|| {
+        let unlocked = cancellation::suppressed(|| {
             turn.wait()?;
             self.unlock_process(ino, handle, owner)
         });
@@ -154,16 +157,19 @@ impl Client {
         let owners = core.locks.owners_through(ino, handle);
         if !owners.is_empty() {
             let request = Request::Closing(op::Closing { ino, owners });
-            // What comes of it is no matter of whether the lock is kept or not.
+            // Its outcome says nothing of whether the lock is kept.
             if let Err(failure) = core.ask(&Credentials::ROOT, Target::Inode(ino), request) {
-                tracing::debug!(?failure, "nobody waits for inode {ino} to be closed");
+                tracing::debug!(
+                    ?failure,
+                    "the server was not told that inode {ino} is being closed"
+                );
             }
         }
         self.check_locks(ino, handle).and(result)
     }
 
-    /// An open file is closed by all who had it, which unlocks what was locked in its own name, and ends what
-    /// [`Client::open_handle`] began.
+    /// An open file is closed by all who had it, which unlocks what was locked in its own name, and
+    /// ends what [`Client::open_handle`] began.
     ///
     /// # Errors
     /// Those of [`Client::unlock`].
@@ -178,8 +184,9 @@ impl Client {
         let mut result = Ok(());
         // Processes have closed it before. What is left is what is owned by the open file.
         for (kind, owner) in core.locks.closed(ino, handle) {
-            // With its turn: nobody knows any more from here on that there is something to unlock.
-            let unlocked = asker::to_the_end(|| {
+            // With its turn: from here on it is not known any more that there is something to
+            // unlock.
+            let unlocked = cancellation::suppressed(|| {
                 let _turn = core.lock_turn(ino, kind, owner)?;
                 core.unlock(ino, kind, owner, LockRange::WHOLE)
             });
@@ -192,7 +199,7 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Asker;
+    use crate::Cancellation;
     use std::thread;
     use std::time::Duration;
 
@@ -217,7 +224,7 @@ mod tests {
             let begun = Instant::now();
             while turns.lines().asleep == 0 {
                 assert!(!waits.is_finished(), "it did not wait");
-                assert!(begun.elapsed() < Duration::from_secs(60), "nobody waits");
+                assert!(begun.elapsed() < Duration::from_secs(60), "no thread waits");
                 thread::yield_now();
             }
             drop(first);
@@ -234,13 +241,13 @@ mod tests {
         let turns = LockTurns::default();
         let first = turns.line_up(OWNER);
         let second = turns.line_up(OWNER);
-        crate::ask_for(Some(Asker {
+        crate::set_cancellation(Some(Cancellation {
             id: 0,
-            wait_on: |_| false,
-            goes_on: |_| panic!("nothing was asked"),
+            may_wait: |_| false,
+            on_abandoned: |_| panic!("nothing was asked"),
         }));
-        assert_eq!(second.wait(), Err(ClientError::GivenUp));
-        crate::ask_for(None);
+        assert_eq!(second.wait(), Err(ClientError::Abandoned));
+        crate::set_cancellation(None);
         drop(second);
         assert_eq!(turns.lines().waiting[&OWNER].len(), 1);
         drop(first);

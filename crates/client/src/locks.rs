@@ -1,23 +1,21 @@
-//! Locks of files, shared with all clients.
+//! File locks, shared with all clients.
 //!
-//! The session remembers which locks it has, to tell them again to a server that was restarted: a lock that
-//! is about to be given up is forgotten before the server is asked to take it back, and one that was given
-//! is remembered only if the server is still the one that gave it, so that what is told again is never more
-//! than what the server gave.
-//!
-//! A server that has heard nothing of the session for [`SESSION_TIMEOUT`] has given its locks to others,
-//! and says so when they are told again. Programs that hold them cannot be asked to stop, but the open files
-//! through which they locked are spoilt: every further use of them is an input/output error.
-//!
-//! [`SESSION_TIMEOUT`]: pandofs_types::limits::SESSION_TIMEOUT
+//! The session remembers its locks, to register them again with a restarted server: a lock that is
+//! about to be given up is forgotten before the server is asked to take it back, and one that was
+//! given is remembered only if the server is still the one that gave it, so that registrations are
+//! never more than what the server gave.
+//! A server that has heard nothing of the session for `SESSION_TIMEOUT` has given its locks to
+//! others, and refuses the registration. Programs that hold them cannot be asked to stop, but the
+//! open files through which they locked are spoilt: each further use is an input/output error.
 
-use crate::asker;
-use crate::background::DOUBTFUL_SILENCE;
-use crate::call::{Call, Target};
+use crate::call::Call;
+use crate::cancellation;
 use crate::cluster::Cluster;
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
+use crate::limits::DOUBTFUL_SILENCE;
 use crate::pool::{ConnectError, Connection, Server};
+use crate::router::Target;
 use crate::slots::{Slot, Slots};
 use crate::{Client, Session};
 use hashbrown::{HashMap, HashSet};
@@ -36,19 +34,19 @@ use std::time::Duration;
 pub struct Locks {
     session: SessionId,
     files: Mutex<HashMap<Ino, Known>>,
-    /// Whether there ever was a lock.
+    /// True if there ever was a lock.
     used: AtomicBool,
-    /// Whether a lock was ever lost.
+    /// True if a lock was ever lost.
     any_lost: AtomicBool,
     /// Of requests that wait.
     slots: Slots,
 }
 
-/// What is known of one file.
+/// The state of one file's locks.
 #[derive(Debug, Default)]
 struct Known {
     locks: FileLocks,
-    /// Owners that may have locks at the server that are not in `locks`: it was asked and did not answer.
+    /// Owners that may have locks at the server beyond `locks`: it was asked, without an answer.
     unclear: HashSet<(LockKind, u64)>,
     /// Through which open file each owner has locked.
     through: HashMap<u64, HashSet<(LockKind, u64)>>,
@@ -76,7 +74,7 @@ impl Locks {
         }
     }
 
-    /// Whether servers may have locks of this session.
+    /// Returns whether servers may have locks of this session.
     pub fn is_used(&self) -> bool {
         self.used.load(Ordering::SeqCst)
     }
@@ -101,8 +99,8 @@ impl Locks {
         through.insert((lock.kind, lock.owner));
     }
 
-    /// It was given, by the process of the server that was registered with when `registration` was its count;
-    /// false if that is not the one any more.
+    /// It was given, by the process of the server that was registered with when `registration` was
+    /// its count; false if that is not the one any more.
     pub fn given(
         &self,
         ino: Ino,
@@ -147,7 +145,7 @@ impl Locks {
         locks.split_by(self.owner(number), kind, range)
     }
 
-    /// What was forgotten is locked still.
+    /// Takes a forgotten lock back in: it is locked still.
     fn keep(&self, ino: Ino, lock: &FileLock) {
         let mut files = self.files();
         let known = files.entry(ino).or_default();
@@ -167,7 +165,7 @@ impl Locks {
         }
     }
 
-    /// Whether there are locks that were made through this open file.
+    /// Returns whether there are locks that were made through this open file.
     fn has_locked(&self, ino: Ino, handle: u64) -> bool {
         let files = self.files();
         files
@@ -175,7 +173,7 @@ impl Locks {
             .is_some_and(|known| !known.locks.is_empty() && known.through.contains_key(&handle))
     }
 
-    /// Who has locks that were made through this open file.
+    /// The owners of locks that were made through this open file.
     pub fn owners_through(&self, ino: Ino, handle: u64) -> Vec<(LockKind, u64)> {
         let files = self.files();
         let Some(known) = files.get(&ino) else {
@@ -186,7 +184,7 @@ impl Locks {
         through.copied().filter(has).collect()
     }
 
-    /// Whether the open file's locks are lost.
+    /// Returns whether the open file's locks are lost.
     pub fn is_lost(&self, ino: Ino, handle: u64) -> bool {
         self.any_lost.load(Ordering::Relaxed)
             && self
@@ -260,18 +258,19 @@ impl Locks {
     }
 }
 
-/// What came of trying to lock.
+/// The outcome of trying to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tried {
     Locked,
-    /// Somebody has a lock that is in the way.
+    /// Another lock is in the way.
     Busy,
-    /// Only who waits gets an answer: the server was restarted a moment ago and gives nobody a lock until it
-    /// knows who has which, or whoever has the lock may have closed the file a moment ago.
+    /// Only a request that waits gets an answer: the server was restarted a moment ago and gives no
+    /// lock until it knows who has which, or the owner of the lock may have closed the file a
+    /// moment ago.
     NotYet,
 }
 
-/// Who has a lock that is in the way of another.
+/// The holder of a lock that is in the way of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
     Nobody,
@@ -301,8 +300,8 @@ impl LockWait {
     /// Waits for the lock.
     ///
     /// # Errors
-    /// `Interrupted` when it was cancelled and not given; `WouldBlock` when it was not to wait for others;
-    /// `Deadlock`; `NoLocks`.
+    /// `Interrupted` when cancelled and not given; `WouldBlock` if not to wait; `Deadlock`;
+    /// `NoLocks`.
     pub fn wait(&self) -> Result<()> {
         let core = &*self.session.core;
         core.locks.begin(self.ino, self.handle, &self.lock);
@@ -311,7 +310,7 @@ impl LockWait {
             let answer = core.ask_call(&mut call);
             let mut is_over = self.is_over();
             let result = match answer {
-                // Nobody else tells who waits that it would have to wait.
+                // No one else reports to the caller that it would have to wait.
                 Err(Failure::Client(ClientError::Fs(FsError::WouldBlock))) if self.blocking => {
                     Err(FsError::Interrupted.into())
                 }
@@ -329,13 +328,13 @@ impl LockWait {
         self.ino
     }
 
-    /// Ends the waiting, soon: [`LockWait::wait`] returns as soon as it is known whether the lock was given.
-    /// Waits for an answer of the server.
+    /// Ends the waiting, soon: [`LockWait::wait`] returns as soon as it is known whether the lock
+    /// was given. Waits for an answer of the server.
     pub fn cancel(&self) {
         let is_over = self.is_over();
         if !*is_over {
-            // The same request, not wanting to wait: either is the last word on both. Should it fail, so
-            // does the other.
+            // The same request, without a wait: either ends both; should it fail, so does the
+            // other.
             let _ = self.session.core.ask_call(&mut self.call(false));
         }
     }
@@ -367,12 +366,12 @@ impl Drop for LockWait {
 }
 
 impl Client {
-    /// Locks a file if nobody has a lock in the way. `handle` tells the client's open files apart, and the
+    /// Locks a file if no lock is in the way. `handle` tells the client's open files apart, and the
     /// owner in `lock` its owners.
     ///
     /// # Errors
-    /// `NoLocks` when there are too many; `Io` when the locks of this open file are lost; `Interrupted` when it was given
-    /// after the program was killed, and is let go.
+    /// `NoLocks` when there are too many; `Io` when the locks of this open file are lost;
+    /// `Interrupted` when it was given after the program was killed, and is let go.
     pub fn try_lock(&self, ino: Ino, handle: u64, lock: FileLock) -> Result<Tried> {
         let core = self.core();
         self.check_locks(ino, handle)?;
@@ -386,8 +385,8 @@ impl Client {
                 return Ok(Tried::NotYet);
             }
             match core.locked(ino, &lock, &call, answer) {
-                Some(Ok(())) if asker::goes_on_for_nobody() => {
-                    // The program will not know that it has it, and whoever is given its number has not asked for it.
+                Some(Ok(())) if cancellation::is_abandoned() => {
+                    // The program is gone, and the next one with its number has not asked for it.
                     core.unlock(ino, lock.kind, lock.owner, lock.range)?;
                     return Err(FsError::Interrupted.into());
                 }
@@ -399,9 +398,9 @@ impl Client {
         }
     }
 
-    /// A request that waits for the lock: with `blocking` until it is given, otherwise until it is known
-    /// whether somebody has it. To be made after [`Client::try_lock`] did not get it, by which a lock of
-    /// `flock()` that was to be changed is given up.
+    /// A request that waits for the lock: with `blocking` until it is given, otherwise until it is
+    /// known whether it is held. To be made after [`Client::try_lock`] did not get it, by
+    /// which a lock of `flock()` that was to be changed is given up.
     ///
     /// # Errors
     /// `NoLocks` when too many wait.
@@ -427,7 +426,7 @@ impl Client {
     /// Unlocks what the owner has of the range; nothing is fine.
     ///
     /// # Errors
-    /// `Io` when the locks of this open file are lost; `NoLocks` when that would make two of one and there are too many.
+    /// `Io` when this open file's locks are lost; `NoLocks` when one becomes two, one too many.
     pub fn unlock(
         &self,
         ino: Ino,
@@ -442,7 +441,7 @@ impl Client {
         core.unlock(ino, kind, owner, range)
     }
 
-    /// Who has a lock that is in the way of this one? With `wait` it waits until that is known.
+    /// Returns the holder of a lock in the way of this one; with `wait`, waits until it is known.
     ///
     /// # Errors
     /// The file system's.
@@ -459,9 +458,9 @@ impl Client {
         }
     }
 
-    /// Whether this open file may be used: `Io` once a lock was lost that was made through it. While the server
-    /// of a file with locks has not been heard of for so long that it may have given them away, it waits for
-    /// its word.
+    /// Fails with `Io` once a lock was lost that was made through this open file. While the server
+    /// of a file with locks has not been heard of for so long that it may have given them away, it
+    /// waits for its word.
     ///
     /// # Errors
     /// See above.
@@ -471,7 +470,7 @@ impl Client {
             return Ok(());
         }
         if core.locks.has_locked(ino, handle) && core.is_silent(ino) {
-            // On the way the server is told the locks again, and says which are lost.
+            // On the way the locks are registered with the server again, which says which are lost.
             core.inode(&Credentials::ROOT, ino)?;
         }
         if core.locks.is_lost(ino, handle) {
@@ -493,7 +492,7 @@ impl Core {
         Call::shard(Target::Inode(ino), &Credentials::ROOT, request)
     }
 
-    /// Whether the server of the inode may have given this session up.
+    /// Returns whether the server of the inode may have given this session up.
     pub(crate) fn is_silent(&self, ino: Ino) -> bool {
         let shard = self.inodes.shard_of(ino);
         let cluster = self.clusters.current();
@@ -502,7 +501,7 @@ impl Core {
             .is_some_and(|server| server.silence() >= DOUBTFUL_SILENCE)
     }
 
-    /// What to make of the answer to a request for a lock; `None` if it has to be asked for again.
+    /// The outcome of a request for a lock; `None` if it has to be sent again.
     fn locked(
         &self,
         ino: Ino,
@@ -529,7 +528,7 @@ impl Core {
                     ClientError::Fs(FsError::WouldBlock | FsError::Interrupted)
                 );
                 if refused && lock.kind == LockKind::Flock {
-                    // What it had is gone, so that two that wait to change theirs do not wait for one another.
+                    // Its old lock is gone: two that wait to change theirs must not deadlock.
                     self.locks
                         .forget(ino, lock.kind, lock.owner, LockRange::WHOLE);
                 }
@@ -545,7 +544,7 @@ impl Core {
     /// To be called in the owner's turn ([`Core::lock_turn`]).
     pub fn unlock(&self, ino: Ino, kind: LockKind, owner: u64, range: LockRange) -> Result<()> {
         let middle_of = self.locks.split_by(ino, kind, owner, range);
-        // First: were it still told to a server that restarts, the server would keep it.
+        // First: were it still registered with a server that restarts, the server would keep it.
         if !self.locks.forget(ino, kind, owner, range) {
             return Ok(());
         }
@@ -579,8 +578,9 @@ impl Core {
         }
     }
 
-    /// Tells the shards of a server that was restarted, or may have given the session up, which locks the
-    /// session has: all of them, as an inode may have moved there without this client having heard of it.
+    /// Tells the shards of a server that was restarted, or may have given the session up, which
+    /// locks the session has: all of them, as an inode may have moved there without this client
+    /// having heard of it.
     pub fn relock(
         &self,
         cluster: &Cluster,

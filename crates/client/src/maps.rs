@@ -1,9 +1,12 @@
-//! What the client remembers of where things are. All of it may be stale: a shard that is asked
-//! wrongly says what it knows, and that is learnt here.
+//! Cache of the places of directories and inodes.
+//!
+//! All of it may be stale: a shard that is asked wrongly says what it knows, and that is learnt
+//! here.
 
+use crate::limits::{MAX_CACHED_INODE_SHARDS, MAX_CACHED_PARTITIONS};
 use hashbrown::HashMap;
 use pandofs_placement::DirMap;
-use pandofs_types::limits::{MAX_CACHED_DIR_MAPS, MAX_CACHED_INODE_SHARDS, MAX_CACHED_PARTITIONS};
+use pandofs_types::limits::MAX_CACHED_DIR_MAPS;
 use pandofs_types::{Ino, Position, ShardId};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -18,7 +21,7 @@ struct Generations<V> {
     old: HashMap<Ino, V>,
     /// Entries of one half.
     half: usize,
-    /// What the entries of one half may weigh, and those of the young one do, if not less.
+    /// The weight that the entries of one half may have; those of the young one have it, or less.
     half_weight: usize,
     weight: usize,
     weigh: fn(&V) -> usize,
@@ -107,7 +110,7 @@ fn stripe_of(ino: Ino) -> usize {
     (ino.serial() as usize).wrapping_add(usize::from(ino.birth_shard().0)) % STRIPES
 }
 
-/// The maps of the directories that were split. One that is not here is believed to be at its home.
+/// The maps of the directories that were split. One that is not here is taken to be at its home.
 #[derive(Debug)]
 pub struct DirMaps {
     maps: Cache<DirMap>,
@@ -124,7 +127,8 @@ impl DirMaps {
         DirMaps::within(MAX_CACHED_DIR_MAPS, MAX_CACHED_PARTITIONS)
     }
 
-    /// Of no more than this many directories, and with no more than this many partitions in all, about.
+    /// Of no more than this many directories, and with no more than this many partitions in all,
+    /// about.
     pub fn within(dirs: usize, partitions: usize) -> DirMaps {
         DirMaps {
             maps: Cache::new(dirs, partitions, |map| map.slots().len()),
@@ -146,7 +150,7 @@ impl DirMaps {
             .map_or_else(|| DirMap::single(dir.birth_shard()), |map| map.clone())
     }
 
-    /// Learns what somebody knows of the directory; true when that was anything new. A map that
+    /// Learns a map of the directory; true when that was anything new. A map that
     /// cannot be this directory's is ignored.
     pub fn merge(&self, dir: Ino, other: &DirMap) -> bool {
         if !other.has_slots() || other.home() != dir.birth_shard() {
@@ -186,7 +190,7 @@ impl DirMaps {
     }
 }
 
-/// Where the inodes are that are not on their birth shard.
+/// The shards of inodes that are not on their birth shard.
 #[derive(Debug)]
 pub struct InodeShards {
     shards: Cache<ShardId>,

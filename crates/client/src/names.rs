@@ -1,17 +1,18 @@
 //! Operations on a name in a directory.
 
-use crate::call::{Call, Target};
+use crate::call::Call;
 use crate::core::Core;
 use crate::error::{ClientError, Result};
 use crate::file::Token;
 use crate::inodes::unexpected;
-use crate::watch::{Came, What};
+use crate::router::Target;
+use crate::trace::{Op, Outcome};
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, NewNode, Reply, Request, op};
 use pandofs_types::limits::MAX_REDIRECTS;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NewMode, Position, ShardId};
 
-/// How [`Client::create`] opens the file.
+/// Options of [`Client::create`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct OpenHow {
     /// 4 read, 2 write, 1 execute; asked for of a file that was there, not of one that is made.
@@ -22,33 +23,33 @@ pub struct OpenHow {
     pub exclusive: bool,
 }
 
-/// How [`Client::rename_how`] renames.
+/// Options of [`Client::rename_how`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RenameHow {
-    /// What has the new name does not give way.
+    /// An object that has the new name is not replaced.
     pub no_replace: bool,
     /// The old name leads to a white-out afterwards, a character device of number 0:0.
     pub whiteout: bool,
 }
 
-/// What [`Client::create`] opened.
+/// The file that [`Client::create`] opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
     pub node: Node,
-    /// Whether it was made by this call.
+    /// True if it was made by this call.
     pub created: bool,
 }
 
 impl Client {
-    /// What the name leads to; symbolic links are not followed. For a directory the attributes are
-    /// gathered from all shards that carry it.
+    /// Returns the node of a name; symbolic links are not followed. For a directory the attributes
+    /// are gathered from all shards that carry it.
     ///
     /// # Errors
     /// `NotFound` when there is no such name.
     pub fn lookup(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<Node> {
-        self.seen(
-            || What::Lookup { dir, name },
-            |node| Came::Node(node),
+        self.traced(
+            || Op::Lookup { dir, name },
+            |node| Outcome::Node(node),
             |client| client.look_up(caller, dir, name),
         )
     }
@@ -94,16 +95,16 @@ impl Client {
         mode: NewMode,
         how: OpenHow,
     ) -> Result<Found> {
-        self.seen(
-            || What::Create {
+        self.traced(
+            || Op::Create {
                 dir,
                 name,
                 mode: mode.mode & !mode.umask,
                 truncate: how.truncate,
             },
             |found: &Found| match found.created {
-                true => Came::Node(&found.node),
-                false => Came::Found(&found.node),
+                true => Outcome::Node(&found.node),
+                false => Outcome::Found(&found.node),
             },
             |client| client.create_or_open(caller, dir, name, mode, how),
         )
@@ -165,9 +166,10 @@ impl Client {
         )
     }
 
-    /// Makes a file without a name and opens it (`O_TMPFILE`). It is to be released, and is gone then unless
-    /// it was given a name by [`Client::link`]; which is allowed once, and only with `may_be_named`. It has
-    /// the group and the access control list that it would have inherited from the directory.
+    /// Makes a file without a name and opens it (`O_TMPFILE`). It is to be released, and is gone
+    /// then unless it was given a name by [`Client::link`]; which is allowed once, and only with
+    /// `may_be_named`. It has the group and the access control list that it would have inherited
+    /// from the directory.
     ///
     /// # Errors
     /// `Access` when the caller may not make files in the directory; `NotDir`.
@@ -188,9 +190,9 @@ impl Client {
             may_be_named,
         });
         let target = Target::Name { dir, position: at };
-        self.seen(
-            || What::Unnamed { dir },
-            |node| Came::Node(node),
+        self.traced(
+            || Op::Unnamed { dir },
+            |node| Outcome::Node(node),
             |client| {
                 let call = Call::shard(target, caller, request);
                 client.core().make_open(caller, call)
@@ -244,7 +246,7 @@ impl Client {
         node: NewNode,
         mode: NewMode,
     ) -> Result<Node> {
-        let what = made(dir, name, &node, mode.mode & !mode.umask);
+        let op = made(dir, name, &node, mode.mode & !mode.umask);
         let request = Request::Create(op::Create {
             dir,
             name: name.clone(),
@@ -253,7 +255,7 @@ impl Client {
             umask: mode.umask,
             open: false,
         });
-        self.make(caller, what, dir, name, request)
+        self.make(caller, op, dir, name, request)
     }
 
     /// # Errors
@@ -280,7 +282,7 @@ impl Client {
             umask: mode.umask,
         });
         let mode = mode.mode & !mode.umask;
-        self.make(caller, What::Mkdir { dir, name, mode }, dir, name, request)
+        self.make(caller, Op::Mkdir { dir, name, mode }, dir, name, request)
     }
 
     /// # Errors
@@ -310,20 +312,20 @@ impl Client {
             ino,
             inode_shard,
         });
-        self.make(caller, What::Link { ino, dir, name }, dir, name, request)
+        self.make(caller, Op::Link { ino, dir, name }, dir, name, request)
     }
 
     fn make(
         &self,
         caller: &Credentials,
-        what: What<'_>,
+        op: Op<'_>,
         dir: Ino,
         name: &Name,
         request: Request,
     ) -> Result<Node> {
-        self.seen(
-            || what,
-            |node| Came::Node(node),
+        self.traced(
+            || op,
+            |node| Outcome::Node(node),
             |client| client.core().make(caller, dir, name, request),
         )
     }
@@ -337,9 +339,9 @@ impl Client {
             dir,
             name: name.clone(),
         });
-        self.seen(
-            || What::Unlink { dir, name },
-            |&ino| Came::Ino(ino),
+        self.traced(
+            || Op::Unlink { dir, name },
+            |&ino| Outcome::Ino(ino),
             |client| client.core().remove(caller, dir, name, request),
         )
     }
@@ -353,9 +355,9 @@ impl Client {
             dir,
             name: name.clone(),
         });
-        let ino = self.seen(
-            || What::Rmdir { dir, name },
-            |&ino| Came::Ino(ino),
+        let ino = self.traced(
+            || Op::Rmdir { dir, name },
+            |&ino| Outcome::Ino(ino),
             |client| client.core().remove(caller, dir, name, request),
         )?;
         self.core().maps.forget(ino);
@@ -405,14 +407,14 @@ impl Client {
             no_replace: how.no_replace,
             whiteout: how.whiteout,
         });
-        let what = What::Rename {
+        let op = Op::Rename {
             from: (dir, name),
             to: (new_dir, new_name),
             no_replace: how.no_replace,
         };
-        self.seen(
-            || what,
-            |&ino| Came::Ino(ino),
+        self.traced(
+            || op,
+            |&ino| Outcome::Ino(ino),
             |client| {
                 let core = client.core();
                 match core.ask(caller, core.by_name(dir, name), request)? {
@@ -443,13 +445,13 @@ impl Client {
             // Filled in when it is sent.
             new_shard: ShardId(0),
         });
-        let what = What::Exchange {
+        let op = Op::Exchange {
             from: (dir, name),
             to: (new_dir, new_name),
         };
-        self.seen(
-            || what,
-            |&(ino, other)| Came::Inos(ino, other),
+        self.traced(
+            || op,
+            |&(ino, other)| Outcome::Inos(ino, other),
             |client| {
                 let core = client.core();
                 match core.ask(caller, core.by_name(dir, name), request)? {
@@ -462,7 +464,7 @@ impl Client {
 }
 
 impl Core {
-    /// What a directory holds under the name, without a look at the inode.
+    /// Returns a directory's entry of the name, without a look at the inode.
     pub fn entry(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<EntryReply> {
         let request = Request::Lookup(op::Lookup {
             dir,
@@ -503,12 +505,12 @@ impl Core {
     }
 }
 
-/// What is asked for when this is made.
-fn made<'a>(dir: Ino, name: &'a Name, node: &NewNode, mode: u16) -> What<'a> {
+/// The operation that makes this.
+fn made<'a>(dir: Ino, name: &'a Name, node: &NewNode, mode: u16) -> Op<'a> {
     let kind = match node {
         NewNode::Symlink { target } => {
             let bytes = target.len();
-            return What::Symlink { dir, name, bytes };
+            return Op::Symlink { dir, name, bytes };
         }
         NewNode::File => FileKind::File,
         NewNode::Fifo => FileKind::Fifo,
@@ -516,7 +518,7 @@ fn made<'a>(dir: Ino, name: &'a Name, node: &NewNode, mode: u16) -> What<'a> {
         NewNode::Char { .. } => FileKind::Char,
         NewNode::Block { .. } => FileKind::Block,
     };
-    What::Mknod {
+    Op::Mknod {
         dir,
         name,
         kind,

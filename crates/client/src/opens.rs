@@ -1,4 +1,4 @@
-//! What the session has open, and the closes that the shards are still to be told of.
+//! Open files of the session, and the closes that are still to be sent to shards.
 //!
 //! A server keeps the session's opens in memory. When it was restarted they are registered with it
 //! anew, from the counts in here, before it gets anything else. A close is taken off the count and
@@ -22,7 +22,7 @@ const STRIPES: u64 = 16;
 struct Open<F> {
     /// Times; never 0.
     count: u32,
-    /// Where the inode was when it was last heard of.
+    /// The inode's shard in the last answer.
     shard: ShardId,
     file: Arc<F>,
 }
@@ -43,14 +43,14 @@ struct Queue {
     closed: HashMap<ShardId, Vec<Ino>>,
     /// Closes that are on their way, to which shard and how often.
     sending: HashMap<(ShardId, Ino), u32>,
-    /// When the first of them was put in.
+    /// The time of the first of them.
     oldest: Option<Instant>,
     /// A message is full.
     full: bool,
     stopped: bool,
 }
 
-/// What the background thread is to do next.
+/// The next work of the background thread.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Work {
     /// Send what is queued.
@@ -60,7 +60,7 @@ pub enum Work {
     Stop,
 }
 
-/// What is open, and what is kept of each file.
+/// The open files, and a value for each of them.
 #[derive(Debug)]
 pub struct Opens<F> {
     tables: Vec<Mutex<HashMap<Ino, Open<F>>>>,
@@ -101,12 +101,12 @@ impl<F> Opens<F> {
         Arc::clone(&open.file)
     }
 
-    /// What is known of a file that is open.
+    /// The value of a file that is open.
     pub fn file(&self, ino: Ino) -> Option<Arc<F>> {
         self.table(ino).get(&ino).map(|open| Arc::clone(&open.file))
     }
 
-    /// How often it is open, and where it is; `None` when it is not.
+    /// Returns how often it is open, and where it is; `None` when it is not.
     pub fn count(&self, ino: Ino) -> Option<(u32, ShardId)> {
         self.table(ino)
             .get(&ino)
@@ -120,7 +120,7 @@ impl<F> Opens<F> {
         }
     }
 
-    /// Takes one open off the count and queues the notice of it. False if it is not open.
+    /// Takes one open off the count and queues the close. False if it is not open.
     pub fn release(&self, ino: Ino) -> bool {
         let mut queue = self.queue();
         let mut table = self.table(ino);
@@ -139,7 +139,7 @@ impl<F> Opens<F> {
         true
     }
 
-    /// Whether anything is open, or was closed and its shard is still to be told.
+    /// Returns whether anything is open, or a close is still to be sent.
     pub fn any(&self) -> bool {
         let queue = self.queue();
         !queue.closed.is_empty()
@@ -147,14 +147,16 @@ impl<F> Opens<F> {
             || self.tables.iter().any(|table| !lock(table).is_empty())
     }
 
-    /// All that is to be told to each of `shards`, which one server leads that was restarted: what is open there, and
-    /// what is believed to be open elsewhere, on others of them too, as an inode may have moved there without this
-    /// client having heard of it. Of what is not there nothing is counted. The closes queued for these shards are in the
-    /// counts and therefore dropped; from then on `registrations` is one more.
+    /// All opens to register with each of `shards`, which one server leads that was restarted: what
+    /// is open there, and what is open elsewhere as far as known, on others of them too, as an
+    /// inode may have moved there without this client having heard of it. Of what is not there
+    /// nothing is counted. The closes queued for these shards are in the counts and therefore
+    /// dropped; from then on `registrations` is one more.
     ///
-    /// Closes that are queued for or on their way to other shards are not taken off: should the inode be on one of
-    /// these, they come from there, and are counted then. Also of an inode that is not open any more: it may be opened
-    /// once more before they come, and would be taken for closed.
+    /// Closes that are queued for or on their way to other shards are not taken off: should the
+    /// inode be on one of these, they come from there, and are counted then. Also of an inode that
+    /// is not open any more: it may be opened once more before they come, and would be taken for
+    /// closed.
     pub fn register(
         &self,
         shards: &[ShardId],
@@ -212,7 +214,7 @@ impl<F> Opens<F> {
         batches
     }
 
-    /// Closes of a batch for this shard were told, or put back, or given up.
+    /// Closes of a batch for this shard were sent, or put back, or given up.
     pub fn settled(&self, shard: ShardId, inos: &[Ino]) {
         let mut queue = self.queue();
         for &ino in inos {
@@ -406,7 +408,8 @@ mod tests {
         for (ino, shard) in [(5, 1), (6, 2), (6, 2), (6, 2), (7, 2)] {
             open(&opens, ino, shard);
         }
-        // A close that another shard is still to be told of comes from there if the inode is not there any more.
+        // A close that another shard is still to get comes from there if the inode is not
+        // there any more.
         for ino in [6, 7] {
             opens.release(Ino(ino));
         }

@@ -1,8 +1,9 @@
-//! From path names to objects, for programs that have paths.
+//! Path names and their objects, for programs that have paths.
 
 use crate::error::Result;
+use crate::limits::MAX_SYMLINKS;
 use crate::{Client, Node};
-use pandofs_types::limits::{MAX_NAME_BYTES, MAX_SYMLINKS};
+use pandofs_types::limits::MAX_NAME_BYTES;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NameError};
 
 /// A path that was walked up to its last component.
@@ -22,7 +23,7 @@ struct Walk {
 }
 
 impl Client {
-    /// What the path leads to, from the root on whether or not it begins with `/`. Symbolic links
+    /// Resolves a path, from the root on whether or not it begins with `/`. Symbolic links
     /// within are followed, at most [`MAX_SYMLINKS`], and one at the end is only if a `/` follows
     /// it.
     ///

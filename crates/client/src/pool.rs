@@ -1,12 +1,13 @@
-//! Connections to servers: each is used by one thread at a time, which writes its requests, reads
-//! their answers, and puts the connection back for the next one.
+//! Connections to servers, each used by one thread at a time.
+//!
+//! The thread writes its requests, reads their answers, and puts the connection back for the next
+//! one.
 
-use crate::asker;
 use crate::boottime::Boottime;
+use crate::cancellation;
+use crate::limits::MAX_IDLE_CONNECTIONS;
 use pandofs_placement::ServerInfo;
-use pandofs_types::limits::{
-    ANSWER_TIMEOUT, ASKER_INTERVAL, CONNECT_TIMEOUT, MAX_IDLE_CONNECTIONS,
-};
+use pandofs_types::limits::{ANSWER_TIMEOUT, CANCELLATION_INTERVAL, CONNECT_TIMEOUT};
 use pandofs_types::{FsId, ServerId, SessionId};
 use pandofs_wire::address::{self, Address, OUT_OF_FILES, Stream};
 use pandofs_wire::buffer::{ReadBuffer, WriteBuffer};
@@ -19,12 +20,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Who this client is, in every handshake.
+/// The client's identity in every handshake.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Identity {
     pub fs: FsId,
     pub session: SessionId,
-    /// How long a connection may take to be made, and an answer to come.
+    /// Time limits for making a connection and for an answer.
     pub timeouts: Timeouts,
 }
 
@@ -46,8 +47,8 @@ impl Timeouts {
     }
 }
 
-/// A server's word of itself and of what it knows of this session. Another one than last time: it has nothing (any
-/// more) of what the session had there.
+/// A server's word of itself and of what it knows of this session. Another one than last time: it
+/// has nothing (any more) of what the session had there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Acquaintance {
     /// Drawn when its process started.
@@ -65,8 +66,8 @@ pub(crate) enum ConnectError {
     OutOfFiles(String),
     /// It will not.
     Refused(String),
-    /// Nobody wants it any more ([`crate::Asker`]), which says nothing of the server.
-    GivenUp,
+    /// The caller is gone ([`crate::Cancellation`]), which says nothing of the server.
+    Abandoned,
 }
 
 /// Why there is no answer.
@@ -74,19 +75,20 @@ pub(crate) enum ConnectError {
 pub(crate) enum LostAnswer {
     /// The connection is gone.
     Connection(io::Error),
-    /// What came is no answer.
+    /// The bytes received are no answer.
     Broken(FrameError),
-    /// Nobody wants it any more ([`crate::Asker`]).
-    GivenUp,
+    /// The caller is gone ([`crate::Cancellation`]).
+    Abandoned,
 }
 
-/// Why not all was sent. What is not sent whole is not executed, and nothing else can be sent behind a part of it.
+/// The reason why not all was sent. A part of a request is not executed, and nothing can be sent
+/// behind it.
 #[derive(Debug)]
 pub(crate) enum Unsent {
     /// The connection is gone, or nothing is taken from it.
     Connection(io::Error),
-    /// Nobody wants it any more ([`crate::Asker`]).
-    GivenUp,
+    /// The caller is gone ([`crate::Cancellation`]).
+    Abandoned,
 }
 
 /// A connection after its handshake.
@@ -96,12 +98,12 @@ pub(crate) struct Connection {
     incoming: ReadBuffer,
     outgoing: WriteBuffer,
     next_id: u64,
-    /// How long to wait for something to read, or for something to be taken.
+    /// Time limit for something to read, or for something to be taken.
     patience: Duration,
-    /// When requests were sent last.
+    /// The time of the last requests.
     asked: Boottime,
-    /// How often the session's opens had been registered with the server when this connection came
-    /// into use ([`Server::registrations`]).
+    /// Number of times that the session's opens had been registered with the server when this
+    /// connection came into use ([`Server::registrations`]).
     pub registration: u64,
     /// As it was said in the handshake ([`Server::abandoned`]).
     pub generation: u64,
@@ -109,7 +111,7 @@ pub(crate) struct Connection {
     pub machine: Machine,
 }
 
-/// What writing to a connection that the other side has closed ends with.
+/// Errors of a write to a connection that the other side has closed.
 const CLOSED: [io::ErrorKind; 2] = [io::ErrorKind::BrokenPipe, io::ErrorKind::ConnectionReset];
 
 impl Connection {
@@ -121,15 +123,19 @@ impl Connection {
     ) -> Result<(Connection, Acquaintance), ConnectError> {
         let lost = |error: io::Error| ConnectError::Unreachable(error.to_string());
         let deadline = Instant::now() + who.timeouts.connect;
-        let is_given_up = Cell::new(false);
-        let waits_on = |waited| {
-            is_given_up.set(!asker::waits_on(waited));
-            !is_given_up.get()
+        let is_abandoned = Cell::new(false);
+        let may_wait = |waited| {
+            is_abandoned.set(!cancellation::may_wait(waited));
+            !is_abandoned.get()
         };
-        let stream =
-            address::connect_while(address, who.timeouts.connect, ASKER_INTERVAL, &waits_on);
+        let stream = address::connect_while(
+            address,
+            who.timeouts.connect,
+            CANCELLATION_INTERVAL,
+            &may_wait,
+        );
         let stream = stream.map_err(|error| match error.kind() {
-            _ if is_given_up.get() => ConnectError::GivenUp,
+            _ if is_abandoned.get() => ConnectError::Abandoned,
             OUT_OF_FILES => ConnectError::OutOfFiles(error.to_string()),
             _ => lost(error),
         })?;
@@ -173,12 +179,13 @@ impl Connection {
             },
         };
         self.outgoing.push(&hello).map_err(broken)?;
-        // A server that turns connections away says why and closes without reading: that is still to be read.
+        // A server that turns connections away says why and closes without reading: that is still
+        // to be read.
         let unsent = match self.send() {
             Ok(()) => None,
             Err(Unsent::Connection(error)) if CLOSED.contains(&error.kind()) => Some(error),
             Err(Unsent::Connection(error)) => return Err(lost(error)),
-            Err(Unsent::GivenUp) => return Err(ConnectError::GivenUp),
+            Err(Unsent::Abandoned) => return Err(ConnectError::Abandoned),
         };
         let answer = match self.next(|incoming| {
             let body = incoming.next_frame()?;
@@ -187,7 +194,7 @@ impl Connection {
             Ok(answer) => answer,
             Err(LostAnswer::Connection(error)) => return Err(lost(unsent.unwrap_or(error))),
             Err(LostAnswer::Broken(error)) => return Err(broken(error)),
-            Err(LostAnswer::GivenUp) => return Err(ConnectError::GivenUp),
+            Err(LostAnswer::Abandoned) => return Err(ConnectError::Abandoned),
         };
         let refusal = match answer {
             Ok(HelloAnswer::Welcome {
@@ -221,12 +228,13 @@ impl Connection {
     /// Waits this long for an answer from now on, and for requests to be taken.
     pub fn be_patient(&mut self, patience: Duration) -> io::Result<()> {
         self.patience = patience;
-        let step = Some(patience.min(ASKER_INTERVAL));
+        let step = Some(patience.min(CANCELLATION_INTERVAL));
         self.stream.set_write_timeout(step)?;
         self.stream.set_read_timeout(step)
     }
 
-    /// Numbers the request and keeps it to be sent, but for its payload, with which it has to be sent next.
+    /// Numbers the request and keeps it to be sent, but for its payload, with which it has to be
+    /// sent next.
     pub fn push(
         &mut self,
         request: &mut RequestFrame,
@@ -247,20 +255,21 @@ impl Connection {
         self.asked
     }
 
-    /// Sends all that was pushed, and the payload of the last of it. All that was sent before is answered.
+    /// Sends all that was pushed, and the payload of the last of it. All that was sent before is
+    /// answered.
     pub fn send_with(&mut self, payload: &[&[u8]]) -> Result<(), Unsent> {
         self.asked = Boottime::now();
         let mut socket = Patient {
             stream: &mut self.stream,
             patience: self.patience,
-            is_given_up: false,
+            is_abandoned: false,
         };
         let sent = match payload {
             [] => self.outgoing.write_to(&mut socket).map(drop),
             payload => self.outgoing.write_with_tail(&mut socket, payload),
         };
-        sent.map_err(|error| match socket.is_given_up {
-            true => Unsent::GivenUp,
+        sent.map_err(|error| match socket.is_abandoned {
+            true => Unsent::Abandoned,
             false => Unsent::Connection(error),
         })
     }
@@ -305,7 +314,7 @@ impl Connection {
             }
             let filled = self
                 .stream
-                .await_input(self.patience.min(ASKER_INTERVAL))
+                .await_input(self.patience.min(CANCELLATION_INTERVAL))
                 .and_then(|()| self.incoming.fill_from_stream(&mut self.stream));
             match filled {
                 Ok(0) => return Err(end(ErrorKind::UnexpectedEof, "it closed the connection")),
@@ -315,8 +324,8 @@ impl Connection {
                     if waited >= self.patience {
                         return Err(end(ErrorKind::TimedOut, "it sent no answer in time"));
                     }
-                    if !asker::waits_on(waited) {
-                        return Err(LostAnswer::GivenUp);
+                    if !cancellation::may_wait(waited) {
+                        return Err(LostAnswer::Abandoned);
                     }
                 }
                 Err(error) => return Err(LostAnswer::Connection(error)),
@@ -325,15 +334,17 @@ impl Connection {
     }
 }
 
-/// A socket that takes little: who writes to it waits until it takes more, and is heard by askers. Never `WouldBlock`.
+/// A socket that takes little: a write waits until it takes more, or is cancelled. Never
+/// `WouldBlock`.
 ///
-/// (A server stands still and many write 1 MiB each, more than a socket takes. Were it not for the askers, nobody of
-/// them could be killed, and no other thread would take the requests of those who need other servers.)
+/// (A server stands still and many write 1 MiB each, more than a socket takes. Without
+/// cancellation, none of them could be killed, and no other thread would take the requests of those
+/// who need other servers.)
 struct Patient<'a> {
     stream: &'a mut Stream,
     /// From one byte to the next.
     patience: Duration,
-    is_given_up: bool,
+    is_abandoned: bool,
 }
 
 impl Patient<'_> {
@@ -352,9 +363,9 @@ impl Patient<'_> {
                 let error = "it takes no requests";
                 return Err(io::Error::new(ErrorKind::TimedOut, error));
             }
-            if !asker::waits_on(waited) {
-                self.is_given_up = true;
-                return Err(io::Error::other("nobody wants the answer"));
+            if !cancellation::may_wait(waited) {
+                self.is_abandoned = true;
+                return Err(io::Error::other("the caller is gone"));
             }
         }
     }
@@ -374,7 +385,7 @@ impl Write for Patient<'_> {
     }
 }
 
-/// One server, and the connections to it that nobody uses at the moment.
+/// One server, and the idle connections to it.
 #[derive(Debug)]
 pub(crate) struct Server {
     pub id: ServerId,
@@ -383,13 +394,13 @@ pub(crate) struct Server {
     idle: Mutex<Vec<Connection>>,
     /// So many of them keep their buffers, those that were used last.
     buffered: AtomicUsize,
-    /// To whom the session's opens are registered; none before the first connection. Held while they are being
-    /// registered, so that no request gets ahead.
+    /// The process that the session's opens are registered with; none before the first connection.
+    /// Held while they are being registered, so that no request gets ahead.
     pub registered: Mutex<Registered>,
-    /// How often it was begun to register the opens. A connection of an earlier count reached an
-    /// earlier process.
+    /// Number of times that it was begun to register the opens. A connection of an earlier count
+    /// reached an earlier process.
     pub registrations: AtomicU64,
-    /// What the next connection says in its handshake.
+    /// The generation that the next connection names in its handshake.
     generation: AtomicU64,
     /// When what was answered last had been asked, in milliseconds after `begun`.
     last_answer: AtomicU64,
@@ -397,19 +408,19 @@ pub(crate) struct Server {
     presence: Mutex<Presence>,
 }
 
-/// The state of what the server was told of what the session has.
+/// The registration of the session's opens and locks with a server.
 #[derive(Debug, Default)]
 pub(crate) struct Registered {
-    /// All that the session has was told to the server that said this.
+    /// All of them are registered with the process that gave this.
     pub with: Option<Acquaintance>,
-    /// It was told to one before, or begun to be.
+    /// They were registered with an earlier one, or begun to be.
     pub before: bool,
 }
 
 #[derive(Debug, Default)]
 struct Presence {
     away: bool,
-    /// How often it was found to be there.
+    /// Number of times that it was found to be there.
     seen: u64,
 }
 
@@ -447,9 +458,9 @@ impl Server {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Notes that it has heard of this session since it was asked something: when it has answered. That the
-    /// answer is only read now says nothing. A process that was stopped for a minute finds answers of a minute ago,
-    /// and the server has let go of what the session had.
+    /// Notes that it has heard of this session since it was asked something: when it has answered.
+    /// That the answer is only read now says nothing. A process that was stopped for a minute finds
+    /// answers of a minute ago, and the server has let go of what the session had.
     pub fn heard(&self, asked: Boottime) {
         let asked = asked.saturating_duration_since(self.begun).as_millis() as u64;
         self.last_answer.fetch_max(asked, Ordering::Relaxed);
@@ -461,7 +472,7 @@ impl Server {
         self.begun.elapsed().saturating_sub(last)
     }
 
-    /// Whether it has closed a connection that nobody uses, as it does when it ends.
+    /// Returns whether it has closed an idle connection, as it does when it ends.
     pub fn is_cut_off(&self) -> bool {
         let idle = self.idle();
         idle.iter().any(|connection| connection.stream.has_input())
@@ -488,25 +499,26 @@ impl Server {
         }
     }
 
-    /// Lets so many of its connections that nobody uses keep their buffers.
+    /// Lets so many of its idle connections keep their buffers.
     pub fn keep_buffers(&self, connections: usize) {
         self.buffered.store(connections, Ordering::Relaxed);
     }
 
-    /// A connection of this generation was given up before a change of a data object was answered that it carried. What
-    /// the network still delivers of it must not be done after what is sent from now on: the server closes it, and all
-    /// others that were made before, when the next one is made.
+    /// A connection of this generation was given up before a change of a data object was answered
+    /// that it carried. What the network still delivers of it must not be done after what is sent
+    /// from now on: the server closes it, and all others that were made before, when the next one
+    /// is made.
     pub fn abandoned(&self, generation: u64) {
         self.generation.fetch_max(generation + 1, Ordering::SeqCst);
     }
 
-    /// Closes the connections nobody uses: when one is lost the others are, too, as a rule.
+    /// Closes the idle connections: when one is lost the others are, too, as a rule.
     pub fn close_idle(&self) {
         let closed = std::mem::take(&mut *self.idle());
         drop(closed);
     }
 
-    /// Gives back memory that the connections nobody uses do not need. To be called every few
+    /// Gives back memory that idle connections do not need. To be called every few
     /// seconds.
     pub fn trim_idle(&self) {
         for connection in self.idle().iter_mut() {
@@ -515,7 +527,8 @@ impl Server {
         }
     }
 
-    /// A new connection, and what the server knows of the session. Its opens are not registered yet.
+    /// A new connection, and what the server knows of the session. Its opens are not registered
+    /// yet.
     pub fn connect(&self, who: &Identity) -> Result<(Connection, Acquaintance), ConnectError> {
         let mut causes = Vec::new();
         for address in &self.addresses {
@@ -533,7 +546,7 @@ impl Server {
         self.presence.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How often it was found to be there: to be taken before it is looked for.
+    /// Returns how often it was found to be there: to be taken before it is looked for.
     pub fn times_seen(&self) -> u64 {
         self.presence().seen
     }
@@ -566,7 +579,7 @@ impl Server {
         self.presence().away
     }
 
-    /// Whether it was reached at least once.
+    /// Returns whether it was reached at least once.
     pub fn was_reached(&self) -> bool {
         self.presence().seen > 0
     }

@@ -1,10 +1,11 @@
-//! What the client does about each way in which a request is not answered: one reaction for each.
+//! Reactions of the client to each way in which a request is not answered.
 
-use crate::asker;
-use crate::call::{Call, Target};
+use crate::call::Call;
+use crate::cancellation;
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
 use crate::route::{Next, Outcome};
+use crate::router::Target;
 use crate::router::{Reaction, leaves_doubt};
 use pandofs_api::{DataReply, Refusal, Reply, Request, op};
 use pandofs_types::limits::{MAX_RECONNECT_PAUSE, MAX_REDIRECTS};
@@ -42,16 +43,17 @@ impl Core {
                     }
                     server.close_idle();
                 }
-                // A server that stands still takes a request and never answers: the time that this took counts.
+                // A server that stands still takes a request and never answers: the time that this
+                // took counts.
                 call.away_since.get_or_insert(since);
                 call.lost += 1;
                 if call.lost == 1 {
-                    // As a rule it was an old connection, lost while nobody looked.
+                    // As a rule it was an old connection, lost unnoticed.
                     return Next::Again(Duration::ZERO);
                 }
                 self.wait_for_server(call, server, cause)
             }
-            Outcome::GivenUp => give_up(ClientError::GivenUp),
+            Outcome::Abandoned => give_up(ClientError::Abandoned),
             Outcome::Answered(answer) => {
                 call.reached();
                 self.answered(call, answer)
@@ -106,7 +108,8 @@ impl Core {
         }
     }
 
-    /// The name is on another shard, says the one that was asked, and nothing else was learnt from it.
+    /// The name is on another shard, says the one that was asked, and nothing else was learnt from
+    /// it.
     fn misdirected(&self, call: &mut Call, dir: Ino) -> Next {
         let Some(asked) = call.shard_request() else {
             unreachable!("only requests to shards are misdirected");
@@ -203,7 +206,7 @@ impl Core {
 
     fn wait_for_server(&self, call: &mut Call, server: ServerId, cause: String) -> Next {
         let Some(since) = call.away_since else {
-            unreachable!("whoever waits for a server has noted since when");
+            unreachable!("a wait for a server has a beginning");
         };
         if self.is_enough(call, since) {
             return give_up(if call.in_doubt {
@@ -227,12 +230,12 @@ impl Core {
     }
 }
 
-/// What to do with a call that has waited since then.
+/// The next step of a call that has waited since then.
 fn again_if_wanted(since: Instant, pause: Duration) -> Next {
-    if asker::waits_on(since.elapsed()) {
+    if cancellation::may_wait(since.elapsed()) {
         Next::Again(pause)
     } else {
-        give_up(ClientError::GivenUp)
+        give_up(ClientError::Abandoned)
     }
 }
 

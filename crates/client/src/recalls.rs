@@ -1,21 +1,23 @@
-//! Taking leases: one request is always with each server, which answers it when leases end. With the next one
-//! it is told that they are believed no longer.
+//! Subscription to recalls of leases.
 //!
-//! Each server has a thread for this. A recall that waits for a write to data objects is answered when that has ended;
-//! others that come meanwhile are answered before it. When the connection is lost nothing that the server leased is believed
-//! any more, and the thread begins anew as soon as the server is there: until then changes by others wait.
+//! One request is always with each server, which answers it when leases end. The next one
+//! acknowledges the recall.
+//!
+//! Each server has a thread for this. A recall that waits for a write to data objects is answered
+//! when that has ended; others that come meanwhile are answered before it. When the connection is
+//! lost all that the server leased is dropped, and the thread begins anew as soon as the server is
+//! there: until then changes by others wait.
 
-use crate::beliefs::ListedUntil;
 use crate::boottime::Boottime;
 use crate::core::Core;
 use crate::dirs::Entry;
 use crate::error::Result;
+use crate::lease_cache::ListedUntil;
+use crate::limits::{MAX_WRITE_LEASE_PAUSE, MAX_WRITE_LEASE_WAIT, MIN_WRITE_LEASE_PAUSE};
 use crate::pool::{Connection, LostAnswer, Server};
 use crate::{Client, ClientError};
 use hashbrown::HashSet;
-use pandofs_types::limits::{
-    LEASE, MAX_GRIP_PAUSE, MAX_GRIP_WAIT, MIN_GRIP_PAUSE, MIN_RECONNECT_PAUSE, RECALL_WAIT,
-};
+use pandofs_types::limits::{LEASE, MIN_RECONNECT_PAUSE, RECALL_WAIT};
 use pandofs_types::{Attr, FileKind, Ino, LeaseKey, Name, ServerId};
 use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
 use std::fmt;
@@ -23,22 +25,22 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
-/// What is believed no longer.
+/// Leases that are recalled.
 #[derive(Debug)]
 pub enum Recall<'a> {
-    /// These. Of some this client is asking for a change itself; whoever waits until `own` is believed no longer
-    /// may wait for that change, which waits for this.
+    /// These. Of some this client is asking for a change itself; a wait until `own` is cached no
+    /// longer may wait for that change, which waits for this.
     Keys {
         keys: &'a [LeaseKey],
         own: &'a [LeaseKey],
     },
-    /// Nothing of what was believed.
+    /// All leases.
     Everything,
 }
 
 type Listener = Box<dyn Fn(Recall<'_>) + Send + Sync>;
 
-/// Who is to know of recalls, before servers are told that all do.
+/// The listener for recalls, called before they are acknowledged.
 #[derive(Default)]
 pub(crate) struct Listening {
     listener: OnceLock<Listener>,
@@ -65,10 +67,10 @@ impl Listening {
 }
 
 impl Client {
-    /// Takes leases from now on: what was found is believed, and not asked for again, until its lease is over
-    /// or recalled. `listener` is told of recalls; when it returns nobody believes what was recalled. With
-    /// `for_all` names that one caller has found are believed in for others, too: somebody else, the kernel
-    /// as a rule, checks who may search which directory.
+    /// Takes leases from now on: answers are cached, and not asked for again, until their leases
+    /// are over or recalled. `listener` gets recalls; when it returns no cache has what was
+    /// recalled. With `for_all` names that one caller has found are answered to others, too:
+    /// the kernel, as a rule, checks which caller may search which directory.
     ///
     /// # Errors
     /// `Protocol` when leases are taken already or there are no threads.
@@ -81,72 +83,73 @@ impl Client {
         if core.listening.listener.set(Box::new(listener)).is_err() {
             return Err(ClientError::Protocol("leases are taken twice".to_owned()));
         }
-        core.beliefs.begin(for_all);
+        core.lease_cache.begin(for_all);
         listen(core)
     }
 
-    /// By what recalls name an entry.
+    /// The key of an entry in recalls.
     pub fn entry_key(&self, dir: Ino, name: &Name) -> LeaseKey {
-        self.core().beliefs.entry_key(dir, name)
+        self.core().lease_cache.entry_key(dir, name)
     }
 
-    /// How long it may be believed that a name, which has this [key](Client::entry_key), leads to `ino`, or, with
-    /// `None`, to nothing.
-    pub fn entry_believed(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Duration {
-        let until = self.core().beliefs.entry_until(key, name, ino);
+    /// The rest of the lease that a name, which has this [key](Client::entry_key), leads to `ino`,
+    /// or, with `None`, to nothing.
+    pub fn entry_cached_for(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Duration {
+        let until = self.core().lease_cache.entry_until(key, name, ino);
         left(until)
     }
 
-    /// How long the names and the attributes of listed entries may be believed, a [key](Client::entry_key) for each. The
-    /// attributes of directories are to be [asked for](Client::attr_believed) one by one.
-    pub fn listed_believed(
+    /// The rest of the leases of the names and attributes of listed entries, a
+    /// [key](Client::entry_key) for each. The attributes of directories are to be [asked
+    /// for](Client::attr_cached_for) one by one.
+    pub fn listed_cached_for(
         &self,
         keys: &[LeaseKey],
         entries: &[Entry],
     ) -> Vec<(Duration, Duration)> {
         let core = self.core();
-        let until = core.beliefs.listed_until(keys, entries);
+        let until = core.lease_cache.listed_until(keys, entries);
         let now = Boottime::now();
         let left = |until: Option<Boottime>| left_from(now, until);
-        let believed = |(until, entry): (ListedUntil, &Entry)| {
+        let cached = |(until, entry): (ListedUntil, &Entry)| {
             let attr = match &entry.attr {
                 // This client may know better than servers what it has written.
-                Some(attr) if core.opens.file(attr.ino).is_some() => self.attr_believed(attr),
+                Some(attr) if core.opens.file(attr.ino).is_some() => self.attr_cached_for(attr),
                 _ => left(until.attr),
             };
             (left(until.name), attr)
         };
-        until.into_iter().zip(entries).map(believed).collect()
+        until.into_iter().zip(entries).map(cached).collect()
     }
 
-    /// How long a directory's attributes, whatever they are, are changed by nobody else without this client's
-    /// being told first.
-    pub fn dir_believed(&self, dir: Ino) -> Duration {
+    /// The rest of the lease of a directory's attributes, whatever they are: the time in which no
+    /// other client changes them without a recall.
+    pub fn dir_cached_for(&self, dir: Ino) -> Duration {
         let core = self.core();
         let shards = core.maps.map(dir).shards();
-        left(core.beliefs.dir_until(dir, &shards))
+        left(core.lease_cache.dir_until(dir, &shards))
     }
 
-    /// How long these attributes may be believed.
-    pub fn attr_believed(&self, attr: &Attr) -> Duration {
+    /// The rest of the lease of these attributes.
+    pub fn attr_cached_for(&self, attr: &Attr) -> Duration {
         let core = self.core();
-        let believed = match attr.kind {
+        let cached = match attr.kind {
             FileKind::Dir => {
                 let shards = core.maps.map(attr.ino).shards();
-                let believed = core.beliefs.inode(attr.ino, &shards);
-                believed.map(|(inode, parts, until)| {
+                let cached = core.lease_cache.inode(attr.ino, &shards);
+                cached.map(|(inode, parts, until)| {
                     let mut known = inode.attr;
                     crate::dirs::add_parts(&mut known, &parts);
                     (known, until)
                 })
             }
-            _ => core.beliefs.attr(attr.ino),
+            _ => core.lease_cache.attr(attr.ino),
         };
-        let Some((mut known, until)) = believed else {
+        let Some((mut known, until)) = cached else {
             return Duration::ZERO;
         };
         core.correct(&mut known);
-        match crate::beliefs::is_same(&known, attr) {
+        match crate::lease_cache::is_same(&known, attr) {
             true => left(Some(until)),
             false => Duration::ZERO,
         }
@@ -165,7 +168,7 @@ fn left_from(now: Boottime, until: Option<Boottime>) -> Duration {
 
 /// Starts the threads of servers that have none, if leases are taken.
 pub(crate) fn listen(core: &Arc<Core>) -> Result<()> {
-    if !core.beliefs.is_on() {
+    if !core.lease_cache.is_on() {
         return Ok(());
     }
     let servers = &core.listening.servers;
@@ -197,15 +200,15 @@ fn run(core: &Weak<Core>, id: ServerId) {
         if let Some((Ok((mut connection, _)), server)) = connected {
             let mut waiting = Vec::new();
             let ended = converse(core, &server, &mut connection, &mut waiting);
-            tracing::debug!("server {id} tells of recalls no longer: {ended:?}");
+            tracing::debug!("server {id} sends no recalls any more: {ended:?}");
             let Some(core) = core.upgrade() else {
                 return;
             };
-            // Or nobody could ever write under a lease of these again.
+            // Otherwise no write could ever begin under a lease of these again.
             for recall in waiting {
-                core.beliefs.recall(&recall.keys, false);
+                core.lease_cache.recall(&recall.keys, false);
             }
-            core.beliefs.lost(id);
+            core.lease_cache.lost(id);
             core.listening.tell(Recall::Everything);
         }
         std::thread::sleep(MIN_RECONNECT_PAUSE);
@@ -233,17 +236,18 @@ struct Waiting {
 
 enum Next {
     Answer(AnswerFrame),
-    /// What this answer was about is let go of now.
+    /// The leases of this answer are dropped now.
     LetGo(u64),
 }
 
-/// The next thing to do: an answer, or a recall whose writes have ended or that has waited for long enough.
+/// The next thing to do: an answer, or a recall whose writes have ended or that has waited for long
+/// enough.
 fn next(
     core: &Weak<Core>,
     connection: &mut Connection,
     waiting: &mut Vec<Waiting>,
 ) -> std::result::Result<Next, End> {
-    let mut pause = MIN_GRIP_PAUSE;
+    let mut pause = MIN_WRITE_LEASE_PAUSE;
     while !waiting.is_empty() {
         let core = core.upgrade().ok_or(End::Session)?;
         let now = Boottime::now();
@@ -256,14 +260,14 @@ fn next(
         if let Some(answer) = connection.receive_within(pause).map_err(End::Lost)? {
             return Ok(Next::Answer(answer));
         }
-        pause = MAX_GRIP_PAUSE.min(pause * 2);
+        pause = MAX_WRITE_LEASE_PAUSE.min(pause * 2);
     }
     connection.receive().map(Next::Answer).map_err(End::Lost)
 }
 
-/// Nobody believes these any more; false if first a write is to end that began under them.
+/// Drops these leases; false if first a write is to end that began under them.
 fn let_go(core: &Core, keys: &[LeaseKey], waits: bool) -> bool {
-    let Some(own) = core.beliefs.recall(keys, waits) else {
+    let Some(own) = core.lease_cache.recall(keys, waits) else {
         return false;
     };
     let others = |key: &LeaseKey| !own.contains(key);
@@ -302,7 +306,7 @@ fn converse(
             }
             Err(end) => return end,
         };
-        // What was said last it need not have heard when it answered something else.
+        // It need not have got the last message when it answered another request.
         if answer.id == frame.id {
             server.heard(connection.asked());
         }
@@ -314,12 +318,12 @@ fn converse(
         };
         let now = Boottime::now();
         if done.is_none() {
-            core.beliefs.subscribed(server.id, now);
+            core.lease_cache.subscribed(server.id, now);
         }
         done = Some(number);
         if !keys.is_empty() && !let_go(&core, &keys, true) {
             done = Some(ABOUT_NOTHING);
-            let until = now + MAX_GRIP_WAIT;
+            let until = now + MAX_WRITE_LEASE_WAIT;
             waiting.push(Waiting {
                 number,
                 keys,

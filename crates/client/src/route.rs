@@ -1,21 +1,23 @@
-//! From a request to its answer: which shard, which server, again if it must be.
+//! Route of a request to its answer: shard, server, repetitions.
 
-use crate::asker;
-use crate::beliefs::Change;
 use crate::boottime::Boottime;
-use crate::call::{Call, Target};
+use crate::call::Call;
+use crate::cancellation;
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
+use crate::lease_cache::Change;
+use crate::limits::MAX_PIPELINED_BYTES;
 use crate::pool::{ConnectError, Connection, LostAnswer, Server, Unsent};
 use crate::router::Router;
+use crate::router::Target;
 use pandofs_api::{Reply, Request};
-use pandofs_types::limits::{MAX_PIPELINED_BYTES, MAX_PIPELINED_REQUESTS};
+use pandofs_types::limits::MAX_PIPELINED_REQUESTS;
 use pandofs_types::{Credentials, Ino, Name, ServerId};
 use pandofs_wire::message::AnswerBody;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What came of sending a request once.
+/// The outcome of sending a request once.
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Answered(AnswerBody),
@@ -30,13 +32,13 @@ pub(crate) enum Outcome {
         cause: String,
         sent: bool,
     },
-    /// Nobody wants the answer any more. If the server has got the request nobody will notice.
-    GivenUp,
+    /// The caller is gone. The request changes nothing if the server has got it.
+    Abandoned,
     /// There is no sense in asking.
     Hopeless(String),
 }
 
-/// What to do then.
+/// The next step after that.
 #[derive(Debug)]
 pub(crate) enum Next {
     Done(Result<AnswerBody, Failure>),
@@ -70,8 +72,8 @@ impl Core {
 
     /// Sends a request until there is an answer for good.
     pub fn run(&self, call: &mut Call) -> Result<AnswerBody, Failure> {
-        if let Some(believed) = self.believed(call) {
-            return self.finish(call, Outcome::Answered(believed));
+        if let Some(cached) = self.cached_answer(call) {
+            return self.finish(call, Outcome::Answered(cached));
         }
         let change = self.change(call);
         self.take_slot(call);
@@ -93,18 +95,20 @@ impl Core {
         answer
     }
 
-    /// The answer, if it is believed.
-    fn believed(&self, call: &Call) -> Option<AnswerBody> {
-        if !call.believes || call.inner {
+    /// The answer, if it is cached.
+    fn cached_answer(&self, call: &Call) -> Option<AnswerBody> {
+        if !call.uses_lease_cache || call.inner {
             return None;
         }
         let asked = call.shard_request()?;
-        let answer = self.beliefs.answer(call.target, asked, Boottime::now())?;
+        let answer = self
+            .lease_cache
+            .answer(call.target, asked, Boottime::now())?;
         Some(AnswerBody::Shard(answer))
     }
 
     fn change(&self, call: &Call) -> Option<Change> {
-        self.beliefs.change(&call.shard_request()?.request)
+        self.lease_cache.change(&call.shard_request()?.request)
     }
 
     fn changed(&self, call: &Call, change: Change, answer: Option<&AnswerBody>) {
@@ -113,14 +117,15 @@ impl Core {
             _ => None,
         };
         let now = Boottime::now();
-        self.beliefs.changed(change, reply, call.told(), now);
+        self.lease_cache
+            .changed(change, reply, call.lease_grant(), now);
     }
 
-    /// What an answer that is believed comes to.
+    /// The result of an answer from the lease cache.
     fn finish(&self, call: &mut Call, outcome: Outcome) -> Result<AnswerBody, Failure> {
         match self.react(call, outcome, Instant::now()) {
             Next::Done(answer) => answer,
-            Next::Again(_) => unreachable!("only answers that are for good are believed"),
+            Next::Again(_) => unreachable!("only final answers are cached"),
         }
     }
 
@@ -144,8 +149,8 @@ impl Core {
         let mut answers: Vec<Option<Result<AnswerBody, Failure>>> = calls
             .iter_mut()
             .map(|call| {
-                let believed = self.believed(call)?;
-                Some(self.finish(call, Outcome::Answered(believed)))
+                let cached = self.cached_answer(call)?;
+                Some(self.finish(call, Outcome::Answered(cached)))
             })
             .collect();
         let mut open: Vec<usize> = (0..calls.len()).collect();
@@ -206,7 +211,7 @@ impl Core {
             // A request that was not sent whole is not executed, and this is the only one.
             return unsent(&server, error, false);
         }
-        cannot_be_given_up(call);
+        forbid_cancellation(call);
         match connection.receive() {
             Ok(answer) if answer.id == call.frame.id => {
                 server.heard(connection.asked());
@@ -270,7 +275,7 @@ impl Core {
             match connection.push(&mut call.frame, &call.payload) {
                 Ok(()) => {
                     self.sends(call, &connection);
-                    cannot_be_given_up(call);
+                    forbid_cancellation(call);
                     if !call.payload.is_empty() {
                         sent = connection.send_with(&call.payload);
                     }
@@ -332,21 +337,21 @@ impl Core {
     fn sends(&self, call: &mut Call, connection: &Connection) {
         count(&self.counts.requests);
         call.generation = connection.generation;
-        let is_on = self.beliefs.is_on();
-        call.sent = is_on.then(|| self.beliefs.sent(Boottime::now()));
+        let is_on = self.lease_cache.is_on();
+        call.sent = is_on.then(|| self.lease_cache.sent(Boottime::now()));
     }
 
-    /// Takes out of an answer what it leases; what it says is believed from here on, unless it answers a
+    /// Takes an answer's leases out of it; it is cached from here on, unless it answers a
     /// change, which is not over yet.
     fn take_leased(&self, call: &mut Call, body: AnswerBody) -> AnswerBody {
         call.leased.clear();
         match body {
             AnswerBody::Leased { result, leased } => {
                 call.leased = leased;
-                if let Some(told) = call.told()
+                if let Some(grant) = call.lease_grant()
                     && !call.is_mutation()
                 {
-                    self.beliefs.learn(told, &result, Boottime::now());
+                    self.lease_cache.learn(grant, &result, Boottime::now());
                 }
                 AnswerBody::Shard(result)
             }
@@ -420,7 +425,7 @@ impl Outcome {
                 cause: cause.clone(),
                 sent: *sent,
             },
-            Outcome::GivenUp => Outcome::GivenUp,
+            Outcome::Abandoned => Outcome::Abandoned,
             Outcome::Hopeless(cause) => Outcome::Hopeless(cause.clone()),
             Outcome::Answered(_) => unreachable!("an answer is to one call"),
         }
@@ -436,7 +441,7 @@ fn unreachable(server: &Server, error: ConnectError) -> Outcome {
             }
         }
         ConnectError::Refused(cause) => Outcome::Hopeless(cause),
-        ConnectError::GivenUp => Outcome::GivenUp,
+        ConnectError::Abandoned => Outcome::Abandoned,
     }
 }
 
@@ -448,14 +453,14 @@ fn unsent(server: &Server, error: Unsent, sent: bool) -> Outcome {
             cause: error.to_string(),
             sent,
         },
-        Unsent::GivenUp => Outcome::GivenUp,
+        Unsent::Abandoned => Outcome::Abandoned,
     }
 }
 
 /// The server may have got this.
-fn cannot_be_given_up(call: &Call) {
+fn forbid_cancellation(call: &Call) {
     if call.leaves_something() {
-        asker::cannot_be_given_up();
+        cancellation::forbid();
     }
 }
 
@@ -466,7 +471,7 @@ fn lost(server: &Server, error: LostAnswer) -> Outcome {
             cause: error.to_string(),
             sent: true,
         },
-        LostAnswer::GivenUp => Outcome::GivenUp,
+        LostAnswer::Abandoned => Outcome::Abandoned,
         LostAnswer::Broken(error) => {
             Outcome::Hopeless(format!("server {} sent no answer: {error}", server.id))
         }
@@ -486,7 +491,7 @@ fn rest(pause: Duration) {
     }
 }
 
-/// How many of the calls may be under way at once, from the first on: one at least.
+/// The number of calls that may be under way at once, from the first on: one at least.
 fn window(calls: &[Call]) -> usize {
     let mut bytes = 0;
     let fits = |call: &&Call| {

@@ -1,5 +1,7 @@
-//! Where a request goes, and what a refusal of it means, decided from what is remembered alone: no sockets, no
-//! clock, no threads. The client asks it for each call, and so does the simulator.
+//! Routing decisions from cached maps alone: no sockets, no clock, no threads.
+//!
+//! It chooses the shard of a request and says what a refusal means. The client asks it for each
+//! call, and so does the simulator.
 
 use crate::maps::{DirMaps, InodeShards};
 use pandofs_api::op::Places;
@@ -7,7 +9,7 @@ use pandofs_api::{Layout, Refusal, Request, ShardRequest};
 use pandofs_placement::DirMap;
 use pandofs_types::{Epoch, FsError, HashKey, Ino, Name, Position, ServerId, ShardId};
 
-/// To whom a request goes.
+/// The target of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The shard that holds this position of the directory.
@@ -20,7 +22,7 @@ pub enum Target {
     Server(ServerId),
 }
 
-/// What is remembered of where things are; all of it may be stale.
+/// The cached places of directories and inodes; all of them may be stale.
 #[derive(Clone, Copy, Debug)]
 pub struct Router<'m> {
     pub hash_key: HashKey,
@@ -28,7 +30,7 @@ pub struct Router<'m> {
     pub inodes: &'m InodeShards,
 }
 
-/// What a refusal asks for.
+/// The reaction that a refusal asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reaction {
     /// The operation failed.
@@ -41,8 +43,8 @@ pub enum Reaction {
     NoPart,
     /// Send it again: where to is known better now.
     Again,
-    /// Fetch the directory's map from its home, [`DirMaps::correct`] it, and send the request again; if nothing is
-    /// [known better](Router::knows_better) then, this was in vain.
+    /// Fetch the directory's map from its home, [`DirMaps::correct`] it, and send the request
+    /// again; if nothing is [known better](Router::knows_better) then, this was in vain.
     AskHome(Ino),
     /// The inode is there: learn it and send the request again.
     Moved {
@@ -52,9 +54,9 @@ pub enum Reaction {
     WrongServer(Epoch),
     /// Send it again after a pause.
     TryAgain,
-    /// As `TryAgain`: somebody's lock is in the way.
+    /// As `TryAgain`: a lock is in the way.
     NotYet,
-    /// What no correct shard says to this client.
+    /// A refusal that no correct shard gives this client.
     Broken(String),
 }
 
@@ -74,7 +76,7 @@ impl Router<'_> {
         request.operation_mut().aim(self);
     }
 
-    /// Whether the request would now go elsewhere, or name another shard, than it did.
+    /// Returns whether the request would now go elsewhere, or name another shard, than it did.
     pub fn knows_better(&self, target: Target, asked: &ShardRequest) -> bool {
         let Target::Name { dir, position } = target else {
             return false;
@@ -108,7 +110,7 @@ impl Router<'_> {
                 match asked.map(|asked| (asked, asked.request.operation().new_name())) {
                     Some((asked, Some(new))) => self.misdirected(target, asked, new.dir, map),
                     _ => Reaction::Broken(
-                        "a request without a new name was told that it is elsewhere".into(),
+                        "a shard redirected the new name of a request without one".into(),
                     ),
                 }
             }
@@ -149,8 +151,9 @@ impl Router<'_> {
     }
 }
 
-/// Whether after this refusal it is still unknown if the request was executed before. A shard that had executed
-/// it would have said so; one that is still at it may say to try again, and the wrong server knows nothing.
+/// Returns whether after this refusal it is still unknown if the request was executed before. A
+/// shard that had executed it would have said so; one that is still at it may say to try again, and
+/// the wrong server knows nothing.
 pub fn leaves_doubt(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::TryAgain | Refusal::WrongServer { .. })
 }

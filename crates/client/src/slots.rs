@@ -1,5 +1,7 @@
-//! The session's slots: at most one request of a slot is unanswered at a time, so that a shard that
-//! keeps one answer for each slot can answer any repeated request.
+//! Slots of the session.
+//!
+//! At most one request of a slot is unanswered at a time, so that a shard that keeps one answer for
+//! each slot can answer any repeated request.
 
 use pandofs_types::SlotId;
 use std::ops::Range;

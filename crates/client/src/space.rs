@@ -1,21 +1,21 @@
-//! The space that files take: had in advance and given back (fallocate(2)), looked for (`SEEK_DATA`,
-//! `SEEK_HOLE`), counted.
+//! Space of files: reserved, given back (fallocate(2)), searched (`SEEK_DATA`), counted.
 
 use crate::Client;
-use crate::call::{Call, Target};
+use crate::call::Call;
 use crate::core::Core;
 use crate::data::{check_layout, not_about_data, now};
 use crate::error::{Failure, Result};
 use crate::file::{Body, File, Written};
 use crate::inodes::inode_of;
-use crate::watch::{Came, What};
+use crate::router::Target;
+use crate::trace::{Op, Outcome};
 use pandofs_api::{Allocation, DataReply, DataRequest, FileBody, InodeReply, Layout, Request, op};
 use pandofs_types::limits::{CHECKSUM_BLOCK_BYTES, MAX_FILE_BYTES};
 use pandofs_types::{Attr, Credentials, FsError, Ino};
 use pandofs_wire::message::AnswerBody;
 use std::ops::Range;
 
-/// What is looked for in a file.
+/// The target of a seek in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
     Data,
@@ -27,8 +27,8 @@ impl Client {
     /// Does this to `offset .. offset + length` of a file. Rights were checked when it was opened.
     ///
     /// # Errors
-    /// `Invalid` for what is no file, and if `length` is 0; `FileTooBig`; `NoSpace`, after which part of
-    /// the space may be reserved.
+    /// `Invalid` for what is no file, and if `length` is 0; `FileTooBig`; `NoSpace`, after which
+    /// part of the space may be reserved.
     pub fn allocate(
         &self,
         caller: &Credentials,
@@ -38,9 +38,9 @@ impl Client {
         allocation: Allocation,
     ) -> Result<()> {
         let end = allocation.extends().then(|| offset.saturating_add(length));
-        self.seen(
-            || What::Allocate { ino, end },
-            |()| Came::Done,
+        self.traced(
+            || Op::Allocate { ino, end },
+            |()| Outcome::Done,
             |client| {
                 let core = client.core();
                 core.with_file(caller, ino, |file| {
@@ -50,8 +50,8 @@ impl Client {
         )
     }
 
-    /// The first byte from `offset` on that is what is looked for; `None` if there is none before the
-    /// file's end, or `offset` is not before it. The end itself counts as a hole.
+    /// The first byte from `offset` on that is what is looked for; `None` if there is none before
+    /// the file's end, or `offset` is not before it. The end itself counts as a hole.
     ///
     /// # Errors
     /// `Invalid` for what is no file; `Stale` when there is no such inode.
@@ -83,7 +83,7 @@ impl Core {
             .checked_add(length)
             .filter(|&end| end <= MAX_FILE_BYTES)
             .ok_or(FsError::FileTooBig)?;
-        file.await_behind(&(offset..end))?;
+        file.await_write_behind(&(offset..end))?;
         loop {
             match file.snapshot().body {
                 Body::None => return Err(FsError::Invalid.into()),
@@ -198,8 +198,8 @@ impl Core {
         Ok(first)
     }
 
-    /// Puts in the blocks of files that may be sparse, which only their data objects know. Where one
-    /// cannot be asked the blocks stay what they would be without holes.
+    /// Puts in the blocks of files that may be sparse, which only their data objects know. Where
+    /// one cannot be asked the blocks stay what they would be without holes.
     pub fn count_blocks(&self, files: &mut [(&mut Attr, Layout)]) {
         let mut calls = Vec::new();
         for (attr, layout) in files.iter().filter(|(_, layout)| layout.is_valid()) {

@@ -1,12 +1,14 @@
-//! Open files at their servers: whether one is there still.
+//! Checks that open files are still open at their servers.
 //!
-//! A server keeps what a session has open, also when its last name is removed; but once it has heard nothing of the
-//! session for [`SESSION_TIMEOUT`](pandofs_types::limits::SESSION_TIMEOUT) it lets go of it, and who removes the file then
-//! removes its data. When a server says that it does not know what the session had told it before, the session's open
-//! files are doubtful, each of them, as it may have been on that server, and is asked for before it is used next, and
-//! once more after it was used if the server said so meanwhile. (A mount is stopped for minutes, the file is removed by
-//! another one, the program goes on: it would write into an object of a file that nobody has, and read zeros where it
-//! does not.) So is a file whose server has not been heard of for nearly as long. What is gone is gone for good: each further use of it is an error.
+//! A server keeps what a session has open, also when its last name is removed; but once it has
+//! heard nothing of the session for [`SESSION_TIMEOUT`](pandofs_types::limits::SESSION_TIMEOUT) it
+//! lets go of it, and who removes the file then removes its data. When a server has forgotten the
+//! opens that the session had registered with it, the session's open files are doubtful, each of
+//! them, as it may have been on that server, and is asked for before it is used next, and once more
+//! after it was used if the server said so meanwhile. (A mount is stopped for minutes, the file is
+//! removed by another one, the program goes on: it would write into an object of a file that is
+//! gone, and read zeros where it does not.) So is a file whose server has not been heard of for
+//! nearly as long. What is gone is gone for good: each further use of it is an error.
 
 use crate::core::Core;
 use crate::error::{ClientError, Result};
@@ -68,7 +70,7 @@ impl Core {
         }
     }
 
-    /// Takes in what came of a request to the shard of an open file.
+    /// Takes in the result of a request to the shard of an open file.
     pub(crate) fn note_gone<T>(&self, file: &File, result: &Result<T>) {
         let is_gone = result.as_ref().is_err_and(ClientError::is_gone);
         if is_gone && self.opens.file(file.ino).is_some() {

@@ -1,4 +1,4 @@
-//! Which bytes of a file are in which request to which server.
+//! Ranges of a file, divided into requests to servers.
 
 use pandofs_api::Layout;
 use pandofs_types::ServerId;

@@ -1,11 +1,11 @@
 //! Extended attributes.
 
 use crate::Client;
-use crate::call::Target;
 use crate::error::{ClientError, Result};
 use crate::inodes::unexpected;
 use crate::layout::LAYOUT_XATTR;
-use crate::watch::{Came, What};
+use crate::router::Target;
+use crate::trace::{Op, Outcome};
 use pandofs_api::{Reply, Request, XattrMode, op};
 use pandofs_types::acl::ACCESS_ACL;
 use pandofs_types::limits::{MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES};
@@ -15,9 +15,9 @@ impl Client {
     /// # Errors
     /// `NoAttribute` when there is none of this name.
     pub fn getxattr(&self, caller: &Credentials, ino: Ino, name: &[u8]) -> Result<Vec<u8>> {
-        self.seen(
-            || What::Getxattr { ino, name },
-            |_| Came::Done,
+        self.traced(
+            || Op::Getxattr { ino, name },
+            |_| Outcome::Done,
             |client| client.get_xattr(caller, ino, name),
         )
     }
@@ -41,9 +41,9 @@ impl Client {
     /// # Errors
     /// `Stale` when there is no such inode.
     pub fn listxattr(&self, caller: &Credentials, ino: Ino) -> Result<Vec<Vec<u8>>> {
-        self.seen(
-            || What::Listxattr { ino },
-            |_| Came::Done,
+        self.traced(
+            || Op::Listxattr { ino },
+            |_| Outcome::Done,
             |client| client.list_xattr(caller, ino),
         )
     }
@@ -71,9 +71,9 @@ impl Client {
         mode: XattrMode,
     ) -> Result<()> {
         let bytes = value.len();
-        self.seen(
-            || What::Setxattr { ino, name, bytes },
-            |()| Came::Done,
+        self.traced(
+            || Op::Setxattr { ino, name, bytes },
+            |()| Outcome::Done,
             |client| client.set_xattr(caller, ino, name, value, mode),
         )
     }
@@ -117,9 +117,9 @@ impl Client {
     /// # Errors
     /// `NoAttribute` when there is none of this name.
     pub fn removexattr(&self, caller: &Credentials, ino: Ino, name: &[u8]) -> Result<()> {
-        self.seen(
-            || What::Removexattr { ino, name },
-            |()| Came::Done,
+        self.traced(
+            || Op::Removexattr { ino, name },
+            |()| Outcome::Done,
             |client| client.remove_xattr(caller, ino, name),
         )
     }

@@ -1,4 +1,4 @@
-//! What was read is told later, much of it at once.
+//! Reads are reported later, many at once.
 #![allow(clippy::unwrap_used)]
 
 mod common;

@@ -28,7 +28,8 @@ const LAYOUT: Layout = Layout {
 struct Stored {
     size: u64,
     cuts: u32,
-    /// What each object has followed; it follows the inode when the shard is asked whether it has, unless it forgets.
+    /// The cuts that each object has followed; it follows the inode when the shard is asked for
+    /// them, unless it forgets.
     followed: [u32; 2],
     forgets: bool,
     /// Cuts the file and the second object right before the next write to it.
@@ -158,8 +159,8 @@ impl Bench {
     }
 }
 
-/// It has written to one object when the file is cut: were only the rest repeated, one half would be of before the cut and
-/// the other of after it.
+/// It has written to one object when the file is cut: were only the rest repeated, one half would
+/// be of before the cut and the other of after it.
 #[test]
 fn a_write_that_meets_a_cut_is_repeated_whole() {
     let bench = Bench::new();
@@ -218,7 +219,8 @@ fn what_is_appended_goes_behind_the_end_that_a_cut_has_left() {
     assert_eq!(stored.size, 4);
 }
 
-/// What the network still delivers of the first connection is not to be done after what is written next.
+/// A write that the network still delivers of the first connection is not to be done after the next
+/// one.
 #[test]
 fn a_connection_that_was_given_up_over_a_write_is_taken_the_place_of() {
     let bench = Bench::new();

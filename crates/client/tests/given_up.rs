@@ -1,11 +1,11 @@
-//! Programs that are killed while they wait: what may be given up is, and what may have been done is done to its end.
+//! Programs killed while they wait: cancelled calls, and changes that are made to their end.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use common::*;
 use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Reply, Request, op};
-use pandofs_client::{Asker, Client, ClientError, ask_for};
+use pandofs_client::{Cancellation, Client, ClientError, set_cancellation};
 use pandofs_placement::ClusterMap;
 use pandofs_types::{Attr, Ino, ServerId, ShardId};
 use pandofs_wire::address::{Address, Listener};
@@ -59,13 +59,13 @@ impl Stopped {
     /// Does something for a program that is killed meanwhile.
     fn killed<T>(&self, work: impl FnOnce() -> T) -> T {
         STOPPED.set(self.clone());
-        ask_for(Some(Asker {
+        set_cancellation(Some(Cancellation {
             id: 0,
-            wait_on: |_| false,
-            goes_on: |_| STOPPED.with_borrow(Stopped::end),
+            may_wait: |_| false,
+            on_abandoned: |_| STOPPED.with_borrow(Stopped::end),
         }));
         let done = work();
-        ask_for(None);
+        set_cancellation(None);
         done
     }
 }
@@ -81,7 +81,7 @@ fn striped() -> InodeReply {
     }
 }
 
-/// What `work` comes to for a killed program, and all that the server was asked, once it has gone on.
+/// The result of `work` for a killed program, and all requests to the server, once it has gone on.
 fn while_stopped<T>(
     at_once: fn(&RequestBody) -> bool,
     work: impl Fn(&Client, &Stopped) -> T,
@@ -113,10 +113,11 @@ fn what_only_asks_is_given_up() {
             asked
         },
     );
-    assert_eq!(asked, Err(ClientError::GivenUp));
+    assert_eq!(asked, Err(ClientError::Abandoned));
 }
 
-/// The server takes the request from the connection whenever it goes on, and others have made the name anew by then.
+/// The server takes the request from the connection whenever it goes on, and others have made the
+/// name anew by then.
 #[test]
 fn what_changes_something_is_done_to_its_end() {
     let (removed, seen) = while_stopped(
@@ -168,7 +169,7 @@ fn what_reached_no_server_is_given_up() {
     let client = client(&map);
     let stopped = Stopped::default();
     let unlinked = stopped.killed(|| client.unlink(&ME, Ino::ROOT, &name("a")));
-    assert_eq!(unlinked, Err(ClientError::GivenUp));
+    assert_eq!(unlinked, Err(ClientError::Abandoned));
     assert!(!stopped.is_over());
 }
 
@@ -206,7 +207,7 @@ fn a_server_whose_welcome_is_not_waited_for_is_not_said_to_be_away() {
         tracing::warn!("the log is taken");
         Stopped::default().killed(|| client.getattr(&ME, FILE))
     });
-    assert_eq!(asked, Err(ClientError::GivenUp));
+    assert_eq!(asked, Err(ClientError::Abandoned));
     let log = String::from_utf8(log.0.lock().unwrap().clone()).unwrap();
     assert!(log.contains("the log is taken"));
     assert!(!log.contains("does not answer"), "{log}");

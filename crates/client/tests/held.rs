@@ -1,4 +1,4 @@
-//! Files that are held open for a moment: opened at their shard, and released without anybody's asking.
+//! Files that are held open for a moment: opened at their shard, and released by themselves.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -25,7 +25,7 @@ fn willing(request: &RequestBody) -> Reaction {
     }
 }
 
-/// Opens and releases that the server was told of.
+/// Opens and releases that the server got.
 fn counted(server: &Fake) -> (usize, usize) {
     let (mut opens, mut releases) = (0, 0);
     for asked in server.asked() {

@@ -1,11 +1,11 @@
-//! Locks: told again to a restarted server, lost ones spoil their open files, waiting and its end.
+//! Locks: registered again at a restarted server, lost ones, waiting and its end.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use common::*;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, op};
-use pandofs_client::{Asker, ClientError, Tried, ask_for};
+use pandofs_client::{Cancellation, ClientError, Tried, set_cancellation};
 use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange};
 use pandofs_wire::message::RequestBody;
 use std::sync::Arc;
@@ -210,7 +210,7 @@ fn who_does_not_wait_is_told_that_it_is_not_known_yet() {
 /// A program is killed, and gone before its locks are unlocked; the next one has its number.
 #[test]
 fn a_late_unlocking_does_not_take_the_next_programs_lock() {
-    // What the asker of each thread sets off, which is a plain function.
+    // Set by the cancellation of each thread, which is a plain function.
     static IS_LET_GO: AtomicBool = AtomicBool::new(false);
     static NEXT_WAITS: AtomicBool = AtomicBool::new(false);
     let folder = tempfile::tempdir().unwrap();
@@ -245,24 +245,24 @@ fn a_late_unlocking_does_not_take_the_next_programs_lock() {
     assert_eq!(client.try_lock(FILE, 1, lock(7)), Ok(Tried::Locked));
     std::thread::scope(|scope| {
         scope.spawn(|| {
-            ask_for(Some(Asker {
+            set_cancellation(Some(Cancellation {
                 id: 0,
-                wait_on: |_| false,
-                goes_on: |_| IS_LET_GO.store(true, Ordering::SeqCst),
+                may_wait: |_| false,
+                on_abandoned: |_| IS_LET_GO.store(true, Ordering::SeqCst),
             }));
             client.close_descriptor(FILE, 1, 7).unwrap();
         });
         eventually("the program is let go", || IS_LET_GO.load(Ordering::SeqCst));
-        ask_for(Some(Asker {
+        set_cancellation(Some(Cancellation {
             id: 0,
-            wait_on: |_| {
+            may_wait: |_| {
                 NEXT_WAITS.store(true, Ordering::SeqCst);
                 true
             },
-            goes_on: |_| (),
+            on_abandoned: |_| (),
         }));
         assert_eq!(client.try_lock(FILE, 2, lock(7)), Ok(Tried::Locked));
-        ask_for(None);
+        set_cancellation(None);
     });
     assert!(
         !came_early.load(Ordering::SeqCst),
@@ -270,7 +270,8 @@ fn a_late_unlocking_does_not_take_the_next_programs_lock() {
     );
 }
 
-/// A program is killed while it closes a file, and waits for what another thread asks for the same owner.
+/// A program is killed while it closes a file, and waits for what another thread asks for the same
+/// owner.
 #[test]
 fn what_a_killed_program_closes_is_unlocked_when_its_turn_comes() {
     static IS_LET_GO: AtomicBool = AtomicBool::new(false);
@@ -304,13 +305,13 @@ fn what_a_killed_program_closes_is_unlocked_when_its_turn_comes() {
         eventually("a part is being unlocked", || {
             is_asked.load(Ordering::SeqCst)
         });
-        ask_for(Some(Asker {
+        set_cancellation(Some(Cancellation {
             id: 0,
-            wait_on: |_| false,
-            goes_on: |_| IS_LET_GO.store(true, Ordering::SeqCst),
+            may_wait: |_| false,
+            on_abandoned: |_| IS_LET_GO.store(true, Ordering::SeqCst),
         }));
         let closed = client.unlock_handle(FILE, 1);
-        ask_for(None);
+        set_cancellation(None);
         // Not stuck, where it was given up.
         IS_LET_GO.store(true, Ordering::SeqCst);
         assert_eq!(closed, Ok(()));
@@ -339,13 +340,13 @@ fn a_lock_that_is_given_to_a_killed_program_is_let_go() {
         _ => unexpected(request),
     });
     let client = client(&map);
-    ask_for(Some(Asker {
+    set_cancellation(Some(Cancellation {
         id: 0,
-        wait_on: |_| false,
-        goes_on: |_| IS_LET_GO.store(true, Ordering::SeqCst),
+        may_wait: |_| false,
+        on_abandoned: |_| IS_LET_GO.store(true, Ordering::SeqCst),
     }));
     let tried = client.try_lock(FILE, 1, lock(7));
-    ask_for(None);
+    set_cancellation(None);
     assert_eq!(tried, Err(ClientError::Fs(FsError::Interrupted)));
     let asked = server.asked();
     let last = asked.last().map(|asked| &asked.request);

@@ -1,5 +1,7 @@
-//! Machines of servers that lose power while clients live on: what was acknowledged and not forced may be gone, and a
-//! force that comes afterwards says so.
+//! Machines of servers that lose power while clients live on.
+//!
+//! Changes that were acknowledged and not forced may be gone, and a force that comes afterwards
+//! fails.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -101,12 +103,13 @@ fn fsync_fails_once_when_a_machine_has_lost_what_was_written() {
     assert_eq!(bench.sync(), Ok(()));
     bench.write();
     assert_eq!(bench.sync(), Ok(()));
-    // What was forced is there.
+    // Forced changes are there.
     bench.servers[OBJECT].restart_machine();
     assert_eq!(bench.sync(), Ok(()));
 }
 
-/// As two processes that have it open. Each is told, whoever forces or closes it first and makes nothing of it.
+/// As two processes that have it open. Each gets the error, whichever forces or closes it first and
+/// ignores it.
 #[test]
 fn each_open_file_is_told_once_of_what_was_lost_while_it_was_open() {
     let bench = Bench::new();
@@ -119,10 +122,10 @@ fn each_open_file_is_told_once_of_what_was_lost_while_it_was_open() {
     bench.servers[OBJECT].restart_machine();
     assert_eq!(sync(1), LOST);
     assert_eq!(sync(1), Ok(()));
-    // Opened when somebody had been told.
+    // Opened when another one had got the error.
     client.open_handle(FILE, 3);
     assert_eq!(sync(3), Ok(()));
-    // Programs that have inherited it close it, and none looks at what that comes to.
+    // Programs that have inherited it close it, and none looks at the result.
     assert_eq!(client.close_descriptor(FILE, 2, 0), LOST);
     assert_eq!(sync(2), LOST);
     assert_eq!(sync(2), Ok(()));
@@ -178,10 +181,10 @@ fn a_write_that_was_answered_and_failed_is_told_through_each_open_file() {
     assert_eq!(client.flush_through(FILE, 2), full);
     assert_eq!(client.fsync_through(&ME, FILE, 2), full);
     assert_eq!(client.flush_through(FILE, 2), Ok(()));
-    // Nobody is told by what looks after the size alone.
+    // A look at the size alone reports nothing.
     assert_eq!(client.report_written(FILE), Ok(()));
     assert_eq!(client.fsync_through(&ME, FILE, 1), full);
-    // What was not told through one that is closed is gone with it.
+    // An error not reported through an open file that is closed is gone with it.
     client.unlock_handle(FILE, 3).unwrap();
     client.open_handle(FILE, 3);
     assert_eq!(client.fsync_through(&ME, FILE, 3), Ok(()));

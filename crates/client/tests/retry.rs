@@ -1,4 +1,4 @@
-//! Lost answers, absent servers and refusals that pass: what was asked is done once.
+//! Lost answers, absent servers and refusals that pass: each request is done once.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -101,7 +101,7 @@ fn a_request_in_doubt_goes_to_the_same_shard_again() {
     assert_eq!(creates[0], creates[1]);
     assert_eq!(second.asked().len(), 1);
 
-    // What is new goes by the map.
+    // New requests go by the map.
     assert_eq!(mknod(), Err(FsError::Exists.into()));
     drop(other_thread);
 }
@@ -171,7 +171,8 @@ fn a_soft_client_tells_what_did_not_happen_from_what_may_have() {
     );
 }
 
-/// The time that it did not answer in counts from the first request on: twice the limit, and not three times.
+/// The time that it did not answer in counts from the first request on: twice the limit, and not
+/// three times.
 #[test]
 fn a_soft_client_asks_a_server_that_stands_still_twice() {
     let folder = tempfile::tempdir().unwrap();
@@ -287,7 +288,7 @@ fn what_no_repetition_mends_is_an_error_at_once() {
     protocol(right.rmdir(&ME, Ino::ROOT, &name("a")).unwrap_err(), "Data");
     protocol(
         right.getattr(&ME, Ino::ROOT).unwrap_err(),
-        "another question",
+        "an answer of the wrong kind",
     );
 
     let mut other = served.clone();

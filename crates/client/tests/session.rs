@@ -1,5 +1,4 @@
-//! What the session has open: told again to a restarted server, released in batches, let go at the
-//! end.
+//! Open files of the session: registered again, released in batches, let go at the end.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -127,7 +126,7 @@ fn a_restarted_server_is_told_first_what_is_open() {
     };
     let mut opens = opens.clone();
     opens.sort();
-    // What is elsewhere, too: it may have moved here. The server counts what it has.
+    // Files elsewhere, too: they may have moved here. The server counts those that it has.
     assert_eq!(opens, [(Ino(2), 1), (Ino(3), 2), (Ino(elsewhere), 1)]);
     assert_eq!(open_counts(&counts), [(2, 1), (3, 2), (elsewhere, 1)]);
 
@@ -172,8 +171,8 @@ fn an_idle_client_notices_that_a_server_has_let_go_of_its_session() {
     drop(client);
 }
 
-/// A mount is stopped for longer than servers wait. Whichever thread comes to a server first, tells it first: not only the
-/// one that looks after silent servers, which has come to another one.
+/// A mount is stopped for longer than servers wait. Whichever thread comes to a server first, tells
+/// it first: not only the one that looks after silent servers, which has come to another one.
 #[test]
 fn each_server_that_has_let_go_of_the_session_is_told_before_it_is_asked() {
     let folder = tempfile::tempdir().unwrap();
@@ -234,7 +233,8 @@ fn removable(
             Request::WroteData(_) => striped(),
             _ => count(&counts, asked).unwrap_or_else(|| unexpected(request)),
         },
-        // As it is when somebody has written to an object that had been removed: nothing but zeros before that.
+        // As it is when somebody has written to an object that had been removed: nothing but zeros
+        // before that.
         RequestBody::Data(DataRequest::Read { length, .. }) => {
             let byte = u8::from(!is_gone.load(Ordering::SeqCst));
             data(DataReply::Data(vec![byte; *length as usize]))

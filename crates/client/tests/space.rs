@@ -1,4 +1,4 @@
-//! Space of files and appending to them: what is asked of whom.
+//! Space of files and appending to them: requests and their servers.
 #![allow(clippy::unwrap_used)]
 
 mod common;
@@ -23,12 +23,12 @@ const LAYOUT: Layout = Layout {
     servers: SERVERS,
 };
 
-/// What the shard says of the file, and what was asked so far but for reads of its attributes.
+/// The file at the shard, and the requests so far but for reads of its attributes.
 struct Stored {
     size: u64,
     body: FileBody,
     asked: Vec<Asked>,
-    /// What each server finds in its data object.
+    /// The data object of each server.
     finds: [Option<u64>; SERVERS as usize],
     allocated: DataReply,
 }

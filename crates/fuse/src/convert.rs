@@ -1,8 +1,8 @@
-//! Between what the kernel says, in `fuser`'s words, and PandoFS's own.
+//! Conversion between the kernel's types, in `fuser`'s words, and PandoFS's own.
 
+use crate::limits::PREFERRED_IO_BYTES;
 use fuser::{Errno, FileAttr, FileType, INodeNo, OpenFlags, TimeOrNow};
 use pandofs_api::NewNode;
-use pandofs_types::limits::PREFERRED_IO_BYTES;
 use pandofs_types::{Attr, FileKind, Ino, Name, NameError, NewMode, SetTime, Time};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -10,7 +10,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 /// Permission bits of a mode.
 const PERMISSIONS: u32 = 0o7777;
-/// What the kernel adds to the flags of an open that is to execute the file (`__FMODE_EXEC`, not in
+/// The flag that the kernel adds to an open that is to execute the file (`__FMODE_EXEC`, not in
 /// any user-space header).
 const EXECUTE: i32 = 0x20;
 const NANOS_PER_SECOND: i128 = 1_000_000_000;
@@ -24,8 +24,8 @@ pub(crate) fn ino(number: INodeNo) -> Ino {
     Ino(number.0)
 }
 
-/// Whether what a new file of this mode becomes depends on its maker's groups without any refusal: a
-/// set-group-id bit is left off for a group its maker is not in.
+/// Returns whether what a new file of this mode becomes depends on its maker's groups without any
+/// refusal: a set-group-id bit is left off for a group its maker is not in.
 pub(crate) fn depends_on_groups(mode: u16) -> bool {
     mode & 0o2000 != 0
 }
@@ -51,7 +51,7 @@ pub(crate) fn name(bytes: &OsStr) -> Result<Name, Errno> {
     })
 }
 
-/// What `mknod` with this mode and device number makes.
+/// The kind of node that `mknod` makes with this mode and device number.
 pub(crate) fn new_node(mode: u32, rdev: u32) -> Result<NewNode, Errno> {
     match mode & libc::S_IFMT {
         libc::S_IFREG => Ok(NewNode::File),
@@ -117,7 +117,7 @@ pub(crate) fn file_attr(attr: &Attr) -> FileAttr {
 }
 
 /// Attributes for an entry of which only this much is known; for answers that the kernel may not
-/// believe for any time.
+/// cache for any time.
 pub(crate) fn unknown_attr(ino: Ino, kind: FileKind) -> FileAttr {
     file_attr(&Attr {
         ino,
@@ -164,9 +164,9 @@ pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
 /// The time a program asked for, out of what `fuser` makes of it; the nearest one that can be kept
 /// where it cannot be.
 ///
-/// The kernel sends whole seconds, rounded down, and nanoseconds to add. `fuser` 0.18 subtracts both
-/// from 1970 when the seconds are negative, which makes -2.5 s out of -1.5 s (-2 and 0.5): that is
-/// undone here, and `tests/mount.rs` notices when it must no longer be.
+/// The kernel sends whole seconds, rounded down, and nanoseconds to add. `fuser` 0.18 subtracts
+/// both from 1970 when the seconds are negative, which makes -2.5 s out of -1.5 s (-2 and 0.5):
+/// that is undone here, and `tests/mount.rs` notices when it must no longer be.
 fn requested_time(time: SystemTime) -> Time {
     match time.duration_since(UNIX_EPOCH) {
         Ok(since) => saturated(since.as_nanos() as i128),
@@ -261,7 +261,7 @@ mod tests {
         assert_eq!(file.crtime, UNIX_EPOCH);
     }
 
-    /// What `fuser` 0.18 hands over for seconds and nanoseconds from the kernel.
+    /// The value of `fuser` 0.18 for seconds and nanoseconds from the kernel.
     fn as_fuser_reads(seconds: i64, nanos: u32) -> SystemTime {
         if seconds < 0 {
             UNIX_EPOCH - Duration::new(seconds.unsigned_abs(), nanos)

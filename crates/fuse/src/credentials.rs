@@ -1,26 +1,27 @@
-//! Who asks, and when it is worth knowing in which groups and with which capabilities.
+//! Credentials of callers: when to read their groups and capabilities.
 //!
-//! The kernel sends user and primary group with each request, but neither the supplementary groups nor the
-//! capabilities. Groups stand in `/proc/PID/status`, which costs about as much to read as a request to a server;
-//! capabilities are asked of the system, which costs little, but what they count for stands in `/proc`, too. Both are
-//! therefore looked up only where they matter:
+//! The kernel sends user and primary group with each request, but neither the supplementary groups
+//! nor the capabilities. Groups stand in `/proc/PID/status`, which costs about as much to read as a
+//! request to a server; capabilities are asked of the system, which costs little, but what they
+//! count for stands in `/proc`, too. Both are therefore looked up only where they matter:
 //!
-//! - After a server refused the request for want of rights, be it the superuser's. It has changed nothing
-//!   then, so it can be asked once more, with all that the caller has. Of users who needed that once it is
-//!   looked up first from then on.
+//! - After a server refused the request for want of rights, be it the superuser's. It has changed
+//!   nothing then, so it can be asked once more, with all that the caller has. Of users who needed
+//!   that once it is looked up first from then on.
 //! - Always where they decide what is done and not just whether, since then nothing is refused: a
-//!   set-group-id bit that somebody sets who is not in the file's group is left off without an error, one
-//!   that nobody may execute goes when such a one writes to the file, and attributes in `trusted.` are not
-//!   there for most.
+//!   set-group-id bit set by a caller outside the file's group is left off without an
+//!   error, one without a right to execute goes when such a one writes to the file, and attributes in
+//!   `trusted.` are not there for most.
 //!
-//! What was found is used for one request and never kept: a process that gave up a capability or a group is
-//! not let in for having had it. While the request is under way its caller waits in a system call: the process
-//! is there and its number means it.
+//! Groups and capabilities are used for one request and never kept: a process that gave one up is
+//! not let in for having had it. While the request is under way its caller waits in a system call:
+//! the process is there and its number means it.
 //!
-//! Capabilities count for processes of the user name space in which this one is, which is the mount's. Those of
-//! others hold for what their name space owns, and no mount is its. Callers that this process cannot see, because
-//! they are in no process-id name space of its, and requests that the kernel makes on its own (read-ahead, closes)
-//! go by the user's number: 0 may do everything, and nobody else more than users may.
+//! Capabilities count for processes of the user name space in which this one is, which is the
+//! mount's. Those of others hold for what their name space owns, and no mount is its. Callers that
+//! this process cannot see, because they are in no process-id name space of its, and requests that
+//! the kernel makes on its own (read-ahead, closes) go by the user's number: 0 may do everything,
+//! and no other more than users may.
 
 use fuser::{Request, WriteFlags};
 use pandofs_client::ClientError;
@@ -32,7 +33,7 @@ use std::collections::HashSet;
 use std::os::unix::fs::MetadataExt;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-/// Whoever made a request.
+/// The caller of a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Caller {
     pub uid: u32,
@@ -65,7 +66,7 @@ impl Caller {
     /// With all that the caller has.
     pub fn complete(self) -> Credentials {
         let capabilities = self.capabilities();
-        // Who may do everything needs no groups.
+        // A caller that may do everything needs no groups.
         let caller = if capabilities == Capabilities::ALL {
             self.alone()
         } else {
@@ -74,9 +75,9 @@ impl Caller {
         caller.with(capabilities)
     }
 
-    /// Who writes to a file that is open. It takes no right but to keep the file's set-id bits, and the kernel says
-    /// whether the caller has that. `groups_decide` is asked of those who do not: whether what becomes of the bits
-    /// depends on their groups, too.
+    /// The writer of an open file. It takes no right but to keep the file's set-id bits, and the
+    /// kernel says whether the caller has that. `groups_decide` is asked of those who do not:
+    /// whether what becomes of the bits depends on their groups, too.
     pub fn writing(self, flags: WriteFlags, groups_decide: impl FnOnce() -> bool) -> Credentials {
         if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
             if groups_decide() {
@@ -92,8 +93,8 @@ impl Caller {
         }
     }
 
-    /// Who cuts a file, or takes or gives back its space: the right to keep its set-id bits, if the caller has that,
-    /// or else the groups, if they decide what becomes of them.
+    /// The caller that cuts a file, or takes or gives back its space: the right to keep its set-id
+    /// bits, if it has that, or else the groups, if they decide what becomes of them.
     pub fn cutting(self, groups_decide: impl FnOnce() -> bool) -> Credentials {
         if self.capabilities().has(Capabilities::FSETID) {
             self.alone().with(Capabilities::FSETID)
@@ -122,7 +123,8 @@ impl Caller {
         })
     }
 
-    /// Who was let go is not there any more, and its number may be another one's.
+    /// Returns whether the caller is still there. One that was let go is gone, and its number may
+    /// be another one's.
     fn is_there(self) -> bool {
         self.pid != 0 && !fuser::is_answered_early()
     }
@@ -131,12 +133,14 @@ impl Caller {
 /// Asks on behalf of callers.
 #[derive(Debug, Default)]
 pub(crate) struct Callers {
-    /// Users who were let in for their supplementary groups or capabilities. Grows by one number a user at most.
+    /// Users who were let in for their supplementary groups or capabilities. Grows by one number a
+    /// user at most.
     needed_more: RwLock<HashSet<u32>>,
 }
 
 impl Callers {
-    /// Has `ask` make a request as `caller`, a second time with supplementary groups and capabilities if need be.
+    /// Has `ask` make a request as `caller`, a second time with supplementary groups and
+    /// capabilities if need be.
     pub fn ask<T>(
         &self,
         caller: Caller,
@@ -179,7 +183,7 @@ impl Callers {
         if credentials == least {
             return Err(refusal);
         }
-        let result = pandofs_client::again(|| ask(&credentials));
+        let result = pandofs_client::trace::again(|| ask(&credentials));
         if !result.as_ref().is_err_and(is_refusal) {
             let mut users = self
                 .needed_more
@@ -205,7 +209,7 @@ fn is_refusal(error: &ClientError) -> bool {
     )
 }
 
-/// The supplementary groups of a process or thread; none when it cannot be told.
+/// The supplementary groups of a process or thread; none when they cannot be read.
 fn groups_of(pid: u32) -> Vec<u32> {
     std::fs::read(format!("/proc/{pid}/status")).map_or_else(|_| Vec::new(), |text| parse(&text))
 }
@@ -227,8 +231,8 @@ pub fn own_capabilities() -> Capabilities {
     capabilities_of(std::process::id()).unwrap_or_default()
 }
 
-/// The effective capabilities of a process or thread, none if they are those of another user name space than
-/// this process's; `None` when it cannot be told.
+/// The effective capabilities of a process or thread, none if they are those of another user name
+/// space than this process's; `None` when it cannot be read.
 fn capabilities_of(pid: u32) -> Option<Capabilities> {
     let number = Pid::from_raw(i32::try_from(pid).ok()?)?;
     let found = known(capabilities(Some(number)).ok()?.effective);
@@ -259,7 +263,7 @@ fn known(set: CapabilitySet) -> Capabilities {
     .fold(Capabilities::NONE, |all, (_, ours)| all.with(ours))
 }
 
-/// What a process's user name space is known by (namespaces(7)): device and number of an inode.
+/// The identity of a process's user name space (namespaces(7)): device and number of an inode.
 fn user_name_space(pid: u32) -> Option<(u64, u64)> {
     let place = std::fs::metadata(format!("/proc/{pid}/ns/user")).ok()?;
     Some((place.dev(), place.ino()))
@@ -363,8 +367,8 @@ mod tests {
         assert!(!keeps(user, WriteFlags::empty()) && !keeps(user, kills));
     }
 
-    /// Asks as `caller` of a server that lets in group 9 and who may read everything only; returns the answer and the
-    /// groups of each request.
+    /// Asks as `caller` of a server that lets in group 9 and who may read everything only; returns
+    /// the answer and the groups of each request.
     fn ask(
         callers: &Callers,
         caller: Caller,

@@ -1,12 +1,12 @@
 //! Directories that were removed while programs still have them open or work in them.
 //!
-//! A server forgets a directory with its last name: nothing can be made or found in it any more. Programs
-//! may still ask for its attributes, by a descriptor or as their working directory, and POSIX has them
-//! answered, with a link count of 0. All that takes is what the attributes were: it is kept here, for
-//! directories that are open on this mount, were removed through it or may have been by another one, for as long as the
-//! kernel knows their inodes.
+//! A server forgets a directory with its last name: nothing can be made or found in it any more.
+//! Programs may still ask for its attributes, by a descriptor or as their working directory, and
+//! POSIX has them answered, with a link count of 0. All that takes is what the attributes were: it
+//! is kept here, for directories that are open on this mount, were removed through it or may have
+//! been by another one, for as long as the kernel knows their inodes.
 
-use pandofs_types::limits::MAX_KNOWN_DIRECTORIES;
+use crate::limits::MAX_KNOWN_DIRECTORIES;
 use pandofs_types::{Attr, FileKind, Ino, SetAttr, SetTime, Time};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -19,9 +19,10 @@ pub(crate) struct DeadDirs {
 #[derive(Debug)]
 struct Kept {
     attr: Attr,
-    /// How often it is open.
+    /// Number of times that it is open.
     opens: usize,
-    /// It was removed through this mount, or may have been by another one, and may be some program's working directory.
+    /// It was removed through this mount, or may have been by another one, and may be some
+    /// program's working directory.
     removed: bool,
 }
 
@@ -56,12 +57,12 @@ impl DeadDirs {
         }
     }
 
-    /// The directory, whose attributes were these, was removed, or another mount changes it in some way. Nobody looks here
-    /// as long as a server knows it.
+    /// The directory, whose attributes were these, was removed, or another mount changes it in some
+    /// way. No one looks here as long as a server knows it.
     pub fn removed(&self, attr: Attr) {
         let mut kept = self.lock();
-        // The kernel forgets most of them at once; who keeps so many in use loses what was kept longest
-        // for nobody.
+        // The kernel forgets most of them at once; who keeps so many in use loses what was kept
+        // longest for none.
         if kept.len() >= MAX_KNOWN_DIRECTORIES {
             kept.retain(|_, kept| kept.opens > 0);
         }
@@ -79,8 +80,8 @@ impl DeadDirs {
         self.lock().remove(&dir);
     }
 
-    /// Changes what is said of a directory that no server knows, as its owner may: the kernel has checked
-    /// that. What it is then.
+    /// Changes what is said of a directory that no server knows, as its owner may: the kernel has
+    /// checked that. What it is then.
     pub fn set(&self, dir: Ino, set: &SetAttr, now: Time) -> Option<Attr> {
         let at = |time: Option<SetTime>, before| match time {
             None => before,
@@ -100,7 +101,7 @@ impl DeadDirs {
         self.attr(dir)
     }
 
-    /// What there is to say of a directory that no server knows; `None` if it is not kept.
+    /// The attributes of a directory that no server knows; `None` if it is not kept.
     pub fn attr(&self, dir: Ino) -> Option<Attr> {
         let kept = self.lock();
         let found = kept.get(&dir)?;

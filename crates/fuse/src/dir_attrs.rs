@@ -3,24 +3,24 @@
 //! Whenever something is made or removed in a directory, the kernel forgets all of the directory's
 //! attributes, its permissions too, and asks for them before it lets anyone make or remove the next
 //! thing (Linux 6.18, `fuse_dir_changed` and `fuse_permission`, which checks permissions because of
-//! `default_permissions`). For PandoFS that is the dearest question of all: the answer is gathered from
-//! every shard that carries a part of the directory. So a thousand creations would ask a thousand times
-//! what each of them told already.
+//! `default_permissions`). For PandoFS that is the dearest question of all: the answer is gathered
+//! from every shard that carries a part of the directory. So a thousand creations would ask a
+//! thousand times what each of them answered already.
 //!
-//! Here it is remembered what a directory's attributes were when servers last told, and what this mount
+//! Here a directory's attributes in the last answer of servers are remembered, and what this mount
 //! did to the directory since, and from the two the question is answered, for as long as the kernel
-//! might have believed the servers' answer itself (`attr_timeout`, or the rest of a lease, which ends when
-//! another mount changes the directory): what other mounts do is seen no later than without, and what this
-//! one does at once.
+//! might have cached the servers' answer itself (`attr_timeout`, or the rest of a lease, which ends
+//! when another mount changes the directory): what other mounts do is seen no later than without,
+//! and what this one does at once.
 //!
 //! Two things are only nearly right, and for that long only:
 //!
 //! - The times after a removal are this machine's, as the answer to a removal tells none.
-//! - When servers are asked while the directory is being changed, their answer may have that change in
-//!   it or not: then the number of entries may be off by as many changes as were under way. Such
+//! - When servers are asked while the directory is being changed, their answer may have that change
+//!   in it or not: then the number of entries may be off by as many changes as were under way. Such
 //!   attributes are only given out while the changing goes on; once nothing has happened for
-//!   [`QUIET`], servers are asked again. The number of links, which counts subdirectories, is never too
-//!   low: programs stop looking for directories when they have seen that many (find, fts).
+//!   [`QUIET`], servers are asked again. The number of links, which counts subdirectories, is never
+//!   too low: programs stop looking for directories when they have seen that many (find, fts).
 //!
 //! After a renaming servers are asked, as its answer does not say whether a name was replaced.
 
@@ -33,10 +33,10 @@ use std::time::{Duration, Instant};
 
 /// Locks over which directories are spread.
 const STRIPES: usize = 16;
-/// How long after its last change a directory is taken for still being changed.
+/// The time after its last change in which a directory is taken for still being changed.
 const QUIET: Duration = Duration::from_millis(20);
 
-/// What became of a directory's entries by one change.
+/// The effect of one change on a directory's entries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Outcome {
     /// It has one more, since the time its server says.
@@ -49,7 +49,7 @@ pub(crate) enum Outcome {
     Unclear,
 }
 
-/// When a question was asked.
+/// The moment of a question.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     /// In numbers of changes.
@@ -83,7 +83,7 @@ struct Stripe {
 #[derive(Debug)]
 struct Known {
     attr: Attr,
-    /// What was told in answer to an earlier question is older.
+    /// Answers to an earlier question are older.
     order: u64,
     until: Instant,
     changed: Instant,
@@ -118,7 +118,7 @@ impl DirAttrs {
             .unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be called before servers are asked for attributes that are to be [told](Self::told).
+    /// To be called before servers are asked for attributes that are to be [learnt](Self::learn).
     pub fn ask(&self) -> Asked {
         Asked {
             order: self.questions.fetch_add(1, Ordering::SeqCst),
@@ -126,13 +126,13 @@ impl DirAttrs {
         }
     }
 
-    /// Servers answered with these attributes, which may be used for so long. Returns how long they may be
-    /// believed. What is no directory is not remembered.
-    pub fn told(&self, attr: &Attr, asked: Asked, timeout: Duration) -> Duration {
-        self.told_at(attr, asked, timeout, Instant::now())
+    /// Servers answered with these attributes, which may be used for so long. Returns how long they
+    /// may be cached. Only directories are remembered.
+    pub fn learn(&self, attr: &Attr, asked: Asked, timeout: Duration) -> Duration {
+        self.learn_at(attr, asked, timeout, Instant::now())
     }
 
-    fn told_at(&self, attr: &Attr, asked: Asked, timeout: Duration, now: Instant) -> Duration {
+    fn learn_at(&self, attr: &Attr, asked: Asked, timeout: Duration, now: Instant) -> Duration {
         if attr.kind != FileKind::Dir || timeout.is_zero() {
             return timeout;
         }
@@ -177,12 +177,12 @@ impl DirAttrs {
         if exact { timeout } else { timeout.min(QUIET) }
     }
 
-    /// The directory's attributes, and how long they may be believed; `None`: ask servers.
+    /// The directory's attributes, and the time for which they may be cached; `None`: ask servers.
     pub fn known(&self, dir: Ino) -> Option<(Attr, Duration)> {
         self.known_at(dir, Instant::now())
     }
 
-    /// What the directory's attributes were when servers last told, as far as it is remembered.
+    /// The directory's attributes in the last answer of servers, as far as it is remembered.
     pub fn last_told(&self, dir: Ino) -> Option<Attr> {
         let stripe = self.stripe(dir);
         stripe.known.get(&dir).map(|known| known.attr.clone())
@@ -221,8 +221,9 @@ impl DirAttrs {
         let mut stripe = self.stripe(dir);
         assert!(stripe.under_way > 0, "a change ended that never began");
         stripe.under_way -= 1;
-        // Counted while the stripe is locked: a question that is asked from here on sees this change,
-        // and no question that was asked before can be told without seeing it in `last`.
+        // Counted while the stripe is locked: a question that is asked from here on sees this
+        // change, and no answer to a question from before can be taken in without seeing it in
+        // `last`.
         stripe.last = self.changes.fetch_add(1, Ordering::SeqCst) + 1;
         let (entries, directory, at) = match outcome {
             Outcome::Added { directory, at } => (1, directory, at),
@@ -243,7 +244,7 @@ impl DirAttrs {
         known.changed = now;
         let attr = &mut known.attr;
         attr.size = attr.size.saturating_add_signed(entries);
-        // What is not exact may have lost the link already.
+        // Attributes that are not exact may have lost the link already.
         if directory && (entries > 0 || known.exact) {
             attr.nlink = attr.nlink.saturating_add_signed(entries as i32);
         }
@@ -270,7 +271,7 @@ impl Drop for Change<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::limits::MAX_KNOWN_DIRECTORIES;
+    use crate::limits::MAX_KNOWN_DIRECTORIES;
 
     const DIR: Ino = Ino(7);
     const SECOND: Duration = Duration::from_secs(1);
@@ -313,9 +314,9 @@ mod tests {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
         assert_eq!(shown(&attrs, start), None);
-        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
-        let (told, left) = attrs.known_at(DIR, start + SECOND / 4).unwrap();
-        assert_eq!((told, left), (attr(3, 10), SECOND * 3 / 4));
+        attrs.learn_at(&attr(3, 10), attrs.ask(), SECOND, start);
+        let (known, left) = attrs.known_at(DIR, start + SECOND / 4).unwrap();
+        assert_eq!((known, left), (attr(3, 10), SECOND * 3 / 4));
         assert_eq!(attrs.known_at(DIR, start + SECOND), None);
         assert_eq!(attrs.known_at(DIR, start + 2 * SECOND), None);
     }
@@ -323,14 +324,14 @@ mod tests {
     #[test]
     fn without_a_timeout_nothing_is_remembered() {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
-        attrs.told(&attr(3, 10), attrs.ask(), Duration::ZERO);
+        attrs.learn(&attr(3, 10), attrs.ask(), Duration::ZERO);
         assert_eq!(attrs.known(DIR), None);
     }
 
     #[test]
     fn files_are_not_remembered() {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
-        attrs.told(
+        attrs.learn(
             &Attr {
                 kind: FileKind::File,
                 ..attr(3, 10)
@@ -345,7 +346,7 @@ mod tests {
     fn own_changes_show_at_once() {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
-        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
+        attrs.learn_at(&attr(3, 10), attrs.ask(), SECOND, start);
         attrs.change(DIR).ended(added(20));
         assert_eq!(shown(&attrs, start), Some((4, 2, 20)));
         attrs.change(DIR).ended(Outcome::Added {
@@ -366,9 +367,9 @@ mod tests {
             mtime > 1_600_000_000_000_000_000,
             "a removal is dated by the clock: {mtime}"
         );
-        let told = attrs.known_at(DIR, start + SECOND / 2).unwrap();
+        let known = attrs.known_at(DIR, start + SECOND / 2).unwrap();
         assert_eq!(
-            told.1,
+            known.1,
             SECOND / 2,
             "own changes make other mounts' no older"
         );
@@ -381,7 +382,7 @@ mod tests {
             |attrs: &DirAttrs| attrs.forget(DIR),
             |attrs: &DirAttrs| drop(attrs.change(DIR)),
         ] {
-            attrs.told(&attr(3, 10), attrs.ask(), SECOND);
+            attrs.learn(&attr(3, 10), attrs.ask(), SECOND);
             assert!(attrs.known(DIR).is_some());
             change(&attrs);
             assert_eq!(attrs.known(DIR), None);
@@ -392,46 +393,46 @@ mod tests {
     fn a_refused_change_is_none() {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
-        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
+        attrs.learn_at(&attr(3, 10), attrs.ask(), SECOND, start);
         attrs.change(DIR).ended(Outcome::Nothing);
         assert_eq!(shown(&attrs, start), Some((3, 2, 10)));
     }
 
-    /// A question overlaps a change when the change is under way at any time between asking and being
-    /// told: then nobody knows whether the answer has it in it.
+    /// A question overlaps a change when the change is under way at any time between asking and
+    /// being taken in: then it is unknown if the answer has it in it.
     #[test]
     fn an_answer_that_overlaps_a_change_is_used_only_while_the_directory_is_busy() {
         type Play = fn(&DirAttrs, Instant);
         let plays: [(&str, Play); 4] = [
             ("within the change", |attrs, now| {
                 let change = attrs.change(DIR);
-                attrs.told_at(&attr(4, 20), attrs.ask(), SECOND, now);
+                attrs.learn_at(&attr(4, 20), attrs.ask(), SECOND, now);
                 change.ended(Outcome::Nothing);
             }),
             ("around the change", |attrs, now| {
                 let asked = attrs.ask();
                 attrs.change(DIR).ended(added(20));
-                attrs.told_at(&attr(4, 20), asked, SECOND, now);
+                attrs.learn_at(&attr(4, 20), asked, SECOND, now);
             }),
-            ("asked before, told within", |attrs, now| {
+            ("asked before, learnt within", |attrs, now| {
                 let asked = attrs.ask();
                 let change = attrs.change(DIR);
-                attrs.told_at(&attr(4, 20), asked, SECOND, now);
+                attrs.learn_at(&attr(4, 20), asked, SECOND, now);
                 change.ended(Outcome::Nothing);
             }),
-            ("asked within, told after", |attrs, now| {
+            ("asked within, learnt after", |attrs, now| {
                 let change = attrs.change(DIR);
                 let asked = attrs.ask();
                 change.ended(added(20));
-                attrs.told_at(&attr(4, 20), asked, SECOND, now);
+                attrs.learn_at(&attr(4, 20), asked, SECOND, now);
             }),
         ];
         for (when, play) in plays {
             let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
             let start = Instant::now();
             play(&attrs, start);
-            let (told, left) = attrs.known_at(DIR, start).unwrap();
-            assert_eq!((told.size, left), (4, QUIET), "{when}");
+            let (known, left) = attrs.known_at(DIR, start).unwrap();
+            assert_eq!((known.size, left), (4, QUIET), "{when}");
             assert_eq!(shown(&attrs, start + QUIET * 10), None, "{when}");
         }
     }
@@ -447,14 +448,15 @@ mod tests {
             at: Time(20),
         });
         assert_eq!(
-            attrs.told_at(&attr(3, 10), asked, SECOND, start),
+            attrs.learn_at(&attr(3, 10), asked, SECOND, start),
             Duration::ZERO
         );
         assert_eq!(shown(&attrs, start), None);
 
-        // Was the removed directory missing from the answer already, it must not be taken off twice.
+        // Was the removed directory missing from the answer already, it must not be taken off
+        // twice.
         let change = attrs.change(DIR);
-        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
+        attrs.learn_at(&attr(3, 10), attrs.ask(), SECOND, start);
         change.ended(Outcome::Removed { directory: true });
         let (attr, _) = attrs.known_at(DIR, Instant::now()).unwrap();
         assert_eq!(attr.nlink, 2);
@@ -465,7 +467,7 @@ mod tests {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
         attrs.change(DIR).ended(added(20));
-        attrs.told_at(&attr(4, 20), attrs.ask(), SECOND, start);
+        attrs.learn_at(&attr(4, 20), attrs.ask(), SECOND, start);
         assert_eq!(shown(&attrs, start + QUIET * 10), Some((4, 2, 20)));
     }
 
@@ -473,10 +475,10 @@ mod tests {
     fn an_older_answer_does_not_take_a_change_back() {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         let start = Instant::now();
-        attrs.told_at(&attr(3, 10), attrs.ask(), SECOND, start);
+        attrs.learn_at(&attr(3, 10), attrs.ask(), SECOND, start);
         let asked = attrs.ask();
         attrs.change(DIR).ended(added(50));
-        attrs.told_at(&attr(3, 10), asked, SECOND, start);
+        attrs.learn_at(&attr(3, 10), asked, SECOND, start);
         let (_, _, mtime) = shown(&attrs, start).unwrap();
         assert_eq!(mtime, 50);
     }
@@ -485,7 +487,7 @@ mod tests {
     fn the_number_of_directories_is_bounded() {
         let attrs = DirAttrs::within(MAX_KNOWN_DIRECTORIES);
         for serial in 1..=2 * MAX_KNOWN_DIRECTORIES as u64 {
-            attrs.told(
+            attrs.learn(
                 &Attr {
                     ino: Ino(serial),
                     ..attr(0, 0)

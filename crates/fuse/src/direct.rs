@@ -1,9 +1,9 @@
-//! Mounting without a helper, for who may.
+//! Mounting without a helper program, for processes that may.
 //!
 //! `fuser` can do this too, but then it unmounts the mount point once more when the session is over
-//! (0.18 takes a dead connection for a mounted one), and whatever was mounted there meanwhile is gone:
-//! `umount X; mount X` would now and then end with nothing mounted. A session that was given a
-//! connection unmounts nothing.
+//! (0.18 takes a dead connection for a mounted one), and whatever was mounted there meanwhile is
+//! gone: `umount X; mount X` would now and then end with nothing mounted. A session that was given
+//! a connection unmounts nothing.
 
 use crate::options::Options;
 use rustix::fs::{AtFlags, StatxFlags};
@@ -18,13 +18,14 @@ use std::path::Path;
 /// The kernel's `fuse`, and what mount(8) looks for a helper by (`mount.fuse.pandofs`).
 pub const FS_TYPE: &str = "fuse.pandofs";
 
-/// Has the kernel read this many bytes ahead of who reads a file in order. FUSE lets a file system ask for
-/// less than the default of 128 KiB only, which is far less than a message to a server takes.
+/// Has the kernel read this many bytes ahead of a program that reads a file in order. FUSE lets a
+/// file system ask for less than the default of 128 KiB only, which is far less than a message to a
+/// server takes.
 ///
 /// # Errors
 /// The system's; who is not root may not.
 pub(crate) fn read_ahead(mountpoint: &Path, bytes: usize) -> io::Result<()> {
-    // Asks nobody: the one who would answer may not be there yet.
+    // Asks no server: the one that would answer may not be there yet.
     let root = rustix::fs::statx(
         rustix::fs::CWD,
         mountpoint,
@@ -60,7 +61,7 @@ pub(crate) fn mount(mountpoint: &Path, options: &Options) -> io::Result<Option<O
     }
 }
 
-/// What the kernel's FUSE takes as mount data (Documentation/filesystems/fuse.rst).
+/// The mount data of the kernel's FUSE (Documentation/filesystems/fuse.rst).
 fn mount_data(device: i32, root_mode: u32, options: &Options) -> String {
     let user = rustix::process::getuid().as_raw();
     let group = rustix::process::getgid().as_raw();

@@ -1,11 +1,12 @@
-//! The kernel's requests, passed on, and the answers, handed back.
+//! Callbacks for the kernel's requests, and replies to them.
 
-use crate::askers::asker;
+use crate::abandoned::{self, Abandoned, Changed};
+use crate::cancellation;
 use crate::convert::{self, ino};
 use crate::credentials::Caller;
-use crate::left::{self, Changed, Left};
+use crate::errno::errno;
 use crate::locks::{self, Waits};
-use crate::ops::{Detail, PandoFs, Relative, errno, with_groups_for};
+use crate::ops::{Detail, PandoFs, Relative, with_groups_for};
 use crate::options::negotiate_with;
 use crate::reply::{GENERATION, reply_empty, reply_written};
 use crate::xattr;
@@ -34,12 +35,12 @@ impl Filesystem for PandoFs {
     }
 
     fn begins(&self, request: &Request) {
-        pandofs_client::ask_for(Some(asker(request.pid())));
-        Left::begin(&self.left, request.pid());
+        pandofs_client::set_cancellation(Some(cancellation::of_thread(request.pid())));
+        Abandoned::begin(&self.abandoned, request.pid());
     }
 
     fn ends(&self) {
-        self.forget_left(left::end());
+        self.forget_abandoned(abandoned::end());
     }
 
     fn lookup(&self, request: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEntry) {
@@ -54,7 +55,7 @@ impl Filesystem for PandoFs {
             Err(error) => return reply.error(error),
         };
         let result = self.look_up(request, dir, &name);
-        let _answering = self.cached.told.answering();
+        let _answering = self.cached.kernel_cache.answering();
         if matches!(result, Err(Errno::ENOENT)) {
             let timeout = self.entry_timeout(dir, &name, None);
             if !timeout.is_zero() {
@@ -66,7 +67,7 @@ impl Filesystem for PandoFs {
         self.reply_entry(reply, asked, Some((dir, &name)), result);
     }
 
-    /// However often the kernel was told of the inode, it forgets it at once.
+    /// However often the kernel got the inode, it forgets it at once.
     fn forget(&self, _: &Request, number: INodeNo, _: u64) {
         self.dead_dirs.forgotten(ino(number));
     }
@@ -125,7 +126,7 @@ impl Filesystem for PandoFs {
         match self.set_attr(request.into(), ino(number), set, handle.is_some()) {
             Ok(attr) => {
                 let timeout = self.attr_timeout(&attr);
-                self.no_xattrs.told(&attr, timeout);
+                self.no_xattrs.learn(&attr, timeout);
                 reply.attr(&timeout, &convert::file_attr(&attr));
             }
             Err(error) => reply.error(self.refusal(request, error)),
@@ -253,7 +254,7 @@ impl Filesystem for PandoFs {
             });
         match opened {
             Ok(_) if fuser::is_answered_early() => {
-                self.close_for_nobody(ino(number));
+                self.close_abandoned(ino(number));
                 reply.error(Errno::EINTR);
             }
             Ok(_) => reply.opened(self.opened(ino(number), flags), self.open_flags(flags)),
@@ -330,12 +331,12 @@ impl Filesystem for PandoFs {
         }
     }
 
-    /// An appending write comes with the offset that the kernel takes for the file's end. After it the
-    /// kernel takes the file to end no sooner than what it has written; it asks for the size before it
-    /// tells anybody.
+    /// An appending write comes with the offset that the kernel takes for the file's end. After it
+    /// the kernel takes the file to end no sooner than what it has written; it asks for the size
+    /// before it reports it.
     ///
-    /// What goes through the kernel's cache is answered as soon as it is known to go to data objects, so that
-    /// the program goes on while servers are given what it wrote.
+    /// Writes through the kernel's cache are answered as soon as they are known to go to data
+    /// objects, so that the program goes on while servers are given what it wrote.
     fn write(
         &self,
         request: &Request,
@@ -350,7 +351,7 @@ impl Filesystem for PandoFs {
     ) {
         let ino = ino(number);
         let (caller, may_lose_set_id) = self.writing(request.into(), ino, write_flags);
-        if let Err(error) = self.left.changes(vec![Changed::Inode(ino)]) {
+        if let Err(error) = self.abandoned.changes(vec![Changed::Inode(ino)]) {
             return reply.error(error);
         }
         let length = data.len() as u32;
@@ -370,7 +371,7 @@ impl Filesystem for PandoFs {
             .client
             .write_behind(&caller, ino, handle.0, offset, data, answer);
         if let Err(error) = done {
-            tracing::warn!(%ino, offset, length, %error, "not written");
+            tracing::warn!(%ino, offset, length, %error, "a write failed after it was answered");
             // It has the bytes that the servers do not have.
             self.kernel.forget_content(ino, offset, u64::from(length));
         }
@@ -389,7 +390,7 @@ impl Filesystem for PandoFs {
         reply_empty(reply, closed.map_err(errno));
     }
 
-    /// Nobody waits for the answer.
+    /// The answer is not waited for.
     fn release(
         &self,
         _: &Request,
@@ -401,8 +402,8 @@ impl Filesystem for PandoFs {
         reply: ReplyEmpty,
     ) {
         let ino = ino(number);
-        // What is being written through this handle or another one is reported by the last of them.
-        let waited = self.left.wait_for(&[Changed::Inode(ino)]);
+        // Writes under way through this handle or another one are reported by the last of them.
+        let waited = self.abandoned.wait_for(&[Changed::Inode(ino)]);
         let unlocked = self.client.unlock_handle(ino, handle.0);
         let released = self.client.release(ino);
         let done = unlocked.and(released).map_err(errno);
@@ -544,7 +545,7 @@ impl Filesystem for PandoFs {
         let value = if is_stored && self.no_xattrs.holds(ino) {
             Err(Errno::ENODATA)
         } else if name.starts_with(xattr::TRUSTED) {
-            // It is not there, rather than refused, for who may not see it.
+            // It is not there, rather than refused, for callers that may not see it.
             let caller = &Caller::from(request).capable();
             self.client.getxattr(caller, ino, name).map_err(errno)
         } else {
@@ -558,7 +559,7 @@ impl Filesystem for PandoFs {
         let names = if self.no_xattrs.holds(ino) {
             Ok(Vec::new())
         } else {
-            // Nobody is refused, but not everybody sees all.
+            // No caller is refused, but not every one sees all.
             let caller = &Caller::from(request).capable();
             self.client.listxattr(caller, ino).map_err(errno)
         };
@@ -608,8 +609,8 @@ impl Filesystem for PandoFs {
         reply_empty(reply, done);
     }
 
-    // What is answered with "not implemented" is not asked again. The kernel then copies by reading and
-    // writing.
+    // A request that is answered with "not implemented" is not made again. The kernel then copies
+    // by reading and writing.
 
     fn copy_file_range(
         &self,

@@ -1,4 +1,4 @@
-//! What the kernel is told unasked.
+//! Messages to the kernel that answer no request: invalidations of its caches.
 
 use fuser::{INodeNo, Notifier};
 use pandofs_types::{Ino, Name};
@@ -7,7 +7,7 @@ use std::io;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, OnceLock};
 
-/// What can be told to the kernel unasked.
+/// The sender of such messages.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Kernel {
     notifier: Arc<OnceLock<Notifier>>,
@@ -19,43 +19,43 @@ impl Kernel {
         let _ = self.notifier.set(notifier);
     }
 
-    /// These bytes of the file, and its attributes, are not to be believed any longer. Waits for reads of them
-    /// that are under way, so whoever calls this has nothing that a read waits for.
+    /// Invalidates these bytes of the file, and its attributes. Waits for reads of them that are
+    /// under way, so the caller must have nothing that a read waits for.
     pub fn forget_content(&self, ino: Ino, offset: u64, length: u64) {
-        self.tell(ino, |notifier| {
+        self.send(ino, |notifier| {
             notifier.inval_inode(INodeNo(ino.0), offset as i64, length as i64)
         });
     }
 
-    /// The inode's attributes are not to be believed any longer.
+    /// Invalidates the inode's attributes.
     pub fn forget_attr(&self, ino: Ino) {
-        // Not the contents as well: for that the kernel would wait for reads under way, which wait for threads of
-        // this mount.
+        // Not the contents as well: for that the kernel would wait for reads under way, which wait
+        // for threads of this mount.
         const ATTRIBUTES_ALONE: i64 = -1;
-        self.tell(ino, |notifier| {
+        self.send(ino, |notifier| {
             notifier.inval_inode(INodeNo(ino.0), ATTRIBUTES_ALONE, 0)
         });
     }
 
-    /// The name is to be asked for before it is believed again; whoever has it open or works below it does not
-    /// notice. Waits for whoever holds the directory's lock in the kernel.
+    /// Has the kernel ask for the name before it uses it again; programs that have it open or work
+    /// below it do not notice. Waits for the directory's lock in the kernel.
     pub fn expire_name(&self, dir: Ino, name: &Name) {
-        self.tell(dir, |notifier| {
+        self.send(dir, |notifier| {
             notifier.expire_entry(INodeNo(dir.0), OsStr::from_bytes(name.as_bytes()))
         });
     }
 
-    /// The kernel is to know nothing of the name any more, as if it had been removed, and an answer that is on
-    /// its way to somebody who asks for it again is not kept. Waits as [`Kernel::expire_name`].
+    /// Has the kernel forget the name, as if it had been removed, and not cache an answer about it
+    /// that is on its way. Waits as [`Kernel::expire_name`].
     pub fn drop_name(&self, dir: Ino, name: &Name) {
-        self.tell(dir, |notifier| {
+        self.send(dir, |notifier| {
             notifier.inval_entry(INodeNo(dir.0), OsStr::from_bytes(name.as_bytes()))
         });
     }
 
-    fn tell(&self, ino: Ino, notice: impl FnOnce(&Notifier) -> io::Result<()>) {
+    fn send(&self, ino: Ino, invalidate: impl FnOnce(&Notifier) -> io::Result<()>) {
         if let Some(notifier) = self.notifier.get()
-            && let Err(error) = notice(notifier)
+            && let Err(error) = invalidate(notifier)
         {
             tracing::debug!(%error, "the kernel does not know inode {ino}");
         }

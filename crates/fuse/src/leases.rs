@@ -1,23 +1,25 @@
-//! What the kernel is told to believe, and that it is to believe it no longer.
+//! Lease times for the kernel's cache, and recalls of them.
 //!
-//! With leases the kernel may believe an answer for the rest of the lease, names for at most half a second of it. It
-//! counts from when a waiting thread takes the answer in, which on a busy machine is later than the mount gave it: so
-//! it is told so much less ([`LATE`]), or it would believe after the lease, when another mount's change is made without
-//! waiting for this one (its network is down, say), what that change has undone. When a
-//! lease is recalled the kernel is told before the server is told that nobody believes it any more: names by
-//! [notices](crate::notices), attributes one by one, for which the kernel locks nothing; an answer that is on its
-//! way is not taken for true after that.
+//! With leases the kernel may cache an answer for the rest of the lease, names for at most half a
+//! second of it. It counts from when a waiting thread takes the answer in, which on a busy machine
+//! is later than the mount gave it: so it gets so much less ([`LATE`]), or it would use after the
+//! lease, when another mount's change is made without waiting for this one (its network is down,
+//! say), what that change has undone. When a lease is recalled the kernel's cache is cleared of it
+//! before the recall is answered: of names by [invalidations](crate::invalidations), of attributes
+//! one by one, for which the kernel locks nothing; an answer that is on its way is not cached after
+//! that.
 
 use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs};
+use crate::invalidations::{CachedName, Invalidations, LATE, until_late};
 use crate::kernel::Kernel;
+use crate::kernel_cache::KernelCache;
 use crate::no_xattrs::NoXattrs;
-use crate::notices::{LATE, Notices, ToldName, until_late};
 use crate::ops::PandoFs;
 use crate::options::Cache;
-use crate::told::Told;
 use fuser::KernelConfig;
-use pandofs_client::{Client, ClientError, Entry, Recall, unseen};
+use pandofs_client::trace::untraced;
+use pandofs_client::{Client, ClientError, Entry, Recall};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, LeaseKey, Name};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -26,24 +28,24 @@ use std::time::{Duration, Instant};
 /// The protocol's version in which names can expire.
 const EXPIRY_SINCE: (u32, u32) = (7, 38);
 
-/// What had one name in a directory has another one, and its inode.
+/// A rename in a directory: the old name, the new one and the inode.
 pub(crate) type Move<'a> = ((Ino, &'a Name), (Ino, &'a Name), Ino);
 
-/// What is cached under leases.
+/// The kernel's cache under leases.
 #[derive(Debug)]
 pub(crate) struct Cached {
-    pub told: Told,
-    pub notices: Notices,
-    /// The kernel knows that names can expire; to another one names are told to be believed not at all.
+    pub kernel_cache: KernelCache,
+    pub invalidations: Invalidations,
+    /// The kernel knows that names can expire; another one may cache no names at all.
     can_expire: AtomicBool,
 }
 
 impl Cached {
-    /// With a client that believes in so many names and attributes.
+    /// With a client that caches so many names and attributes.
     pub fn within(leases: usize) -> Cached {
         Cached {
-            told: Told::within(leases),
-            notices: Notices::default(),
+            kernel_cache: KernelCache::within(leases),
+            invalidations: Invalidations::default(),
             can_expire: AtomicBool::new(false),
         }
     }
@@ -53,14 +55,14 @@ impl Cached {
         let abi = kernel.kernel_abi();
         let can_expire = (abi.0, abi.1) >= EXPIRY_SINCE;
         if !can_expire {
-            tracing::info!("this kernel cannot let names expire: it asks for each");
+            tracing::info!("this kernel cannot expire names: it caches none and asks for each");
         }
         self.can_expire.store(can_expire, Ordering::SeqCst);
     }
 }
 
-/// Who is to hear of recalls.
-pub(crate) struct Hearers {
+/// The parts of a mount that recalls concern.
+pub(crate) struct RecallListeners {
     pub kernel: Kernel,
     pub cached: Arc<Cached>,
     pub dir_attrs: Arc<DirAttrs>,
@@ -68,46 +70,48 @@ pub(crate) struct Hearers {
     pub no_xattrs: Arc<NoXattrs>,
 }
 
-impl Hearers {
+impl RecallListeners {
     /// Has the client take leases, and the kernel hear of recalls.
     ///
     /// # Errors
     /// The client's; `Protocol` when there are no threads.
     pub fn listen(self, client: &Client, checks_rights: bool) -> Result<(), ClientError> {
-        let begun = self.cached.notices.begin(self.kernel.clone());
-        begun.map_err(|error| ClientError::Protocol(format!("no thread for notices: {error}")))?;
+        let begun = self.cached.invalidations.begin(self.kernel.clone());
+        begun.map_err(|error| {
+            ClientError::Protocol(format!("no thread for invalidations: {error}"))
+        })?;
         client.take_leases(checks_rights, move |recall| self.hear(&recall))
     }
 
     fn hear(&self, recall: &Recall<'_>) {
-        let told = &self.cached.told;
+        let kernel_cache = &self.cached.kernel_cache;
         match recall {
             Recall::Keys { keys, own } => {
                 for ino in keys.iter().chain(*own).filter_map(inode) {
                     self.forget(ino);
                 }
-                // They stay known: what is renamed is still believed, by another name.
-                let own = told.look_up_names(own.iter().copied());
-                self.cached.notices.take_back_later(own);
-                let names = told.take_names(keys.iter().copied());
+                // They stay known: a renamed one is still cached, by another name.
+                let own = kernel_cache.look_up_names(own.iter().copied());
+                self.cached.invalidations.invalidate_later(own);
+                let names = kernel_cache.take_names(keys.iter().copied());
                 if !names.is_empty() {
-                    told.fence();
-                    self.cached.notices.take_back(names);
+                    kernel_cache.fence();
+                    self.cached.invalidations.invalidate(names);
                 }
             }
             Recall::Everything => {
-                for ino in told.take_all_inodes() {
+                for ino in kernel_cache.take_all_inodes() {
                     self.forget(ino);
                 }
-                let names = told.take_all_names();
-                told.fence();
-                self.cached.notices.take_back(names);
+                let names = kernel_cache.take_all_names();
+                kernel_cache.fence();
+                self.cached.invalidations.invalidate(names);
             }
         }
     }
 
     fn forget(&self, ino: Ino) {
-        // What is being done to it may be its removal, and a program may work in it.
+        // The change may be its removal, and a program may work in it.
         if let Some(attr) = self.dir_attrs.last_told(ino) {
             self.dead_dirs.removed(attr);
         }
@@ -129,7 +133,8 @@ impl PandoFs {
         self.options.cache == Cache::Leases
     }
 
-    /// How long the kernel may believe that the name leads to the inode and what kind that is of, or to nothing.
+    /// The time for which the kernel may cache that the name leads to an inode of this kind, or to
+    /// nothing.
     pub fn entry_timeout(
         &self,
         dir: Ino,
@@ -145,10 +150,10 @@ impl PandoFs {
                     return Duration::ZERO;
                 }
                 let key = self.client.entry_key(dir, name);
-                let leased = self.client.entry_believed(key, name, ino);
-                let timeout = (self.cached.told).note_name(key, (dir, name), kind, leased);
+                let leased = self.client.entry_cached_for(key, name, ino);
+                let timeout = (self.cached.kernel_cache).note_name(key, (dir, name), kind, leased);
                 // Again: who hears of a recall takes back what was noted before.
-                if timeout.is_zero() || self.client.entry_believed(key, name, ino).is_zero() {
+                if timeout.is_zero() || self.client.entry_cached_for(key, name, ino).is_zero() {
                     return Duration::ZERO;
                 }
                 timeout
@@ -156,8 +161,8 @@ impl PandoFs {
         }
     }
 
-    /// How long the kernel may believe each entry of a listing: the name and, as it takes one time for both, the
-    /// attributes.
+    /// The time for which the kernel may cache each entry of a listing: the name and, as it takes
+    /// one time for both, the attributes.
     pub fn listed_timeouts(&self, dir: Ino, entries: &[Entry], asked: Asked) -> Vec<Duration> {
         match self.options.cache {
             Cache::Timeouts => {
@@ -177,23 +182,23 @@ impl PandoFs {
         if !self.cached.can_expire.load(Ordering::Relaxed) {
             return vec![Duration::ZERO; entries.len()];
         }
-        let told = &self.cached.told;
+        let kernel_cache = &self.cached.kernel_cache;
         let key = |entry: &Entry| self.client.entry_key(dir, &entry.name);
         let keys: Vec<_> = entries.iter().map(key).collect();
-        let believed = self.client.listed_believed(&keys, entries);
-        let names = keys.iter().zip(entries).zip(&believed);
+        let cached = self.client.listed_cached_for(&keys, entries);
+        let names = keys.iter().zip(entries).zip(&cached);
         let names =
             names.map(|((&key, entry), &(name, _))| (key, &entry.name, Some(entry.kind), name));
-        let names = told.note_names(dir, names);
-        let attrs = entries.iter().zip(&believed);
+        let names = kernel_cache.note_names(dir, names);
+        let attrs = entries.iter().zip(&cached);
         let attrs = attrs.map(|(entry, &(_, attr))| (entry.ino, until_late(attr)));
-        let mut noted = told.note_all(attrs.filter(|(_, attr)| !attr.is_zero()));
+        let mut noted = kernel_cache.note_all(attrs.filter(|(_, attr)| !attr.is_zero()));
         // Again: who hears of a recall takes back what was noted before.
-        let still = self.client.listed_believed(&keys, entries);
+        let still = self.client.listed_cached_for(&keys, entries);
         let mut timeouts = Vec::with_capacity(entries.len());
         let mut without = Vec::with_capacity(entries.len());
         for (at, entry) in entries.iter().enumerate() {
-            let attr = until_late(believed[at].1);
+            let attr = until_late(cached[at].1);
             let is_noted = !attr.is_zero() && noted > 0;
             noted -= usize::from(is_noted);
             let attr_timeout = match &entry.attr {
@@ -213,64 +218,71 @@ impl PandoFs {
             };
             timeouts.push(name.min(attr_timeout));
         }
-        self.no_xattrs.told_all(without.into_iter());
+        self.no_xattrs.learn_all(without.into_iter());
         timeouts
     }
 
-    /// What had one name has another, each of these, and the program is about to be told. The kernel takes what
-    /// it believes of the old name, and for how long, for the new one: as if it had been told that with a lease.
+    /// Notes renames, of which the program is about to get the answer. The kernel takes what it
+    /// caches of the old name, and for how long, for the new one: as if it had got that with a
+    /// lease.
     pub fn names_moved(&self, moves: &[Move<'_>]) {
         if !self.has_leases() {
             return;
         }
-        let told = &self.cached.told;
+        let kernel_cache = &self.cached.kernel_cache;
         let key = |(dir, name): (Ino, &Name)| self.client.entry_key(dir, name);
-        let mut believed = Vec::new();
+        let mut cached = Vec::new();
         for (from, to, ino) in moves {
-            let known = told.take_names(std::iter::once(key(*from)));
-            believed.extend(known.into_iter().map(|known| (known, *to, *ino)));
+            let known = kernel_cache.take_names(std::iter::once(key(*from)));
+            cached.extend(known.into_iter().map(|known| (known, *to, *ino)));
         }
-        for (known, to, ino) in believed {
-            told.take_names(std::iter::once(key(to)));
+        for (known, to, ino) in cached {
+            kernel_cache.take_names(std::iter::once(key(to)));
             let (dir, name) = to;
             // It may be leased to another mount, or gone, by now.
-            let asked = unseen(|| self.client.lookup(&Credentials::ROOT, dir, name));
+            let asked = untraced(|| self.client.lookup(&Credentials::ROOT, dir, name));
             let timeout = match (asked, known.kind) {
                 (Ok(_), Some(kind)) => self.entry_timeout(dir, name, Some((ino, kind))),
                 _ => Duration::ZERO,
             };
             let is_shorter = timeout.is_zero() || Instant::now() + timeout + LATE < known.until;
             if is_shorter {
-                // It gets through when the kernel has been answered and has let go of both directories.
+                // It gets through when the kernel has been answered and has let go of both
+                // directories.
                 let name = name.clone();
-                let moved = ToldName { dir, name, ..known };
-                self.cached.notices.take_back_later(vec![moved]);
+                let moved = CachedName { dir, name, ..known };
+                self.cached.invalidations.invalidate_later(vec![moved]);
             }
         }
     }
 
-    /// How long the kernel may believe attributes that servers gave in answer to a question.
+    /// The time for which the kernel may cache attributes that servers gave in answer to a
+    /// question.
     pub fn believable(&self, attr: &Attr, asked: Asked) -> Duration {
         let exact = self.attr_timeout(attr);
-        self.no_xattrs.told(attr, exact);
+        self.no_xattrs.learn(attr, exact);
         if attr.kind != FileKind::Dir {
             return exact;
         }
         if !self.has_leases() {
-            return self.dir_attrs.told(attr, asked, exact);
+            return self.dir_attrs.learn(attr, asked, exact);
         }
-        // What this mount itself is changing is not known for sure, but leased all the same.
-        let leased = exact.max(until_late(self.client.dir_believed(attr.ino)));
-        let timeout = self.dir_attrs.told(attr, asked, leased);
+        // Attributes that this mount itself is changing are not known for sure, but leased all the
+        // same.
+        let leased = exact.max(until_late(self.client.dir_cached_for(attr.ino)));
+        let timeout = self.dir_attrs.learn(attr, asked, leased);
         self.note_dir(attr.ino, timeout)
     }
 
-    /// Notes that the kernel is told to believe a directory's attributes for so long; for how long it may.
+    /// Notes that the kernel gets a directory's attributes for so long. Returns the time for which
+    /// it may have them.
     pub fn note_dir(&self, dir: Ino, how_long: Duration) -> Duration {
         if self.options.cache == Cache::Timeouts || how_long.is_zero() {
             return how_long;
         }
-        match self.cached.told.note(dir, how_long) && !self.client.dir_believed(dir).is_zero() {
+        match self.cached.kernel_cache.note(dir, how_long)
+            && !self.client.dir_cached_for(dir).is_zero()
+        {
             true => how_long,
             false => Duration::ZERO,
         }
@@ -281,11 +293,11 @@ impl PandoFs {
         match self.options.cache {
             Cache::Timeouts => self.options.attr_timeout,
             Cache::Leases => {
-                let timeout = until_late(self.client.attr_believed(attr));
+                let timeout = until_late(self.client.attr_cached_for(attr));
                 // As with entries.
                 let may = !timeout.is_zero()
-                    && self.cached.told.note(attr.ino, timeout)
-                    && !self.client.attr_believed(attr).is_zero();
+                    && self.cached.kernel_cache.note(attr.ino, timeout)
+                    && !self.client.attr_cached_for(attr).is_zero();
                 if may { timeout } else { Duration::ZERO }
             }
         }

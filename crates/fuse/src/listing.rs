@@ -1,16 +1,16 @@
 //! Listing directories: cookies, pages, and the end.
 //!
 //! A cookie is the position of an entry in its directory's one stable order, which no split changes
-//! ([`Position`]), so a listing goes on where it was whatever happened meanwhile, and nothing has to be
-//! kept for an open directory. `.` and `..` have the cookies 1 and 2, below every position.
+//! ([`Position`]), so a listing goes on where it was whatever happened meanwhile, and nothing has
+//! to be kept for an open directory. `.` and `..` have the cookies 1 and 2, below every position.
 //!
-//! `opendir` could therefore be answered with "not implemented", which the kernel takes for "then do
-//! without" and never asks again. It also takes it for leave to keep listings and to answer from what
-//! it kept for as long as the directory's `mtime` stays the same (`FOPEN_CACHE_DIR`, Linux
-//! `fs/fuse/readdir.c`). Here that would not be right: an `mtime` is gathered from several shards as the
-//! latest of theirs, by several clocks, and a shard whose clock is behind changes its part without
-//! changing it. So directories are opened, which costs a message within this machine; the handle is
-//! used to save one to a server ([`Ends`]).
+//! `opendir` could therefore be answered with "not implemented", which the kernel takes for "then
+//! do without" and never asks again. It also takes it for leave to keep listings and to answer from
+//! what it kept for as long as the directory's `mtime` stays the same (`FOPEN_CACHE_DIR`, Linux
+//! `fs/fuse/readdir.c`). Here that would not be right: an `mtime` is gathered from several shards
+//! as the latest of theirs, by several clocks, and a shard whose clock is behind changes its part
+//! without changing it. So directories are opened, which costs a message within this machine; the
+//! handle is used to save one to a server ([`Ends`]).
 
 use pandofs_types::Position;
 use std::collections::HashMap;
@@ -24,7 +24,8 @@ pub(crate) const DOT_DOT: u64 = 2;
 
 const _: () = assert!(DOT_DOT < Position::FIRST.0);
 
-/// Where to go on after the entry with this cookie, or at the start after 0, `.` and `..`.
+/// The position to go on from after the entry with this cookie, or at the start after 0, `.` and
+/// `..`.
 pub(crate) fn after(cookie: u64) -> Position {
     // Positions are hash and ordinal: the next one is one further, taken or not.
     Position(
@@ -35,9 +36,9 @@ pub(crate) fn after(cookie: u64) -> Position {
 }
 
 /// Remembers for open directories after which entry their listing ended, so that the kernel's last
-/// question, which it only asks to be told that there is no more, needs no server. What was made after
-/// that entry meanwhile is not seen, as POSIX allows of what is made after `opendir`; but once told, it
-/// is forgotten, so that a program that reads on later does see it.
+/// question, which it only asks to learn that there is no more, needs no server. What was made
+/// after that entry meanwhile is not seen, as POSIX allows of what is made after `opendir`; but
+/// once it knows, it is forgotten, so that a program that reads on later does see it.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
     handles: AtomicU64,
@@ -59,7 +60,7 @@ impl Ends {
         self.lock().insert(handle, cookie);
     }
 
-    /// Whether there is nothing after this cookie; true once at most.
+    /// Returns whether there is nothing after this cookie; true once at most.
     pub fn take(&self, handle: u64, cookie: u64) -> bool {
         self.lock().remove(&handle) == Some(cookie)
     }

@@ -1,27 +1,30 @@
 //! Locks of programs, which hold among all mounts.
 //!
-//! What the kernel (6.18) tells of them, and what it does not:
+//! The kernel (6.18) passes on:
 //!
-//! - A lock of `flock()` is owned by an open file, one of `fcntl()` by a process' table of open files or, for
-//!   `F_OFD_SETLK`, by an open file as well. Which of the two is not told.
-//! - A process closes one of its descriptors of a file: `FLUSH`, with the process as owner. All that it has
-//!   locked of the file with `fcntl()` is to be unlocked, through whichever descriptor.
-//! - The last descriptor of an open file is closed: `RELEASE`. What the open file owns is to be unlocked;
-//!   that is what was locked through it and is not unlocked by then. Nobody waits for this: the program has been
-//!   told before that the file is closed. So at each `FLUSH` the server is told that what the open file owns
-//!   may be unlocked next, and does not refuse a lock because of it before that is known.
-//! - A program that waits for a lock gets a signal: `INTERRUPT`, which may come, to another thread, before the
-//!   request that it is about is taken up. The request is answered with `EINTR`, unless the lock was
-//!   given meanwhile; the kernel asks again for whom it restarts.
+//! - A lock of `flock()` is owned by an open file, one of `fcntl()` by a process' table of open
+//!   files or, for `F_OFD_SETLK`, by an open file as well. The kernel does not say which.
+//! - A process closes one of its descriptors of a file: `FLUSH`, with the process as owner. All
+//!   that it has locked of the file with `fcntl()` is to be unlocked, through whichever descriptor.
+//! - The last descriptor of an open file is closed: `RELEASE`. What the open file owns is to be
+//!   unlocked; that is what was locked through it and is not unlocked by then. The program does not
+//!   wait for this: it has been answered before that the file is closed. So at each `FLUSH` the
+//!   server learns that what the open file owns may be unlocked next, and does not refuse a lock
+//!   because of it before that is known.
+//! - A program that waits for a lock gets a signal: `INTERRUPT`, which may come, to another thread,
+//!   before the request that it is about is taken up. The request is answered with `EINTR`, unless
+//!   the lock was given meanwhile; the kernel asks again for calls that it restarts.
 //!
-//! What one program wrote under a lock the next one reads under it, on whichever mount: before anything is
-//! unlocked what was written is reported, and before a lock is answered the kernel is told to ask for the
-//! attributes again, by which it sees whether what it has of the contents is old (as NFS does it).
+//! The writes of one program under a lock are read by the next one under it, on any mount: before
+//! anything is unlocked writes are reported, and before a lock is answered the kernel is made to
+//! ask for the attributes again, by which it sees whether what it has of the contents is old (as
+//! NFS does it).
 //!
-//! Who waits is given a thread, so that those that take requests are there for whoever unlocks.
+//! A wait gets a thread, so that those that take requests are there for unlocks.
 
+use crate::errno::{Result, errno};
 use crate::kernel::Kernel;
-use crate::ops::{PandoFs, Result, errno};
+use crate::ops::PandoFs;
 use crate::options::LocalLocks;
 use crate::panic::SESSION_THREADS;
 use crate::reply::reply_empty;
@@ -37,8 +40,8 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 
-/// Interrupts that are kept for requests that are still to be taken up: those of requests that are not
-/// waits for locks are among them.
+/// Interrupts that are kept for requests that are still to be taken up: those of requests that are
+/// not waits for locks are among them.
 const KEPT_INTERRUPTS: usize = 1_024;
 /// Bytes of the stack of a thread that waits; it does not do much.
 const STACK_BYTES: usize = 256 << 10;
@@ -52,13 +55,13 @@ pub(crate) fn negotiate(kernel: &mut KernelConfig, local: LocalLocks) {
         if !is_local && kernel.add_capabilities(flag).is_err() {
             tracing::warn!(
                 ?flag,
-                "not known to this kernel: locks hold within the mount"
+                "this kernel lacks it: locks hold within the mount only"
             );
         }
     }
 }
 
-/// What the kernel says of a lock.
+/// A lock as the kernel describes it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Asked {
     pub owner: LockOwner,
@@ -203,11 +206,12 @@ fn start(what: &str, run: impl FnOnce() + Send + 'static) -> bool {
 }
 
 impl PandoFs {
-    /// What the kernel is told about an open file.
+    /// The flags of an open file for the kernel.
     pub fn open_flags(&self, flags: OpenFlags) -> FopenFlags {
         // Without KEEP_CACHE: who opens a file sees what another mount wrote and closed before.
         let mut answer = FopenFlags::empty();
-        // Of what is appended only the servers know where it goes: the page cache would have it elsewhere.
+        // Of what is appended only the servers know where it goes: the page cache would have it
+        // elsewhere.
         if flags.0 & libc::O_DIRECT != 0 || space::appends(flags) {
             answer |= FopenFlags::FOPEN_DIRECT_IO;
         }
@@ -252,7 +256,7 @@ impl PandoFs {
                 self.kernel.forget_attr(ino);
                 Ok(())
             }
-            // Nobody waits for the lock any more.
+            // The lock is not waited for any more.
             Ok(Tried::Busy | Tried::NotYet) if fuser::is_answered_early() => {
                 Err(FsError::Interrupted.into())
             }
@@ -271,11 +275,11 @@ impl PandoFs {
         reply_empty(reply, tried.map_err(errno));
     }
 
-    /// Whoever locks next is to see what was written. What cannot be reported now is reported, and fails, when
-    /// the file is closed.
+    /// Reports writes before the next program locks. Those that cannot be reported now are
+    /// reported, and fail, when the file is closed.
     fn report(&self, ino: Ino) {
         if let Err(error) = self.client.report_written(ino) {
-            tracing::warn!(%error, "what was written to inode {ino} is reported later");
+            tracing::warn!(%error, "writes to inode {ino} are reported later");
         }
     }
 

@@ -1,34 +1,40 @@
-//! How a mount shares out its memory.
+//! Shares of a mount's memory.
 //!
-//! It is given a number of bytes, and its process is to take no more, whatever programs do. Everything that takes more the
-//! more it is used has a part with a limit of its own, so that nobody has to wait for memory, and the sum holds because
-//! of what the parts are:
+//! It is given a number of bytes, and its process is to take no more, whatever programs do.
+//! Everything that takes more the more it is used has a part with a limit of its own, so that no
+//! thread has to wait for memory, and the sum holds because of what the parts are:
 //!
-//! - **Data.** A mount keeps none: what is read goes to the kernel and is kept there, if at all, and a write that is
-//!   answered early is carried out by the thread that took it, from the buffer into which it was read. So all the data
-//!   there is at one time is that of requests which threads have in hand, one each: what is written, as large as
-//!   the kernel may make a request, and what is read, twice that where it comes in pieces from several servers and is
-//!   put together. A thread that was there from the start keeps the memory for a write when it reads; a spare one
-//!   gives it back, as there may be many, each with one request that waits. So what counts is how large requests are
-//!   and how many threads there are.
-//! - **What is remembered** so that less is asked ([`Kept`], and what the kernel was told): each table has a number of
-//!   entries at which it ends, and all numbers shrink alike with the part that they are given.
-//! - **Connections** that a thread uses are part of what the thread takes, those that nobody uses give their buffers
-//!   back but for some ([`Kept::buffered_connections`]).
+//! - **Data.** A mount keeps none: what is read goes to the kernel and is kept there, if at all,
+//!   and a write that is answered early is carried out by the thread that took it, from the buffer
+//!   into which it was read. So all the data there is at one time is that of requests which threads
+//!   have in hand, one each: what is written, as large as the kernel may make a request, and what
+//!   is read, twice that where it comes in pieces from several servers and is put together. A
+//!   thread that was there from the start keeps the memory for a write when it reads; a spare one
+//!   gives it back, as there may be many, each with one request that waits. So what counts is how
+//!   large requests are and how many threads there are.
+//! - **What is remembered** so that less is asked ([`CacheLimits`], and the kernel's cache): each
+//!   table has a number of entries at which it ends, and all numbers shrink alike with the part
+//!   that they are given.
+//! - **Connections** that a thread uses are part of what the thread takes, idle ones give their
+//!   buffers back but for some ([`CacheLimits::buffered_connections`]).
 //! - **The program** itself, and a recording that waits to be written.
 //!
-//! What is left, one byte in [`MOUNT_UNDIVIDED_FRACTION`], is for what follows from what programs hold: open files and
-//! directories, locks, names that are longer than most. That has no limit here but the system's for programs.
+//! The rest, one byte in [`MOUNT_UNDIVIDED_FRACTION`], is for what follows from what programs hold:
+//! open files and directories, locks, names that are longer than most. That has no limit here but
+//! the system's for programs.
 //!
-//! Where there is little, requests become smaller first, down to [`MIN_MOUNT_IO_BYTES`], and then fewer may wait for
-//! servers that are away before others wait for them.
+//! Where there is little, requests become smaller first, down to [`MIN_MOUNT_IO_BYTES`], and then
+//! fewer may wait for servers that are away before others wait for them.
 
-use pandofs_client::Kept;
-use pandofs_types::limits::{
-    KEPT_BYTES, MAX_IO_BYTES, MAX_KNOWN_DIRECTORIES, MAX_KNOWN_WITHOUT_XATTRS, MAX_LEFT_REQUESTS,
-    MAX_MOUNT_THREADS, MAX_SPARE_MOUNT_THREADS, MAX_TRACE_WAITING_BYTES, MIN_KEPT_BYTES,
-    MIN_MOUNT_IO_BYTES, MIN_SPARE_MOUNT_THREADS, MOUNT_BASE_BYTES, MOUNT_KEPT_FRACTION,
+use crate::limits::{
+    MAX_ABANDONED_REQUESTS, MAX_KNOWN_DIRECTORIES, MAX_KNOWN_WITHOUT_XATTRS, MIN_CACHE_BYTES,
+    MIN_MOUNT_IO_BYTES, MIN_SPARE_MOUNT_THREADS, MOUNT_BASE_BYTES, MOUNT_CACHE_FRACTION,
     MOUNT_READ_AHEAD_REQUESTS, MOUNT_THREAD_BYTES, MOUNT_UNDIVIDED_FRACTION,
+};
+use pandofs_client::CacheLimits;
+use pandofs_types::limits::{
+    MAX_CACHE_BYTES, MAX_IO_BYTES, MAX_MOUNT_THREADS, MAX_SPARE_MOUNT_THREADS,
+    MAX_TRACE_WAITING_BYTES,
 };
 
 /// Halves of [`MAX_IO_BYTES`] down to [`MIN_MOUNT_IO_BYTES`].
@@ -36,7 +42,7 @@ const SIZES: [usize; 3] = [MAX_IO_BYTES, MAX_IO_BYTES / 2, MAX_IO_BYTES / 4];
 
 const _: () = assert!(SIZES[2] == MIN_MOUNT_IO_BYTES);
 
-/// What a mount may take of everything. See the module.
+/// A mount's shares of everything. See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Memory {
     /// Bytes of file data in one request of the kernel.
@@ -44,9 +50,9 @@ pub struct Memory {
     /// Threads in place of those whose requests wait for long.
     pub spare_threads: usize,
     /// Operations that go on though their programs were killed.
-    pub left_requests: usize,
-    /// What the client remembers; the kernel is told no more than that.
-    pub kept: Kept,
+    pub abandoned_requests: usize,
+    /// Limits of the client's caches; the kernel's cache has no more than that.
+    pub cache_limits: CacheLimits,
     /// Directories of which attributes are remembered.
     pub directories: usize,
     /// Inodes that are known to have no extended attributes, and as many that were given some.
@@ -91,7 +97,7 @@ impl Memory {
         let fixed = MOUNT_BASE_BYTES + recording;
         let fewest = threads * of_thread(MIN_MOUNT_IO_BYTES)
             + MIN_SPARE_MOUNT_THREADS * of_spare(MIN_MOUNT_IO_BYTES);
-        let least = (fixed + MIN_KEPT_BYTES + fewest) as u64;
+        let least = (fixed + MIN_CACHE_BYTES + fewest) as u64;
         let divided = usize::try_from(total - total / MOUNT_UNDIVIDED_FRACTION);
         let divided = divided.unwrap_or(usize::MAX);
         let Some(spared) = divided.checked_sub(least as usize) else {
@@ -102,10 +108,10 @@ impl Memory {
                 least: least + undivided,
             });
         };
-        let kept = (divided / MOUNT_KEPT_FRACTION)
-            .min(MIN_KEPT_BYTES.saturating_add(spared))
-            .clamp(MIN_KEPT_BYTES, KEPT_BYTES);
-        let for_threads = divided - fixed - kept;
+        let cache_bytes = (divided / MOUNT_CACHE_FRACTION)
+            .min(MIN_CACHE_BYTES.saturating_add(spared))
+            .clamp(MIN_CACHE_BYTES, MAX_CACHE_BYTES);
+        let for_threads = divided - fixed - cache_bytes;
         let spares = |io_bytes| {
             let left = for_threads.checked_sub(threads * of_thread(io_bytes))?;
             Some((left / of_spare(io_bytes)).min(MAX_SPARE_MOUNT_THREADS))
@@ -114,12 +120,12 @@ impl Memory {
         let io_bytes = SIZES.into_iter().find(has_all);
         let io_bytes = io_bytes.unwrap_or(MIN_MOUNT_IO_BYTES);
         let spare_threads = spares(io_bytes).unwrap_or(MIN_SPARE_MOUNT_THREADS);
-        let share = |most: usize| most * (kept >> 10) / (KEPT_BYTES >> 10);
+        let share = |most: usize| most * (cache_bytes >> 10) / (MAX_CACHE_BYTES >> 10);
         Ok(Memory {
             io_bytes,
             spare_threads,
-            left_requests: MAX_LEFT_REQUESTS.min(spare_threads / 2),
-            kept: Kept::within(kept),
+            abandoned_requests: MAX_ABANDONED_REQUESTS.min(spare_threads / 2),
+            cache_limits: CacheLimits::within(cache_bytes),
             directories: share(MAX_KNOWN_DIRECTORIES),
             without_xattrs: share(MAX_KNOWN_WITHOUT_XATTRS),
         })
@@ -139,8 +145,8 @@ impl Default for Memory {
         Memory {
             io_bytes: MAX_IO_BYTES,
             spare_threads: MAX_SPARE_MOUNT_THREADS,
-            left_requests: MAX_LEFT_REQUESTS,
-            kept: Kept::default(),
+            abandoned_requests: MAX_ABANDONED_REQUESTS,
+            cache_limits: CacheLimits::default(),
             directories: MAX_KNOWN_DIRECTORIES,
             without_xattrs: MAX_KNOWN_WITHOUT_XATTRS,
         }
@@ -156,12 +162,13 @@ mod tests {
 
     const MIB: u64 = 1 << 20;
 
-    /// What the parts of it take, when all of them are as large as they may be.
+    /// The sum of the parts, when all of them are as large as they may be.
     fn taken(memory: &Memory, threads: usize) -> u64 {
-        let kept = KEPT_BYTES as u64 * memory.kept.leases as u64 / MAX_CACHED_LEASES as u64;
+        let cache_bytes =
+            MAX_CACHE_BYTES as u64 * memory.cache_limits.leases as u64 / MAX_CACHED_LEASES as u64;
         let threads =
             threads * of_thread(memory.io_bytes) + memory.spare_threads * of_spare(memory.io_bytes);
-        MOUNT_BASE_BYTES as u64 + kept + threads as u64
+        MOUNT_BASE_BYTES as u64 + cache_bytes + threads as u64
     }
 
     #[test]
@@ -182,8 +189,8 @@ mod tests {
                 let taken = taken(&memory, threads);
                 assert!(taken <= total - total / 8 + MIB, "{taken} of {total}");
                 assert!(memory.spare_threads >= MIN_SPARE_MOUNT_THREADS);
-                assert!(memory.kept.leases >= before, "{total}");
-                before = memory.kept.leases;
+                assert!(memory.cache_limits.leases >= before, "{total}");
+                before = memory.cache_limits.leases;
             }
         }
     }
@@ -196,7 +203,7 @@ mod tests {
         assert_eq!(sizes[1], (MAX_IO_BYTES / 2, MAX_SPARE_MOUNT_THREADS));
         assert_eq!(sizes[2], (MIN_MOUNT_IO_BYTES, MAX_SPARE_MOUNT_THREADS));
         assert!(sizes[3].0 == MIN_MOUNT_IO_BYTES && sizes[3].1 < MAX_SPARE_MOUNT_THREADS);
-        assert!(of(200).left_requests * 2 <= of(200).spare_threads);
+        assert!(of(200).abandoned_requests * 2 <= of(200).spare_threads);
     }
 
     #[test]

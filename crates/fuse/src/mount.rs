@@ -1,7 +1,7 @@
 //! Mounting, unmounting, and what may be at the mount point before.
 
 use crate::direct;
-use crate::leases::Hearers;
+use crate::leases::RecallListeners;
 use crate::ops::PandoFs;
 use crate::options::{Cache, Options};
 use crate::panic::{self, SESSION_THREADS};
@@ -57,14 +57,14 @@ pub struct Mounted {
 
 /// Mounts the file system that `client` is connected to.
 ///
-/// A mount whose servers are away waits for them, as long as the client's options say. To end such a
-/// mount, [close](Client::close) the client first.
+/// A mount whose servers are away waits for them, as long as the client's options say. To end such
+/// a mount, [close](Client::close) the client first.
 ///
 /// # Errors
 /// When the mount point cannot be used or the kernel does not mount.
 pub fn mount(client: Client, mountpoint: &Path, options: Options) -> Result<Mounted, MountError> {
     let filesystem = PandoFs::new(client, options.clone());
-    let hearers = Hearers {
+    let listeners = RecallListeners {
         kernel: filesystem.kernel.clone(),
         cached: Arc::clone(&filesystem.cached),
         dir_attrs: Arc::clone(&filesystem.dir_attrs),
@@ -73,17 +73,17 @@ pub fn mount(client: Client, mountpoint: &Path, options: Options) -> Result<Moun
     };
     let client = filesystem.client.clone();
     serve_with(filesystem, mountpoint, &options, |session| {
-        hearers.kernel.set(session.notifier());
+        listeners.kernel.set(session.notifier());
         if options.cache == Cache::Leases
-            && let Err(error) = hearers.listen(&client, options.default_permissions)
+            && let Err(error) = listeners.listen(&client, options.default_permissions)
         {
-            tracing::error!(%error, "nothing is cached");
+            tracing::error!(%error, "cannot listen for recalls: the mount caches nothing");
         }
     })
 }
 
-/// Mounts any FUSE file system with the session that PandoFS's own mount has (threads, time-outs and
-/// abilities are what they are compared with). Its `init` calls [`crate::negotiate`].
+/// Mounts any FUSE file system with the session that PandoFS's own mount has (threads, time-outs
+/// and abilities are what they are compared with). Its `init` calls [`crate::negotiate`].
 ///
 /// A dead mount at the mount point, left behind by a process that was killed, is taken away.
 /// A panic of the file system ends the process.
@@ -119,7 +119,7 @@ fn serve_with<F: Filesystem>(
         Some(device) => {
             let config = options.session();
             Session::from_fd(filesystem, device, config.acl, config).map_err(|error| {
-                // Nobody will serve it.
+                // It will not be served.
                 let _ = unmount(&mountpoint, UnmountFlags::DETACH);
                 failed(error)
             })?
@@ -132,7 +132,7 @@ fn serve_with<F: Filesystem>(
         .spawn(move || session.run())
         .map_err(failed)?;
     if let Err(error) = direct::read_ahead(&mountpoint, options.memory.read_ahead_bytes()) {
-        tracing::debug!(%error, "the kernel reads ahead as much as it does by default");
+        tracing::debug!(%error, "cannot set the read-ahead: the kernel's default stays");
     }
     tracing::info!(mountpoint = %mountpoint.display(), threads = options.threads, "mounted");
     Ok(Mounted {
@@ -145,7 +145,7 @@ fn serve_with<F: Filesystem>(
 fn prepare(mountpoint: &Path) -> Result<PathBuf, MountError> {
     let metadata = match mountpoint.metadata() {
         Err(error) if Errno::from_io_error(&error) == Some(Errno::NOTCONN) => {
-            tracing::warn!(mountpoint = %mountpoint.display(), "taking away a dead mount");
+            tracing::warn!(mountpoint = %mountpoint.display(), "unmounting a dead mount");
             unmount(mountpoint, UnmountFlags::DETACH)?;
             mountpoint.metadata()
         }
@@ -164,7 +164,7 @@ fn prepare(mountpoint: &Path) -> Result<PathBuf, MountError> {
 }
 
 impl Mounted {
-    /// Where it is mounted.
+    /// The mount point.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
     }
@@ -195,7 +195,7 @@ impl Mounted {
         }
     }
 
-    /// Whether the session has ended.
+    /// Returns whether the session has ended.
     pub fn is_over(&self) -> bool {
         self.session.as_ref().is_none_or(JoinHandle::is_finished)
     }
@@ -222,7 +222,7 @@ impl Mounted {
 impl Drop for Mounted {
     fn drop(&mut self) {
         if let Err(error) = self.detach() {
-            tracing::warn!(%error, "the mount stays behind");
+            tracing::warn!(%error, "cannot unmount: the mount stays");
         }
     }
 }
@@ -238,7 +238,7 @@ fn unmount(path: &Path, flags: UnmountFlags) -> Result<(), MountError> {
     }
 }
 
-/// Who is not root has to have it done by fuse3's set-user-id helper.
+/// Unmounts with fuse3's set-user-id helper, for users other than root.
 fn unmount_as_user(path: &Path, flags: UnmountFlags) -> Result<(), MountError> {
     let mut command = Command::new("fusermount3");
     command

@@ -1,13 +1,14 @@
 //! Inodes that are known to have neither extended attributes nor access control lists.
 //!
-//! The kernel asks for `security.capability` before it lets a file be written to, and for the access list of
-//! each directory on a path that is not the caller's own. Nearly always there is none, and whoever answers
-//! with an inode's attributes says so with them. That is believed for as long as the kernel may believe the
-//! attributes, so what another mount sets is seen when a change of mode would be.
+//! The kernel asks for `security.capability` before it lets a file be written to, and for the
+//! access list of each directory on a path that is not the caller's own. Nearly always there is
+//! none, and a server that answers with an inode's attributes says so with them. That is cached for
+//! as long as the kernel may cache the attributes, so what another mount sets is seen when a change
+//! of mode would be.
 //!
-//! What is set through this mount is seen at once: of an inode that was given an attribute here nothing is
-//! ever believed again. Forgetting alone would not do. An answer to a question from before may still be on
-//! its way, and say that there is none after one was set.
+//! A change through this mount is seen at once: of an inode that was given an attribute here
+//! nothing is ever cached again. Forgetting alone would not do. An answer to a question from before
+//! may still be on its way, and say that there is none after one was set.
 
 use hashbrown::{HashMap, HashSet};
 use pandofs_client::Boottime;
@@ -30,7 +31,7 @@ struct Known {
 }
 
 impl Known {
-    fn told(&mut self, attr: &Attr, now: Boottime, timeout: Duration) {
+    fn learn(&mut self, attr: &Attr, now: Boottime, timeout: Duration) {
         if attr.has_xattrs || self.given.contains(&attr.ino) {
             self.without.remove(&attr.ino);
             return;
@@ -65,18 +66,18 @@ impl NoXattrs {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A server has said this of an inode; how long it may be believed.
-    pub fn told(&self, attr: &Attr, timeout: Duration) {
-        self.told_all(std::iter::once((attr, timeout)));
+    /// Takes in a server's answer about an inode, with the time for which it may be cached.
+    pub fn learn(&self, attr: &Attr, timeout: Duration) {
+        self.learn_all(std::iter::once((attr, timeout)));
     }
 
     /// The same of several.
-    pub fn told_all<'a>(&self, all: impl Iterator<Item = (&'a Attr, Duration)>) {
+    pub fn learn_all<'a>(&self, all: impl Iterator<Item = (&'a Attr, Duration)>) {
         let now = Boottime::now();
         let mut known = self.known();
         for (attr, timeout) in all {
             if !timeout.is_zero() {
-                known.told(attr, now, timeout);
+                known.learn(attr, now, timeout);
             }
         }
     }
@@ -93,12 +94,12 @@ impl NoXattrs {
         if known.given.len() < known.most {
             known.given.insert(ino);
         } else {
-            // From here on nothing is believed of any inode.
+            // From here on nothing is cached of any inode.
             known.without.clear();
         }
     }
 
-    /// Whether it is known to have none.
+    /// Returns whether it is known to have none.
     pub fn holds(&self, ino: Ino) -> bool {
         let until = self.known().without.get(&ino).copied();
         until.is_some_and(|until| Boottime::now() < until)
@@ -108,7 +109,7 @@ impl NoXattrs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::limits::MAX_KNOWN_WITHOUT_XATTRS;
+    use crate::limits::MAX_KNOWN_WITHOUT_XATTRS;
     use pandofs_types::{FileKind, Time};
 
     const HOUR: Duration = Duration::from_secs(3_600);
@@ -133,34 +134,34 @@ mod tests {
     }
 
     #[test]
-    fn what_is_told_is_believed_until_one_is_given() {
+    fn an_answer_is_cached_until_one_is_given() {
         let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
         assert!(!none.holds(Ino(1)));
-        none.told(&attr(1, false), HOUR);
-        none.told(&attr(2, false), HOUR);
+        none.learn(&attr(1, false), HOUR);
+        none.learn(&attr(2, false), HOUR);
         assert!(none.holds(Ino(1)));
-        none.told(&attr(2, true), HOUR);
+        none.learn(&attr(2, true), HOUR);
         assert!(!none.holds(Ino(2)));
         none.given(Ino(1));
         assert!(!none.holds(Ino(1)));
-        none.told(&attr(1, false), HOUR);
+        none.learn(&attr(1, false), HOUR);
         assert!(!none.holds(Ino(1)), "an answer from before");
     }
 
     #[test]
-    fn nothing_is_believed_without_a_time_out() {
+    fn nothing_is_cached_without_a_time_out() {
         let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
-        none.told(&attr(1, false), Duration::ZERO);
+        none.learn(&attr(1, false), Duration::ZERO);
         assert!(!none.holds(Ino(1)));
     }
 
     #[test]
-    fn what_another_mount_may_have_given_is_not_believed() {
+    fn what_another_mount_may_have_given_is_not_cached() {
         let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
-        none.told(&attr(1, false), HOUR);
+        none.learn(&attr(1, false), HOUR);
         none.forget(Ino(1));
         assert!(!none.holds(Ino(1)));
-        none.told(&attr(1, false), HOUR);
+        none.learn(&attr(1, false), HOUR);
         assert!(none.holds(Ino(1)));
     }
 
@@ -168,13 +169,13 @@ mod tests {
     fn no_more_is_remembered_than_there_is_room_for() {
         let none = NoXattrs::within(MAX_KNOWN_WITHOUT_XATTRS);
         for ino in 0..=MAX_KNOWN_WITHOUT_XATTRS as u64 {
-            none.told(&attr(ino, false), HOUR);
+            none.learn(&attr(ino, false), HOUR);
         }
         assert!(none.known().without.len() <= MAX_KNOWN_WITHOUT_XATTRS);
         for ino in 0..=MAX_KNOWN_WITHOUT_XATTRS as u64 {
             none.given(Ino(ino));
         }
-        none.told(&attr(u64::MAX, false), HOUR);
+        none.learn(&attr(u64::MAX, false), HOUR);
         assert!(!none.holds(Ino(u64::MAX)));
         assert_eq!(none.known().given.len(), MAX_KNOWN_WITHOUT_XATTRS);
     }

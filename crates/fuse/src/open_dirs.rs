@@ -1,4 +1,4 @@
-//! Open directories: in whose name each is listed, and whether it is still to be told that names were lost.
+//! Open directories: the caller of each listing, and losses of names that are still to be reported.
 
 use crate::credentials::Caller;
 use fuser::Errno;
@@ -9,9 +9,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 #[derive(Debug)]
 struct Open {
     dir: Ino,
-    /// Who opened it, whoever got the descriptor since.
+    /// The caller that opened it, whichever process got the descriptor since.
     by: Caller,
-    /// Names that were acknowledged were lost while it was open, and somebody else was told.
+    /// Names that were acknowledged were lost while it was open, and another caller got the error.
     is_to_be_told: bool,
 }
 
@@ -38,9 +38,9 @@ impl OpenDirs {
         self.lock().get(&handle).map(|open| open.by)
     }
 
-    /// What a force of the directory comes to for who asked for it through this handle, or through none: each open
-    /// directory is told once of what was lost while it was open, whoever has asked first, as it is with files
-    /// (Linux's `errseq_t`).
+    /// The result of a force of the directory for a caller with this handle, or without one: each
+    /// open directory gets the error once for a loss while it was open, whichever caller was first,
+    /// as it is with files (Linux's `errseq_t`).
     pub fn forced(
         &self,
         dir: Ino,

@@ -1,13 +1,14 @@
-//! What a request of the kernel comes to: whom the client is asked for, what of the answer is
-//! remembered, and how long the kernel may believe it.
+//! Handlers for kernel requests: caller identity, caching, time limits.
 
+use crate::abandoned::{Abandoned, Changed};
 use crate::convert;
 use crate::credentials::{Caller, Callers};
 use crate::dead_dirs::DeadDirs;
 use crate::dir_attrs::{Asked, DirAttrs, Outcome};
+use crate::errno::{Result, errno};
 use crate::kernel::Kernel;
 use crate::leases::Cached;
-use crate::left::{Changed, Left};
+use crate::limits::{MOUNT_LISTING_ENTRIES, MOUNT_LISTING_PLUS_ENTRIES};
 use crate::listing::{self, DOT, DOT_DOT, Ends};
 use crate::locks::{OpenFiles, Waits};
 use crate::no_xattrs::NoXattrs;
@@ -18,7 +19,7 @@ use crate::space;
 use crate::stale::Stale;
 use fuser::{Errno, FileAttr, FileHandle, OpenFlags, ReplyStatfs, Request, WriteFlags};
 use pandofs_client::{Client, ClientError, Found, Node, OpenHow, RenameHow};
-use pandofs_types::limits::{MAX_NAME_BYTES, MOUNT_LISTING_ENTRIES, MOUNT_LISTING_PLUS_ENTRIES};
+use pandofs_types::limits::MAX_NAME_BYTES;
 use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, NewMode, Position};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -29,8 +30,6 @@ use std::time::{Duration, Instant};
 const STATFS_BLOCK: u32 = 4_096;
 /// Times that a name is looked up until what it leads to is held.
 const MAX_LOOKS: u32 = 16;
-
-pub(crate) type Result<T, E = Errno> = std::result::Result<T, E>;
 
 /// The file system that is mounted.
 pub(crate) struct PandoFs {
@@ -45,14 +44,14 @@ pub(crate) struct PandoFs {
     pub open_dirs: OpenDirs,
     pub open_files: OpenFiles,
     pub waits: Arc<Waits>,
-    pub left: Arc<Left>,
+    pub abandoned: Arc<Abandoned>,
     pub stale: Stale,
     pub kernel: Kernel,
     /// Those of `options` until it is remounted.
     pub flags: Flags,
 }
 
-/// What a listing is to tell of each entry.
+/// The detail of each entry in a listing.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Detail {
     Names,
@@ -60,7 +59,7 @@ pub(crate) enum Detail {
     Attributes(Asked),
 }
 
-/// What the kernel looks up when it was given a handle of an inode that it has forgotten.
+/// A lookup by the kernel when it was given a handle of an inode that it has forgotten.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Relative {
     /// `.`: the inode itself, whatever it is.
@@ -85,10 +84,11 @@ pub(crate) struct Item<'a> {
     pub ino: Ino,
     pub kind: FileKind,
     name: &'a [u8],
-    /// Of `.` and `..` the kernel takes nothing but the number. Any other name was there when the directory was
-    /// read, so it is listed, but what it led to may be gone: then the kernel has to look the name up.
+    /// Of `.` and `..` the kernel takes nothing but the number. Any other name was there when the
+    /// directory was read, so it is listed, but what it led to may be gone: then the kernel has to
+    /// look the name up.
     attr: Option<&'a Attr>,
-    /// How long the kernel may believe all that.
+    /// The time for which the kernel may cache all that.
     pub timeout: Duration,
 }
 
@@ -116,12 +116,12 @@ impl PandoFs {
             dir_attrs: Arc::new(DirAttrs::within(memory.directories)),
             dead_dirs: Arc::default(),
             no_xattrs: Arc::new(NoXattrs::within(memory.without_xattrs)),
-            cached: Arc::new(Cached::within(memory.kept.leases)),
+            cached: Arc::new(Cached::within(memory.cache_limits.leases)),
             ends: Ends::default(),
             open_dirs: OpenDirs::default(),
             open_files: OpenFiles::default(),
             waits: Arc::default(),
-            left: Arc::new(Left::within(memory.left_requests)),
+            abandoned: Arc::new(Abandoned::within(memory.abandoned_requests)),
             stale: Stale::default(),
             kernel: Kernel::default(),
         }
@@ -136,8 +136,8 @@ impl PandoFs {
         self.callers.ask(caller, ask).map_err(errno)
     }
 
-    /// Writes what is not to wait for others; `None` for what may. Of what is written past its cache the kernel does not
-    /// ask to have it on disk, whatever the file was opened with.
+    /// Writes what is not to wait for others; `None` for what may. Of what is written past its
+    /// cache the kernel does not ask to have it on disk, whatever the file was opened with.
     pub fn write_now(
         &self,
         caller: &Credentials,
@@ -171,12 +171,12 @@ impl PandoFs {
         outcome: impl FnOnce(&T) -> Outcome,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T> {
-        let value = self.change_unforced(caller, dir, outcome, ask)?;
+        let value = self.change_unsynced(caller, dir, outcome, ask)?;
         self.force_names(dir)?;
         Ok(value)
     }
 
-    fn change_unforced<T>(
+    fn change_unsynced<T>(
         &self,
         caller: Caller,
         dir: Ino,
@@ -193,7 +193,8 @@ impl PandoFs {
         result.map_err(errno)
     }
 
-    /// Names in the directory have changed: with `dirsync` and `sync` that is on disk before it is answered.
+    /// Names in the directory have changed: with `dirsync` and `sync` that is on disk before it is
+    /// answered.
     fn force_names(&self, dir: Ino) -> Result<()> {
         let flags = self.flags.get();
         if !flags.forced_names && !flags.forced_writes {
@@ -206,7 +207,8 @@ impl PandoFs {
         }
     }
 
-    /// Has what was acknowledged of the directory's names on disk; `handle`: the open directory that it is asked through.
+    /// Has what was acknowledged of the directory's names on disk; `handle`: the open directory
+    /// that it is asked through.
     pub fn force_dir(&self, dir: Ino, handle: Option<u64>) -> Result<()> {
         let forced = self.client.fsyncdir(&Credentials::ROOT, dir);
         self.open_dirs.forced(dir, handle, forced.map_err(errno))
@@ -232,13 +234,14 @@ impl PandoFs {
             .getattr(&Credentials::ROOT, ino)
             .map_err(errno)?;
         if attr.nlink == 0 {
-            // What is open without a name the kernel knows, and finds without asking.
+            // A file that is open without a name the kernel knows, and finds without asking.
             return Err(Errno::ESTALE);
         }
         Ok(Node::from(attr))
     }
 
-    /// What a name leads to; what it leads to stays for a moment if the caller has looked before, and found what was gone.
+    /// The node of a name; it stays for a moment if the caller has looked before, and found one
+    /// that was gone.
     pub fn look_up(&self, request: &Request, dir: Ino, name: &Name) -> Result<Node> {
         let mut looks = 0;
         loop {
@@ -275,12 +278,12 @@ impl PandoFs {
         linked
     }
 
-    /// What comes of a request for what the caller has looked up.
+    /// The result of a request about a node that the caller has looked up.
     pub fn noting_stale<T>(&self, request: &Request, result: Result<T>) -> Result<T> {
         result.map_err(|error| self.refusal(request, error))
     }
 
-    /// The error that the caller is told.
+    /// The error for the caller.
     pub fn refusal(&self, request: &Request, error: Errno) -> Errno {
         if matches!(error, Errno::ESTALE) {
             self.stale.tells(request.pid(), Instant::now());
@@ -288,7 +291,7 @@ impl PandoFs {
         error
     }
 
-    /// Attributes, and how long the kernel may believe them.
+    /// Attributes, and the time for which the kernel may cache them.
     pub fn attr(&self, ino: Ino) -> Result<(Attr, Duration)> {
         if let Some((mut attr, timeout)) = self.dir_attrs.known(ino) {
             self.client.count_accesses(&mut attr);
@@ -313,8 +316,8 @@ impl PandoFs {
         }
     }
 
-    /// Opens a directory to be listed. The kernel has checked the caller's rights, and servers do when they
-    /// list it.
+    /// Opens a directory to be listed. The kernel has checked the caller's rights, and servers do
+    /// when they list it.
     pub fn open_dir(&self, caller: Caller, dir: Ino) -> Result<u64> {
         let (attr, _) = self.attr(dir)?;
         self.dead_dirs.opened(&attr);
@@ -327,13 +330,15 @@ impl PandoFs {
     pub fn remove_dir(&self, caller: Caller, dir: Ino, name: &Name) -> Result<()> {
         // Where nothing is remembered it has to be asked before it is gone.
         let before = if self.options.attr_timeout.is_zero() || self.options.cache == Cache::Leases {
-            pandofs_client::unseen(|| self.client.lookup(&Credentials::ROOT, dir, name)).ok()
+            pandofs_client::trace::untraced(|| self.client.lookup(&Credentials::ROOT, dir, name))
+                .ok()
         } else {
             None
         };
-        self.left.changes(vec![Changed::Name(dir, name.clone())])?;
+        self.abandoned
+            .changes(vec![Changed::Name(dir, name.clone())])?;
         let removed = Outcome::Removed { directory: true };
-        let ino = self.change_unforced(
+        let ino = self.change_unsynced(
             caller,
             dir,
             |_| removed,
@@ -347,8 +352,8 @@ impl PandoFs {
         self.force_names(dir)
     }
 
-    /// Makes and opens a file under a name that the kernel found free, or opens the one that another
-    /// mount has made there since.
+    /// Makes and opens a file under a name that the kernel found free, or opens the one that
+    /// another mount has made there since.
     pub fn create_or_open(
         &self,
         caller: Caller,
@@ -357,7 +362,8 @@ impl PandoFs {
         mode: NewMode,
         flags: OpenFlags,
     ) -> Result<Attr> {
-        self.left.changes(vec![Changed::Name(dir, name.clone())])?;
+        self.abandoned
+            .changes(vec![Changed::Name(dir, name.clone())])?;
         let how = OpenHow {
             access: convert::access(flags),
             truncate: convert::truncates(flags),
@@ -370,7 +376,7 @@ impl PandoFs {
                 Outcome::Nothing
             }
         };
-        let found = self.change_unforced(caller, dir, outcome, |c| {
+        let found = self.change_unsynced(caller, dir, outcome, |c| {
             with_groups_for(mode, caller, c, |c| {
                 self.client.create_masked(c, dir, name, mode, how)
             })
@@ -382,8 +388,8 @@ impl PandoFs {
             self.client.release(found.node.ino).map_err(errno)?;
             return Err(error);
         }
-        // A link to follow or a device to open is the kernel's business: told that what it believes is
-        // stale, it looks again and goes on from what it finds.
+        // A link to follow or a device to open is the kernel's business: once it learns that its
+        // cache is stale, it looks again and goes on from what it finds.
         match found {
             Ok(found) if found.node.kind == FileKind::File => Ok(found.node.attr),
             Ok(found) => {
@@ -403,12 +409,12 @@ impl PandoFs {
         (new_dir, new_name): (Ino, &Name),
         how: RenameHow,
     ) -> Result<()> {
-        self.left.changes(vec![
+        self.abandoned.changes(vec![
             Changed::Name(dir, name.clone()),
             Changed::Name(new_dir, new_name.clone()),
         ])?;
         let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
-        let moved = self.change_unforced(
+        let moved = self.change_unsynced(
             caller,
             dir,
             |_| Outcome::Unclear,
@@ -418,7 +424,8 @@ impl PandoFs {
             },
         );
         drop(elsewhere);
-        // A directory may have given way; which one is not told. It matters to who has it open.
+        // A directory may have given way; the answer does not say which. It matters to programs
+        // that have it open.
         for open in self.dead_dirs.open() {
             self.dir_attrs.forget(open);
         }
@@ -437,12 +444,12 @@ impl PandoFs {
         (dir, name): (Ino, &Name),
         (new_dir, new_name): (Ino, &Name),
     ) -> Result<()> {
-        self.left.changes(vec![
+        self.abandoned.changes(vec![
             Changed::Name(dir, name.clone()),
             Changed::Name(new_dir, new_name.clone()),
         ])?;
         let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
-        let exchanged = self.change_unforced(
+        let exchanged = self.change_unsynced(
             caller,
             dir,
             |_| Outcome::Unclear,
@@ -520,9 +527,9 @@ impl PandoFs {
         Ok(())
     }
 
-    /// Who writes, and whether that may take set-id bits off, of which the kernel has to be told then: after a write past
-    /// its memory, as with `O_DIRECT` or `O_APPEND`, it asks for size and times again, not for the mode, and would run
-    /// the file with bits that are gone.
+    /// The writer, and if the write may take set-id bits off, which the kernel has to learn then:
+    /// after a write past its memory, as with `O_DIRECT` or `O_APPEND`, it asks for size and times
+    /// again, not for the mode, and would run the file with bits that are gone.
     pub fn writing(&self, caller: Caller, ino: Ino, flags: WriteFlags) -> (Credentials, bool) {
         // An older kernel never says whether the caller may keep them.
         let may_take_off = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) || caller.uid != 0;
@@ -542,14 +549,14 @@ impl PandoFs {
         }
     }
 
-    /// Whether the caller has all rights in `wanted`.
+    /// Returns whether the caller has all rights in `wanted`.
     pub fn access(&self, caller: Caller, ino: Ino, wanted: u16) -> Result<()> {
         self.ask(caller, |c| self.client.access(c, ino, wanted))
     }
 }
 
-/// Makes a file of this mode in the name of `credentials`, or with all of the caller's groups and capabilities if
-/// they decide what becomes of the mode.
+/// Makes a file of this mode in the name of `credentials`, or with all of the caller's groups and
+/// capabilities if they decide what becomes of the mode.
 pub(crate) fn with_groups_for<T>(
     mode: NewMode,
     caller: Caller,
@@ -563,7 +570,7 @@ pub(crate) fn with_groups_for<T>(
     }
 }
 
-/// What it means for a directory that this was made in it.
+/// The change of a directory in which this node was made.
 pub(crate) fn added(node: &Node) -> Outcome {
     Outcome::Added {
         directory: node.kind == FileKind::Dir,
@@ -571,17 +578,9 @@ pub(crate) fn added(node: &Node) -> Outcome {
     }
 }
 
-/// The answer to a program, in the one place where what went wrong becomes a number.
-pub(crate) fn errno(error: ClientError) -> Errno {
-    match &error {
-        ClientError::Fs(_) | ClientError::GivenUp => {}
-        other => tracing::error!(error = %other, "a request failed"),
-    }
-    Errno::from_i32(error.errno())
-}
-
 impl PandoFs {
-    /// What read(2) gives. The kernel takes the end of a short answer for the file's where it fills its cache.
+    /// The bytes for read(2). The kernel takes the end of a short answer for the file's where it
+    /// fills its cache.
     pub(crate) fn read_bytes(
         &self,
         caller: &Credentials,
@@ -599,8 +598,8 @@ impl PandoFs {
         }
     }
 
-    /// Counted in blocks of 4 KiB. Nothing limits the number of inodes but space: as many more are said to fit
-    /// as there are free blocks.
+    /// Counted in blocks of 4 KiB. Nothing limits the number of inodes but space: as many more are
+    /// said to fit as there are free blocks.
     pub(crate) fn reply_statfs(&self, reply: ReplyStatfs) {
         match self.client.statfs().map_err(errno) {
             Ok(space) => {

@@ -1,17 +1,17 @@
-//! How a file system is mounted, and what is agreed with the kernel.
+//! Options of a mount, and their negotiation with the kernel.
 
+use crate::limits::MAX_BACKGROUND_REQUESTS;
 use crate::memory::Memory;
 use crate::remount::Setting;
 use fuser::{Config, InitFlags, KernelConfig, MountOption, SessionACL};
 use pandofs_types::AtimeRule;
 use pandofs_types::limits::{
-    DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, MAX_BACKGROUND_REQUESTS, MAX_IO_BYTES,
-    MAX_MOUNT_THREADS,
+    DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, MAX_IO_BYTES, MAX_MOUNT_THREADS,
 };
 use rustix::mount::MountFlags;
 use std::time::Duration;
 
-/// How a file system is mounted.
+/// Options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Options {
     /// Threads that take requests from the kernel, 1 to [`MAX_MOUNT_THREADS`]; values outside are
@@ -19,29 +19,30 @@ pub struct Options {
     /// meanwhile, so this is how many programs are served at once; it has nothing to do with the
     /// number of cores.
     pub threads: usize,
-    /// What it takes of memory. The client is to be given its part of it.
+    /// Its shares of memory. The client is to be given its part of it.
     pub memory: Memory,
-    /// By what the kernel is told how long to believe something.
+    /// The source of the times for which the kernel caches something.
     pub cache: Cache,
-    /// How long the kernel may believe that a name leads to an inode; of no meaning with leases, as the next two.
+    /// The time for which the kernel may cache a name and its inode; of no meaning with leases, as
+    /// the next two.
     pub entry_timeout: Duration,
-    /// How long the kernel may believe an inode's attributes.
+    /// The time for which the kernel may cache an inode's attributes.
     pub attr_timeout: Duration,
-    /// How long the kernel may believe that there is no entry of a name; zero: not at all. What this
-    /// mount makes is seen at once whatever this is; what another one makes is seen when it has
-    /// passed, just as what another one removes is seen when `entry_timeout` has.
+    /// The time for which the kernel may cache that there is no entry of a name; zero: not at all.
+    /// A name that this mount makes is seen at once whatever this is; what another one makes is
+    /// seen when it has passed, just as what another one removes is seen when `entry_timeout` has.
     pub negative_timeout: Duration,
-    /// Others than the user who mounts may use the mount. Who is not root needs `user_allow_other` in
-    /// `/etc/fuse.conf` for this.
+    /// Others than the user who mounts may use the mount. Who is not root needs `user_allow_other`
+    /// in `/etc/fuse.conf` for this.
     pub allow_other: bool,
-    /// What the kernel forbids, whatever the file system says.
+    /// Restrictions by the kernel, whatever the file system says.
     pub kernel: KernelFlags,
     /// The kernel checks permissions besides the servers. Both are needed: a server is not asked
-    /// about names that the kernel still believes in, so it cannot keep one user out of a directory
-    /// in which another was let in a moment ago; and the kernel checks what it believes, which
+    /// about names that the kernel still caches, so it cannot keep one user out of a directory
+    /// in which another was let in a moment ago; and the kernel checks what it caches, which
     /// another mount may have changed. Without it only the servers check.
     pub default_permissions: bool,
-    /// What `mount` and `df` show as the source.
+    /// The source that `mount` and `df` show.
     pub fs_name: String,
     /// Locks that hold within this mount alone, and cost no server anything.
     pub local_locks: LocalLocks,
@@ -52,18 +53,18 @@ pub struct Options {
     pub settings: Vec<Setting>,
 }
 
-/// By what the kernel is told how long to believe entries and attributes.
+/// The source of the times for which the kernel caches entries and attributes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Cache {
-    /// Servers lease what they tell, and recall it before it changes: what one mount does all others see as
-    /// soon as it is done.
+    /// Servers lease what they tell, and recall it before it changes: what one mount does all
+    /// others see as soon as it is done.
     #[default]
     Leases,
     /// Time-outs: what another mount does is seen when they have passed.
     Timeouts,
 }
 
-/// Which locks hold within one mount, rather than among all.
+/// Locks that hold within one mount, rather than among all.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct LocalLocks {
     /// Those of `flock()`.
@@ -72,7 +73,7 @@ pub struct LocalLocks {
     pub posix: bool,
 }
 
-/// What the kernel sees to by itself.
+/// Work that the kernel does by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct KernelFlags {
     /// Nothing can be changed through this mount.
@@ -89,14 +90,14 @@ pub struct KernelFlags {
     pub forced_names: bool,
     /// Symbolic links are not followed (`nosymfollow`).
     pub no_symlinks: bool,
-    /// What reading does to times of access. The kernel leaves it to this mount, which takes it when it
-    /// is made, and only shows it.
+    /// The effect of reads on times of access. The kernel leaves it to this mount, which takes it
+    /// when it is made, and only shows it.
     pub atime: Atime,
     /// Reading directories does not change their times of access (`nodiratime`).
     pub no_dir_atime: bool,
 }
 
-/// What reading does to times of access.
+/// The effect of reads on times of access.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Atime {
     /// Nothing (`noatime`).
@@ -207,8 +208,8 @@ impl KernelFlags {
 }
 
 impl Default for Options {
-    /// Leases, time-outs of [`DEFAULT_CACHE_TIMEOUT`] where they count, [`DEFAULT_MOUNT_THREADS`]; others are let in when root
-    /// mounts.
+    /// Leases, time-outs of [`DEFAULT_CACHE_TIMEOUT`] where they count, [`DEFAULT_MOUNT_THREADS`];
+    /// others are let in when root mounts.
     fn default() -> Options {
         Options {
             threads: DEFAULT_MOUNT_THREADS,
@@ -255,47 +256,50 @@ impl Options {
     }
 }
 
-/// What the kernel is asked to do, besides what `fuser` asks for by itself (`ASYNC_READ`,
+/// Features asked of the kernel, besides those that `fuser` asks for by itself (`ASYNC_READ`,
 /// `BIG_WRITES`, `MAX_PAGES`). What it cannot do it leaves.
 ///
 /// Not in here, on purpose:
 /// - `WRITEBACK_CACHE`: the kernel would be the master of sizes and times, which another mount can
 ///   change.
-/// - `ATOMIC_O_TRUNC`: the kernel would ask to open and truncate before it finds that a file may not be
-///   written because it is a program that runs (ETXTBSY), and the program would die of it.
+/// - `ATOMIC_O_TRUNC`: the kernel would ask to open and truncate before it finds that a file may
+///   not be written because it is a program that runs (ETXTBSY), and the program would die of it.
 /// - `NO_OPENDIR_SUPPORT`: see [`crate::listing`].
 /// - `POSIX_LOCKS`, `FLOCK_LOCKS`: see [`crate::locks`].
 const ABILITIES: [InitFlags; 10] = [
-    // The caller's umask comes with what is made: it counts where no access control list is inherited.
+    // The caller's umask comes with what is made: it counts where no access control list is
+    // inherited.
     InitFlags::FUSE_DONT_MASK,
     // Lookups and listings of one directory go on side by side.
     InitFlags::FUSE_PARALLEL_DIROPS,
     // A listing carries attributes if programs look at them.
     InitFlags::FUSE_DO_READDIRPLUS,
     InitFlags::FUSE_READDIRPLUS_AUTO,
-    // A file is found by a handle (an NFS client's, `open_by_handle_at`) when the kernel has forgotten it.
+    // A file is found by a handle (an NFS client's, `open_by_handle_at`) when the kernel has
+    // forgotten it.
     InitFlags::FUSE_EXPORT_SUPPORT,
     InitFlags::FUSE_ASYNC_DIO,
     // A symbolic link never changes, and its number is never another's.
     InitFlags::FUSE_CACHE_SYMLINKS,
-    // Servers take set-id bits off what is written, cut or given away, by who does it. The kernel
+    // Servers take set-id bits off what is written, cut or given away, by its caller. The kernel
     // then need not ask for `security.capability` before each write and take the bits off itself,
     // which it would do in the name of a writer who may not change the mode.
     InitFlags::FUSE_HANDLE_KILLPRIV_V2,
     // Cached data is dropped when another mount was seen to have changed the file.
     InitFlags::FUSE_AUTO_INVAL_DATA,
-    // What is opened with `O_APPEND` goes past the page cache, and can be mapped all the same.
+    // A file opened with `O_APPEND` goes past the page cache, and can be mapped all the same.
     InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
 ];
 
-/// That the kernel checks permissions, too, by access control lists as well as by permission bits, and
-/// forgets a list when it forgets attributes.
+/// The flags that have the kernel check permissions, too, by access control lists as well as by
+/// permission bits, and forgets a list when it forgets attributes.
 ///
-/// Since Linux 6.2 lists can also be read and set without it, as any other extended attribute, and servers
-/// check them whatever the kernel does. That is right where only servers check. But a kernel that checks
-/// (`default_permissions`, and why both are needed is said at [`Options::default_permissions`]) would then
-/// go by the permission bits, where a list's mask stands for the group: it would refuse those whom the
-/// list lets in. Asking for this turns the kernel's checks on, so it is asked for only where they are.
+/// Since Linux 6.2 lists can also be read and set without it, as any other extended attribute, and
+/// servers check them whatever the kernel does. That is right where only servers check. But a
+/// kernel that checks (`default_permissions`, and why both are needed is said at
+/// [`Options::default_permissions`]) would then go by the permission bits, where a list's mask
+/// stands for the group: it would refuse those whom the list lets in. Asking for this turns the
+/// kernel's checks on, so it is asked for only where they are.
 const KERNEL_CHECKS: InitFlags = InitFlags::FUSE_POSIX_ACL;
 
 /// Agrees with the kernel on what a mount can do. For the `init` of a file system that is
@@ -313,15 +317,18 @@ pub(crate) fn negotiate_with(
     let checks = default_permissions.then_some(KERNEL_CHECKS);
     for ability in ABILITIES.into_iter().chain(checks) {
         if kernel.add_capabilities(ability).is_err() {
-            tracing::debug!(?ability, "not known to this kernel");
+            tracing::debug!(?ability, "this kernel lacks an ability");
         }
     }
     // Refusals name the nearest value that is accepted.
     if let Err(nearest) = kernel.set_max_write(io_bytes as u32) {
-        tracing::debug!(nearest, "another size of writes");
+        tracing::debug!(nearest, "the kernel takes another size of writes");
     }
     if let Err(nearest) = kernel.set_max_background(MAX_BACKGROUND_REQUESTS) {
-        tracing::debug!(nearest, "another number of background requests");
+        tracing::debug!(
+            nearest,
+            "the kernel takes another number of background requests"
+        );
     }
 }
 

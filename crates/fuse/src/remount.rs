@@ -1,8 +1,9 @@
-//! Changing a file system that is mounted: the kernel is told, and the process that serves the mount.
+//! Changing a mounted file system: the kernel's flags and those of the process that serves it.
 //!
-//! The process is asked by an `ioctl` of the root directory, which reaches it also of a mount that is read-only, and
-//! from any mount name space. It is asked twice: before the kernel is told, whether it can be changed so, and after, to do
-//! it. A change that is not possible then leaves everything as it was.
+//! The process is asked by an `ioctl` of the root directory, which reaches it also of a mount that
+//! is read-only, and from any mount name space. It is asked twice: before the kernel is changed, if
+//! it can be changed so, and after, to do it. A change that is not possible then leaves everything
+//! as it was.
 
 use crate::convert;
 use crate::credentials::Caller;
@@ -19,7 +20,8 @@ use std::sync::atomic::{AtomicU16, Ordering};
 /// Bytes of a message, with zeros at its end.
 const MESSAGE_BYTES: usize = 2_048;
 type Message = [u8; MESSAGE_BYTES];
-/// A group and a number that Linux's list of those in use (Documentation/userspace-api/ioctl) does not have.
+/// A group and a number that Linux's list of those in use (Documentation/userspace-api/ioctl) does
+/// not have.
 const CHANGE: rustix::ioctl::Opcode = opcode::read_write::<Message>(0xdf, 1);
 
 /// A setting of a mount and its value, in the words of `-o`.
@@ -40,13 +42,13 @@ pub enum RemountError {
     System { path: PathBuf, cause: io::Error },
 }
 
-/// What a process that serves a mount is asked.
+/// A question to the process that serves a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Change {
     /// Otherwise only whether it is possible.
     is_now: bool,
     kernel: KernelFlags,
-    /// What was said of settings that cannot be changed.
+    /// The answer about settings that cannot be changed.
     given: Vec<Setting>,
 }
 
@@ -84,18 +86,19 @@ impl Change {
     }
 }
 
-/// What stands before the zeros.
+/// The bytes before the zeros.
 fn text_of(message: &[u8]) -> Option<&str> {
     let end = message.iter().position(|&byte| byte == 0);
     std::str::from_utf8(&message[..end.unwrap_or(message.len())]).ok()
 }
 
-/// Changes a file system that is mounted: what the kernel sees to, and what its process makes of that. `given` are
-/// settings that were spoken of and cannot be changed: they have to be what they are.
+/// Changes a file system that is mounted: what the kernel sees to, and what its process makes of
+/// that. `given` are settings that were spoken of and cannot be changed: they have to be what they
+/// are.
 ///
 /// # Errors
-/// When one of those is to be another; the system's, of kind [`io::ErrorKind::ResourceBusy`] when nothing is to be changed
-/// any more and a file is open for writing.
+/// When one of those is to be another; the system's, of kind [`io::ErrorKind::ResourceBusy`] when
+/// nothing is to be changed any more and a file is open for writing.
 pub fn remount(
     mountpoint: &Path,
     kernel: &KernelFlags,
@@ -154,7 +157,7 @@ impl Flags {
 }
 
 impl PandoFs {
-    /// What a program asks of the directory `number` by an `ioctl`, and the answer.
+    /// Handles a program's `ioctl` on the directory `number`.
     pub fn control(
         &self,
         caller: Caller,
@@ -165,7 +168,7 @@ impl PandoFs {
         if request != CHANGE || convert::ino(number) != pandofs_types::Ino::ROOT {
             return Err(Errno::ENOTTY);
         }
-        // What it takes to mount.
+        // The right to mount.
         if !caller.capable().has(Capabilities::SYS_ADMIN) {
             return Err(Errno::EPERM);
         }

@@ -1,10 +1,11 @@
-//! Answers that several of the kernel's requests have in common.
+//! Replies that several of the kernel's requests have in common.
 
+use crate::abandoned::Changed;
 use crate::convert::{self, ino};
 use crate::credentials::Caller;
 use crate::dir_attrs::{Asked, Outcome};
-use crate::left::Changed;
-use crate::ops::{PandoFs, Result, added};
+use crate::errno::Result;
+use crate::ops::{PandoFs, added};
 use fuser::{
     Errno, FileHandle, Generation, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyEntry,
     ReplyWrite,
@@ -32,7 +33,8 @@ pub(crate) fn reply_written(reply: ReplyWrite, bytes: u32, result: Result<()>) {
 }
 
 impl PandoFs {
-    /// Answers with what a name leads to. `found`: the directory and the name, if it was found by one.
+    /// Answers with what a name leads to. `found`: the directory and the name, if it was found by
+    /// one.
     pub fn reply_entry(
         &self,
         reply: ReplyEntry,
@@ -48,7 +50,7 @@ impl PandoFs {
                 let attr = convert::file_attr(&node.attr);
                 let entry_timeout = match found {
                     Some((dir, name)) => self.entry_timeout(dir, name, Some((node.ino, node.kind))),
-                    // What was found by a handle has no name that the kernel remembers.
+                    // An inode found by a handle has no name that the kernel remembers.
                     None => attr_timeout,
                 };
                 reply.entry_with_ttls(&attr_timeout, &entry_timeout, &attr, GENERATION);
@@ -67,12 +69,12 @@ impl PandoFs {
     ) {
         match result {
             Ok(attr) if fuser::is_answered_early() => {
-                self.close_for_nobody(attr.ino);
+                self.close_abandoned(attr.ino);
                 reply.error(Errno::EINTR);
             }
             Ok(attr) => {
                 let of_attr = self.attr_timeout(&attr);
-                self.no_xattrs.told(&attr, of_attr);
+                self.no_xattrs.learn(&attr, of_attr);
                 // One time-out has to do for entry and attributes.
                 let timeout = match found {
                     Some((dir, name)) => {
@@ -89,18 +91,18 @@ impl PandoFs {
         }
     }
 
-    /// What tells one open file from all others.
+    /// The number of an open file, different from all others.
     pub fn opened(&self, ino: Ino, flags: OpenFlags) -> FileHandle {
         let handle = self.open_files.next(flags);
         self.client.open_handle(ino, handle.0);
         handle
     }
 
-    /// A file was opened for a program that was killed, without the kernel's knowing, which will not say that it is
-    /// closed.
-    pub fn close_for_nobody(&self, ino: Ino) {
+    /// Closes a file that was opened for a killed program, without the kernel's knowing, which will
+    /// not say that it is closed.
+    pub fn close_abandoned(&self, ino: Ino) {
         if let Err(error) = self.client.release(ino) {
-            tracing::error!(%ino, %error, "what was written is not reported");
+            tracing::error!(%ino, %error, "writes are not reported");
         }
     }
 
@@ -118,7 +120,7 @@ impl PandoFs {
         let name = convert::name(name);
         let result = match &name {
             Ok(name) => self
-                .left
+                .abandoned
                 .changes(vec![Changed::Name(dir, name.clone())])
                 .and_then(|()| self.change(caller, dir, added, |c| ask(c, dir, name))),
             Err(error) => Err(*error),
@@ -140,7 +142,7 @@ impl PandoFs {
         let result = convert::name(name).and_then(|name| match directory {
             true => self.remove_dir(caller, dir, &name),
             false => self
-                .left
+                .abandoned
                 .changes(vec![Changed::Name(dir, name.clone())])
                 .and_then(|()| self.unlink(caller, dir, &name)),
         });

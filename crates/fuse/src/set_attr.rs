@@ -1,17 +1,19 @@
-//! Changing attributes: on whose authority.
+//! Changes of attributes, and the credentials for them.
 
+use crate::abandoned::Changed;
 use crate::convert;
 use crate::credentials::{Caller, Callers};
-use crate::left::Changed;
-use crate::ops::{PandoFs, Result, errno};
+use crate::errno::{Result, errno};
+use crate::ops::PandoFs;
 use fuser::Errno;
-use pandofs_client::{Client, ClientError, again};
+use pandofs_client::trace::again;
+use pandofs_client::{Client, ClientError};
 use pandofs_types::{Attr, Credentials, FsError, Ino, SetAttr};
 
 impl PandoFs {
     /// As the function, also of a directory that is gone and open still.
     pub fn set_attr(&self, caller: Caller, ino: Ino, set: SetAttr, opened: bool) -> Result<Attr> {
-        self.left.changes(vec![Changed::Inode(ino)])?;
+        self.abandoned.changes(vec![Changed::Inode(ino)])?;
         let result = set_attr(
             &self.client,
             &self.callers,
@@ -33,8 +35,9 @@ impl PandoFs {
 
 /// Changes what is `Some`. `opened`: the caller has the file open for writing, as the kernel says.
 ///
-/// A request to change nothing means that set-id bits are to be taken off because the file is about to be
-/// written to, or because somebody calls `chown` with nothing to change, who need not have any right to it.
+/// A request to change nothing means that set-id bits are to be taken off because the file is about
+/// to be written to, or because of a `chown` with nothing to change, whose caller need not have
+/// any right to it.
 fn set_attr(
     client: &Client,
     callers: &Callers,
@@ -50,7 +53,7 @@ fn set_attr(
             ..set
         };
         return match client.setattr(&caller, ino, set.clone()) {
-            // Who writes to it had the right when it was opened.
+            // The writer had the right when it was opened.
             Err(ClientError::Fs(FsError::Access)) if client.is_open(ino) => {
                 again(|| client.setattr(&caller.writing_anyway(), ino, set))
             }
@@ -60,7 +63,7 @@ fn set_attr(
             result => result,
         };
     }
-    // Whether a set-group-id bit stays depends on groups and capabilities without any refusal.
+    // Groups and capabilities decide without any refusal if a set-group-id bit stays.
     if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
         return client.setattr(&caller.complete(), ino, set);
     }
@@ -69,8 +72,8 @@ fn set_attr(
     match callers.ask_to_cut(caller, cuts, groups_decide, |caller| {
         client.setattr(caller, ino, set.clone())
     }) {
-        // `ftruncate`: opening the file for writing gave the right, and it lasts, even if nobody may
-        // open it any more or ever could (who makes a file opens it whatever its mode).
+        // `ftruncate`: opening the file for writing gave the right, and it lasts, even if nobody
+        // may open it any more or ever could (who makes a file opens it whatever its mode).
         Err(ClientError::Fs(FsError::Access)) if opened && cuts => {
             let caller = caller.complete().writing_anyway();
             again(|| client.setattr(&caller, ino, set))

@@ -1,9 +1,9 @@
-//! The numbers by which the kernel says what becomes of a file's space, what is looked for in it, and
-//! how it is written to.
+//! Flags and modes of the kernel for space, seeks and writes.
 
+use crate::abandoned::Changed;
 use crate::credentials::Caller;
-use crate::left::Changed;
-use crate::ops::{PandoFs, errno};
+use crate::errno::errno;
+use crate::ops::PandoFs;
 use fuser::{Errno, FileHandle, OpenFlags};
 use pandofs_api::Allocation;
 use pandofs_client::Seek;
@@ -12,7 +12,7 @@ use pandofs_types::Ino;
 /// In the handle of a file that was opened with `O_APPEND`, past the kernel's page cache.
 const APPENDING: u64 = 1 << 63;
 
-/// Whether a file opened with these flags is written to at its end.
+/// Returns whether a file opened with these flags is written to at its end.
 pub(crate) fn appends(flags: OpenFlags) -> bool {
     flags.0 & libc::O_APPEND != 0 && flags.0 & libc::O_ACCMODE != libc::O_RDONLY
 }
@@ -22,25 +22,26 @@ pub(crate) fn handle(number: u64, flags: OpenFlags) -> FileHandle {
     FileHandle(number | if appends(flags) { APPENDING } else { 0 })
 }
 
-/// Whether a write goes to the file's end, wherever that is, and not where the kernel takes it to be. Not
-/// if the flag was set later (`F_SETFL`): the kernel then keeps what is written in its cache, where it
-/// believes it to belong.
+/// Returns whether a write goes to the file's end, wherever that is, and not where the kernel takes
+/// it to be. Not if the flag was set later (`F_SETFL`): the kernel then keeps what is written in
+/// its cache, where it takes it to belong.
 pub(crate) fn goes_to_the_end(handle: FileHandle, flags: OpenFlags) -> bool {
     handle.0 & APPENDING != 0 && flags.0 & libc::O_APPEND != 0
 }
 
-/// Whether what is read through this handle goes to the program alone, and not to the kernel's cache.
+/// Returns whether what is read through this handle goes to the program alone, and not to the
+/// kernel's cache.
 pub(crate) fn is_past_the_cache(handle: FileHandle, flags: OpenFlags) -> bool {
     handle.0 & APPENDING != 0 || flags.0 & libc::O_DIRECT != 0
 }
 
-/// Whether who writes with these flags is to know that the servers have it.
+/// Returns whether who writes with these flags is to know that the servers have it.
 pub(crate) fn wants_it_done(flags: OpenFlags) -> bool {
     flags.0 & (libc::O_DIRECT | libc::O_DSYNC | libc::O_SYNC) != 0
 }
 
-/// What fallocate(2) asks for with this mode. Collapsing and inserting ranges, which move what follows,
-/// the kernel refuses by itself.
+/// The request of fallocate(2) with this mode. Collapsing and inserting ranges, which move what
+/// follows, the kernel refuses by itself.
 pub(crate) fn allocation(mode: i32) -> Result<Allocation, Errno> {
     let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
     match mode & !libc::FALLOC_FL_KEEP_SIZE {
@@ -51,7 +52,7 @@ pub(crate) fn allocation(mode: i32) -> Result<Allocation, Errno> {
     }
 }
 
-/// What lseek(2) looks for; all but holes and data the kernel knows.
+/// The target of lseek(2); all but holes and data the kernel knows.
 pub(crate) fn seek(whence: i32) -> Result<Seek, Errno> {
     match whence {
         libc::SEEK_DATA => Ok(Seek::Data),
@@ -71,7 +72,7 @@ impl PandoFs {
         mode: i32,
     ) -> Result<(), Errno> {
         let allocation = allocation(mode)?;
-        self.left.changes(vec![Changed::Inode(ino)])?;
+        self.abandoned.changes(vec![Changed::Inode(ino)])?;
         let caller = &caller.cutting(|| self.client.groups_decide(ino));
         let done = self
             .client

@@ -1,11 +1,13 @@
-//! Threads of programs that were told `ESTALE`: what they have looked up was gone when they used it.
+//! Threads of programs that got `ESTALE`: what they had looked up was gone when they used it.
 //!
-//! The kernel hides that from a program once: it looks the whole path up again and asks again (`do_filp_open` and
-//! `retry_estale` in Linux). Where a name is given to one file after the other by `rename`, that may be gone as well, and
-//! the program would see an error where POSIX promises that there is always a file of this name. So what such a thread
-//! looks up next is held open until it has been used.
+//! The kernel hides that from a program once: it looks the whole path up again and asks again
+//! (`do_filp_open` and `retry_estale` in Linux). Where a name is given to one file after the other
+//! by `rename`, that may be gone as well, and the program would see an error where POSIX promises
+//! that there is always a file of this name. So what such a thread looks up next is held open until
+//! it has been used.
 
-use pandofs_types::limits::{HOLD, MAX_STALE_THREADS};
+use crate::limits::MAX_STALE_THREADS;
+use pandofs_types::limits::HOLD;
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,12 +17,12 @@ use std::time::Instant;
 #[derive(Debug, Default)]
 pub(crate) struct Stale {
     threads: Mutex<VecDeque<(u32, Instant)>>,
-    /// How many these are: nearly always none, and then nobody takes the lock.
+    /// Their number: nearly always none, and then the lock is not taken.
     count: AtomicUsize,
 }
 
 impl Stale {
-    /// A thread is about to be told.
+    /// Notes that a thread is about to get `ESTALE`.
     pub fn tells(&self, thread: u32, now: Instant) {
         let mut threads = self.threads();
         threads.retain(|(other, _)| *other != thread);
@@ -31,8 +33,8 @@ impl Stale {
         self.count.store(threads.len(), Ordering::SeqCst);
     }
 
-    /// Whether this thread was told and may be looking again: the path may have several names, so it is no more than
-    /// not too long ago.
+    /// Returns whether this thread got it and may be looking again: the path may have several
+    /// names, so it is no more than not too long ago.
     pub fn looks_again(&self, thread: u32, now: impl FnOnce() -> Instant) -> bool {
         if self.count.load(Ordering::SeqCst) == 0 {
             return false;

@@ -1,9 +1,11 @@
-//! Extended attributes as the kernel asks for them. Which there may be, and who may have them, servers
-//! say.
+//! Extended attributes for the kernel.
+//!
+//! Servers say which there may be, and who may have them.
 
+use crate::abandoned::Changed;
 use crate::credentials::Caller;
-use crate::left::Changed;
-use crate::ops::{PandoFs, errno};
+use crate::errno::errno;
+use crate::ops::PandoFs;
 use fuser::{Errno, ReplyXattr};
 use pandofs_api::XattrMode;
 use pandofs_types::{AclKind, Credentials, Ino};
@@ -11,17 +13,17 @@ use pandofs_types::{AclKind, Credentials, Ino};
 /// File capabilities. The kernel asks for them before a file is written to, to take them off.
 pub(crate) const CAPABILITY: &[u8] = b"security.capability";
 
-/// What attributes begin with that most callers do not see.
+/// The prefix of attributes that most callers do not see.
 pub(crate) const TRUSTED: &[u8] = b"trusted.";
 
-/// Whether there may be an attribute of this name.
+/// Returns whether there may be an attribute of this name.
 pub(crate) fn is_name(name: &[u8]) -> bool {
     let prefixes: [&[u8]; 3] = [b"user.", b"trusted.", b"security."];
     let begins = |prefix: &&[u8]| name.len() > prefix.len() && name.starts_with(prefix);
     prefixes.iter().any(begins) || AclKind::of_name(name).is_some()
 }
 
-/// What the flags of `setxattr(2)` ask for.
+/// The meaning of the flags of `setxattr(2)`.
 pub(crate) fn mode(flags: i32) -> Result<XattrMode, Errno> {
     match flags {
         0 => Ok(XattrMode::Either),
@@ -41,7 +43,7 @@ pub(crate) fn join<N: AsRef<[u8]>>(names: &[N]) -> Vec<u8> {
     joined
 }
 
-/// How a value of `len` bytes is answered to who has room for `room`.
+/// The answer with a value of `len` bytes to a caller that has room for `room`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Answer {
     /// Asked with no room: just the size.
@@ -78,10 +80,10 @@ impl PandoFs {
         value: &[u8],
         flags: i32,
     ) -> Result<(), Errno> {
-        self.left.changes(vec![Changed::Inode(ino)])?;
+        self.abandoned.changes(vec![Changed::Inode(ino)])?;
         let result = mode(flags).and_then(|mode| {
             if AclKind::of_name(name).is_some() {
-                // Whether a set-group-id bit stays depends on groups and capabilities without any refusal.
+                // Groups and capabilities decide without any refusal if a set-group-id bit stays.
                 let caller = &caller.complete();
                 let set = self.client.setxattr(caller, ino, name, value, mode);
                 return set.map_err(errno);
@@ -94,10 +96,10 @@ impl PandoFs {
     }
 
     pub fn remove_xattr(&self, caller: Caller, ino: Ino, name: &[u8]) -> Result<(), Errno> {
-        self.left.changes(vec![Changed::Inode(ino)])?;
+        self.abandoned.changes(vec![Changed::Inode(ino)])?;
         let result = if name == CAPABILITY {
             // The kernel has made sure of the caller's right, or takes it off itself in the name of
-            // somebody who writes to the file, who need not have any right to this.
+            // a writer of the file, which need not have any right to this.
             let root = &Credentials::ROOT;
             self.client.removexattr(root, ino, name).map_err(errno)
         } else {

@@ -1,5 +1,6 @@
-//! PandoFS itself, mounted: four servers in this process, whose stores and logs are in memory, a client
-//! and the kernel.
+//! A mount of PandoFS itself, with four servers in this process and the kernel.
+//!
+//! Their stores and logs are in memory.
 
 #![allow(clippy::unwrap_used)]
 
@@ -73,7 +74,7 @@ impl Cluster {
     }
 }
 
-/// Whether tests that need FUSE are switched off.
+/// Returns whether tests that need FUSE are switched off.
 fn no_fuse() -> bool {
     if std::env::var_os("PANDOFS_NO_FUSE").is_some_and(|value| value == "1") {
         eprintln!("PANDOFS_NO_FUSE=1: not mounting anything");
@@ -202,17 +203,17 @@ fn a_creation_asks_servers_twice_and_a_removal_once() {
     mounted.join().unwrap();
 }
 
-/// Requests for reading 1,000 small files, until another mount sees their times of access, or those that
-/// they had if `atime` keeps them.
+/// Requests for reading 1,000 small files, until another mount sees their times of access, or those
+/// that they had if `atime` keeps them.
 fn cost_of_reading(atime: Atime) -> u64 {
     const FILES: u64 = 1_000;
     let cluster = Cluster::start(Settings::default());
-    let believing_nothing = Options {
+    let caching_nothing = Options {
         cache: Cache::Timeouts,
         attr_timeout: Duration::ZERO,
         ..patient()
     };
-    let writer = cluster.mount(cluster.client(), believing_nothing);
+    let writer = cluster.mount(cluster.client(), caching_nothing);
     for number in 0..FILES {
         fs::write(writer.mountpoint().join(format!("{number}")), b"small").unwrap();
     }
@@ -300,7 +301,7 @@ fn every_entry_of_a_split_directory_is_listed_once() {
     mounted.join().unwrap();
 }
 
-/// The kernel of the first mount believes in the names' absence, for as long as it may.
+/// The kernel of the first mount caches the names' absence, for as long as it may.
 #[test]
 fn what_another_mount_made_is_found_when_it_is_to_be_made_again() {
     if no_fuse() {
@@ -427,7 +428,7 @@ fn a_file_that_is_appended_to_is_read_by_every_way() {
         .unwrap();
     log.write_all(&[b'd'; 10]).unwrap();
     assert_eq!(fs::metadata(&path).unwrap().len(), 10_030);
-    // What follows what was read, as `tail -f` reads it.
+    // The bytes after those that were read, as `tail -f` reads them.
     seen.clear();
     reader.read_to_end(&mut seen).unwrap();
     assert_eq!(seen, b"bbbbbbbbbbccccccccccdddddddddd");
@@ -455,7 +456,7 @@ fn a_file_that_is_appended_to_is_read_by_every_way() {
     }
 }
 
-/// What `du` and `cp --sparse` see of a file with holes.
+/// A file with holes as `du` and `cp --sparse` see it.
 #[test]
 fn holes_are_found_and_not_counted() {
     if no_fuse() {
@@ -489,7 +490,7 @@ fn holes_are_found_and_not_counted() {
     fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 3 * MIB).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 0);
     assert!(blocks() >= 3 * MIB / 512, "{} blocks", blocks());
-    // What was reserved beyond the end goes when the file is cut to where it ends.
+    // Space reserved beyond the end goes when the file is cut to where it ends.
     file.set_len(0).unwrap();
     assert_eq!(blocks(), 0);
     fallocate(&file, FallocateFlags::empty(), 0, 3 * MIB + 5).unwrap();

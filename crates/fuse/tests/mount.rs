@@ -22,9 +22,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// Held for writing while a child is being started. Until it executes its program it has all files open
-/// that are open in this process, and a mount with an open file is busy: a file of one test, opened and
-/// closed while another test forks, would keep the first from unmounting.
+/// Held for writing while a child is being started. Until it executes its program it has all files
+/// open that are open in this process, and a mount with an open file is busy: a file of one test,
+/// opened and closed while another test forks, would keep the first from unmounting.
 static STARTING: RwLock<()> = RwLock::new(());
 
 /// For as long as a test has files open in a mount that it unmounts.

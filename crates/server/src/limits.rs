@@ -1,7 +1,7 @@
 //! Limits of a server, with their units and how they depend on one another.
 
 use pandofs_types::limits::{
-    CHECKSUM_BLOCK_BYTES, LOG_FILE_BYTES, MAX_FRAME_BYTES, MAX_IO_BYTES, UNFORCED_TERM,
+    CHECKSUM_BLOCK_BYTES, LOG_FILE_BYTES, MAX_FRAME_BYTES, MAX_IO_BYTES, UNSYNCED_TERM,
 };
 use std::time::Duration;
 
@@ -91,7 +91,7 @@ pub const ALLOCATION_STEP_SHARE: u64 = 8;
 pub const MAX_RECALLS_UNDER_WAY: usize = 256;
 
 const _: () = {
-    assert!(UNFORCED_TERM.as_millis() >= SETTLE_AFTER.as_millis() * 2);
+    assert!(UNSYNCED_TERM.as_millis() >= SETTLE_AFTER.as_millis() * 2);
     assert!(MIN_LOG_FILE_BYTES <= LOG_FILE_BYTES);
     assert!(MIN_DISK_RESERVE_BYTES <= MAX_DISK_RESERVE_BYTES);
     assert!(MIN_DISK_RESERVE_SHARE < DISK_RESERVE_SHARE);

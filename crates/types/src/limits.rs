@@ -1,4 +1,6 @@
-//! Every limit of the system, with its unit, and how the limits depend on one another.
+//! Limits that formats, POSIX or several crates need, with their units and relations.
+//!
+//! A limit of one crate alone is in the `limits` module there.
 
 use std::time::Duration;
 
@@ -94,8 +96,6 @@ pub const MAX_RELEASES_PER_MESSAGE: usize = 1_024;
 
 /// Inodes in one notice of what a client has read. A shard looks at all of them at once: 1 ms of its lane.
 pub const MAX_ACCESSES_PER_MESSAGE: usize = 256;
-/// Inodes whose reading a client remembers to tell later; what is read beyond is not told.
-pub const MAX_UNTOLD_ACCESSES: usize = 65_536;
 
 /// Inodes in one notice of moved ones between shards.
 pub const MAX_INOS_PER_NOTICE: usize = 65_536;
@@ -140,7 +140,7 @@ pub const MAX_EARLY_VOTES: usize = 16_384;
 /// Times a client is sent to another shard for one request before it gives up.
 pub const MAX_REDIRECTS: usize = 64;
 
-/// How long records of ordinary operations may stay unforced, unless told.
+/// How long records of ordinary operations may stay unsynced, unless told.
 pub const DEFAULT_FLUSH_INTERVAL: Duration = Duration::from_secs(5);
 /// Removed files whose data objects one shard is dealing with at once.
 pub const MAX_RECLAIMS_IN_FLIGHT: usize = 256;
@@ -167,37 +167,15 @@ pub const LOADS_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Directories whose maps a client keeps, beyond those that were never split (which need none).
 pub const MAX_CACHED_DIR_MAPS: usize = 65_536;
-/// Partitions in all of these maps.
-pub const MAX_CACHED_PARTITIONS: usize = 1 << 20;
-/// Inodes of which a client knows by heart that they are not on their birth shard.
-pub const MAX_CACHED_INODE_SHARDS: usize = 262_144;
-/// Connections to one server that a client keeps for later.
-pub const MAX_IDLE_CONNECTIONS: usize = 64;
-/// Connections, to all servers, that keep their buffers though nobody uses them at the moment. Others take them anew
-/// when they are used, which is far less than making a connection.
-pub const MAX_BUFFERED_CONNECTIONS: usize = 256;
 /// Requests that one call of a client has under way at once.
 pub const MAX_PIPELINED_REQUESTS: usize = 64;
-/// Bytes of file data that one call of a client has under way at once.
-pub const MAX_PIPELINED_BYTES: usize = 16 << 20;
-/// Writes of one open file that were answered before its servers have them. Each is of [`MAX_IO_BYTES`] at most
-/// and kept by the thread that carries it out.
-pub const MAX_WRITES_BEHIND_PER_FILE: usize = 4;
-/// The same of all files of one client; further ones are answered when the servers have them. It is less than
-/// the threads of a mount, so that some are left for who writes nothing.
-pub const MAX_WRITES_BEHIND: usize = 12;
 /// Bytes of the smallest write that is answered before the servers have it.
 pub const MIN_WRITE_BEHIND_BYTES: usize = 32 << 10;
-/// How long after a write came to nothing all are answered only when the servers have them: the disk that
-/// was full will be full for the next one, and a program had better hear of it where it writes.
-pub const WRITE_THROUGH_AFTER_FAILURE: Duration = Duration::from_secs(30);
 /// Slots of a session set aside for requests made in the course of another one, so that a client
 /// whose ordinary slots all wait for such a request goes on.
 pub const INNER_SLOTS: u16 = 16;
 /// Slots of a session set aside for what it tells servers of itself (opens and closes).
 pub const SERVICE_SLOTS: u16 = 8;
-/// Symbolic links followed in one path (Linux `MAXSYMLINKS`).
-pub const MAX_SYMLINKS: usize = 40;
 
 /// How long a client tries to connect to a server and waits for its welcome.
 pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -206,7 +184,7 @@ pub const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
 pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(30);
 /// How long a call waits between two looks at whether somebody still wants its answer; and from when on it
 /// waits for long.
-pub const ASKER_INTERVAL: Duration = Duration::from_secs(1);
+pub const CANCELLATION_INTERVAL: Duration = Duration::from_secs(1);
 /// How long a client waits before it asks a server again that it could not reach, the first time;
 /// each further time twice as long.
 pub const MIN_RECONNECT_PAUSE: Duration = Duration::from_millis(100);
@@ -225,63 +203,22 @@ pub const RELEASE_DELAY: Duration = Duration::from_millis(50);
 pub const HOLD: Duration = Duration::from_secs(1);
 /// Files that one client holds so.
 pub const MAX_HELD: usize = 1_024;
-/// Threads of programs of which a mount remembers that they were told so.
-pub const MAX_STALE_THREADS: usize = 64;
 /// How long a client may have nothing to say to a server before it says that it lives.
 pub const PING_INTERVAL: Duration = Duration::from_secs(15);
 /// How often a client looks whether there is something to say.
 pub const CLIENT_TICK: Duration = Duration::from_secs(1);
-/// How often a client that has something open and asks nothing looks for a newer cluster map; well below
-/// `SESSION_TIMEOUT`.
-pub const MAP_LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Threads of one mount that take requests from the kernel.
 pub const MAX_MOUNT_THREADS: usize = 64;
 /// Threads that a mount has beside those at most, each in place of one whose request waits for long: so many
 /// programs may wait for servers that are away before others wait for them.
 pub const MAX_SPARE_MOUNT_THREADS: usize = 256;
-/// Operations of one mount that go on though the programs that asked for them were killed, each on a thread. With as many
-/// further programs wait for theirs, killed or not.
-pub const MAX_LEFT_REQUESTS: usize = 128;
 /// Threads of one mount, unless told.
 pub const DEFAULT_MOUNT_THREADS: usize = 16;
-/// Requests of one mount that nobody waits for (read-ahead, closes) and the kernel has under way.
-pub const MAX_BACKGROUND_REQUESTS: u16 = 256;
 /// Bytes of memory that a mount takes at most, unless told.
 pub const DEFAULT_MOUNT_MEMORY_BYTES: u64 = 1 << 30;
-/// One in so many of these bytes is left for what follows from what programs hold.
-pub const MOUNT_UNDIVIDED_FRACTION: u64 = 8;
-/// Bytes of a mount of which nothing was asked: its program, libraries and first threads, a cluster map.
-pub const MOUNT_BASE_BYTES: usize = 40 << 20;
-/// Bytes that one thread of a mount takes beside file data: its stack, what the allocator keeps for it, and the buffers of
-/// the connections that it uses at once.
-pub const MOUNT_THREAD_BYTES: usize = 384 << 10;
-/// Bytes of file data in one request of the kernel, where there is little memory. A page of a listing takes as much.
-pub const MIN_MOUNT_IO_BYTES: usize = 256 << 10;
-/// Spare threads of a mount with little memory.
-pub const MIN_SPARE_MOUNT_THREADS: usize = 16;
 /// Bytes that all takes that a mount and its client remember, with names of some 100 bytes.
-pub const KEPT_BYTES: usize = 160 << 20;
-/// The same in a mount with little memory.
-pub const MIN_KEPT_BYTES: usize = 8 << 20;
-/// A mount takes no more than one in so many bytes for it.
-pub const MOUNT_KEPT_FRACTION: usize = 5;
-/// Directories of which one mount remembers attributes.
-pub const MAX_KNOWN_DIRECTORIES: usize = 16_384;
-/// Inodes of which one mount remembers that they have no extended attributes, and as many that it gave
-/// some. Half of what a hash table with 131,072 places holds, as [`MAX_UNFORCED_INODES`].
-pub const MAX_KNOWN_WITHOUT_XATTRS: usize = 131_072 / 8 * 7 / 2;
-/// Entries one mount asks for to answer the kernel once: what fits the 32 KiB that the C library
-/// reads at once, with names of about 20 bytes.
-pub const MOUNT_LISTING_ENTRIES: usize = 768;
-/// The same for entries with attributes.
-pub const MOUNT_LISTING_PLUS_ENTRIES: usize = 192;
-/// What the kernel reads ahead of a program that reads in order, where the mount may say so, in requests full of file
-/// data: two of them, so that one is under way while the other is looked at.
-pub const MOUNT_READ_AHEAD_REQUESTS: usize = 2;
-/// Bytes a program had best read or write at once (`st_blksize`); copying programs and language
-/// libraries size their buffers by it, and each of their calls is a request to the mount.
-pub const PREFERRED_IO_BYTES: u32 = 128 << 10;
+pub const MAX_CACHE_BYTES: usize = 160 << 20;
 
 /// Bytes of log a lane keeps before it flushes its store and drops what the store holds.
 pub const MAX_LOG_BYTES: u64 = 50 << 20;
@@ -421,18 +358,6 @@ pub const MAX_LEASES_PER_SHARD: usize = 57_344;
 pub const MANY_LEASES_PER_SHARD: usize = 24_576;
 /// With as many, all but those of directories are brief.
 pub const VERY_MANY_LEASES_PER_SHARD: usize = 36_864;
-/// Files of which one client knows at once under which lease it writes to them; writes to further ones are not answered
-/// early.
-pub const MAX_GRIPS: usize = 16_384;
-/// How long a recall waits for writes that were answered early under the lease. One that takes longer, and finds the file
-/// cut, has failed.
-pub const MAX_GRIP_WAIT: Duration = Duration::from_secs(4);
-/// The first of the pauses after which a recall looks whether such writes have ended, each twice as long as the one before.
-pub const MIN_GRIP_PAUSE: Duration = Duration::from_millis(1);
-/// The longest of them.
-pub const MAX_GRIP_PAUSE: Duration = Duration::from_millis(32);
-/// How long after a lease was asked for in vain a client answers no write early before it asks again.
-pub const GRIP_IN_VAIN: Duration = Duration::from_millis(250);
 /// Keys in one recall of leases.
 pub const MAX_KEYS_PER_RECALL: usize = 4_096;
 /// How long a server keeps the request by which a client waits for recalls, before it answers that there
@@ -441,37 +366,20 @@ pub const RECALL_WAIT: Duration = Duration::from_secs(5);
 /// How long a directory has to be left alone by others until its times and numbers of entries are leased: it
 /// would cost them a recall for each name that they make.
 pub const LEASE_QUIET: Duration = Duration::from_millis(100);
-/// Entries that one client believes in at once, and as many attributes; more are not believed. The index of as many
+/// Entries that one client caches at once, and as many attributes; more are not cached. The index of as many
 /// has 65,536 places, and with one more would take twice the memory.
 pub const MAX_CACHED_LEASES: usize = 65_536 / 8 * 7;
-/// When it believes in one in so many of what it may, what it learns of anything but directories is believed for as long
-/// as a brief lease lasts: the time in which `ls -l` or `find` look at what they have just been told.
-pub const MANY_LEASES_FRACTION: usize = 2;
-/// Ends of leases that one client waits for at once, for each that it may believe in: what is believed, and what was
-/// believed and was recalled or learnt again before its end.
-pub const LEASE_ENDS_PER_LEASE: usize = 4;
 
 /// How long a client remembers, of files that are not open, that a change was acknowledged which no force has covered.
 /// Servers force their logs, and data objects that are left alone, much sooner.
-pub const UNFORCED_TERM: Duration = Duration::from_secs(180);
-/// Inodes that are not open of which one client remembers that, some 130 bytes each: a little fewer than half of what
-/// a hash table with 65,536 places holds: one that is fuller, and in which much comes and goes, doubles.
-pub const MAX_UNFORCED_INODES: usize = 28_000;
+pub const UNSYNCED_TERM: Duration = Duration::from_secs(180);
 
 /// Bytes of a recording of a mount that wait to be written; as many more are being written. Programs wait when it
 /// is full.
 pub const MAX_TRACE_WAITING_BYTES: usize = 8 << 20;
-/// Bytes of a recording that are written at once, if there are as many within [`TRACE_WRITE_INTERVAL`].
-pub const TRACE_WRITE_BYTES: usize = 256 << 10;
-/// What was recorded is in the file after this time.
-pub const TRACE_WRITE_INTERVAL: Duration = Duration::from_millis(100);
-/// Directories above something in a recording: what is deeper is not replayed.
-pub const MAX_TRACE_DEPTH: usize = 512;
-/// Paths of which a client of a replay through the library remembers the inodes.
-pub const MAX_KNOWN_PLACES: usize = 65_536;
 
 const _: () = {
-    assert!(UNFORCED_TERM.as_millis() >= DEFAULT_FLUSH_INTERVAL.as_millis() * 2);
+    assert!(UNSYNCED_TERM.as_millis() >= DEFAULT_FLUSH_INTERVAL.as_millis() * 2);
     assert!(LEASE_MARGIN.as_millis() * 4 < LEASE.as_millis());
     // The last step of a split waits for leases, too.
     assert!(GATE_PATIENCE.as_millis() > LEASE.as_millis());
@@ -488,7 +396,6 @@ const _: () = {
     assert!(BRIEF_LEASE_MARGIN.as_millis() < BRIEF_LEASE.as_millis());
     assert!(MANY_LEASES_PER_SHARD < VERY_MANY_LEASES_PER_SHARD);
     assert!(VERY_MANY_LEASES_PER_SHARD < MAX_LEASES_PER_SHARD);
-    assert!(MAX_GRIP_WAIT.as_millis() * 2 < LEASE.as_millis());
     assert!(RECALL_WAIT.as_millis() * 3 <= ANSWER_TIMEOUT.as_millis());
     assert!(MAX_KEYS_PER_RECALL * 32 <= MAX_FRAME_BYTES);
     assert!(LOCK_WAIT.as_millis() * 2 <= ANSWER_TIMEOUT.as_millis());
@@ -508,15 +415,7 @@ const _: () = {
             < (MAX_SLOTS - INNER_SLOTS - SERVICE_SLOTS - LOCK_SLOTS) as usize
     );
     assert!(PING_INTERVAL.as_millis() * 4 <= SESSION_TIMEOUT.as_millis());
-    assert!(MAX_IO_BYTES <= MAX_PIPELINED_BYTES);
     assert!(DEFAULT_MOUNT_THREADS <= MAX_MOUNT_THREADS);
-    assert!(MIN_SPARE_MOUNT_THREADS <= MAX_SPARE_MOUNT_THREADS);
-    assert!(MAX_READDIR_BYTES <= MIN_MOUNT_IO_BYTES && MIN_MOUNT_IO_BYTES <= MAX_IO_BYTES);
-    assert!(MIN_WRITE_BEHIND_BYTES <= MIN_MOUNT_IO_BYTES);
-    assert!(MAX_LEFT_REQUESTS <= MAX_SPARE_MOUNT_THREADS / 2);
-    assert!(MAX_WRITES_BEHIND < DEFAULT_MOUNT_THREADS);
-    assert!(MAX_WRITES_BEHIND_PER_FILE <= MAX_WRITES_BEHIND);
-    assert!(MOUNT_LISTING_ENTRIES <= MAX_READDIR_ENTRIES);
     assert!(MAX_IO_BYTES + 4_096 <= MAX_FRAME_BYTES);
     assert!(MAX_READDIR_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
     assert!(MAX_SYMLINK_BYTES <= MAX_INLINE_BYTES);
@@ -554,6 +453,5 @@ const _: () = {
     assert!(WALK_SPILL_CHUNK_ITEMS <= WALK_SPILL_ABOVE_ITEMS);
     // A spilled piece is given away as it is.
     assert!(WALK_SPILL_CHUNK_ITEMS <= WALK_GIVEN_ITEMS);
-    assert!(TRACE_WRITE_BYTES <= MAX_TRACE_WAITING_BYTES);
     assert!(WALK_SHORTEST_PAUSE.as_nanos() <= WALK_LONGEST_PAUSE.as_nanos());
 };

@@ -1,7 +1,8 @@
-//! The HP trace that FPFS was measured with, as far as it is known: its mix of operations.
+//! Mix of operations of the HP trace that FPFS was measured with, as far as it is known.
 //!
-//! A. Avilés-González, J. Piernas, P. González-Férez, "A Metadata Cluster Based on OSD+ Devices": table I counts the
-//! operations of the busiest 21 hours. The trace itself is not to be had; [`synthetic`] makes one with its mix.
+//! A. Avilés-González, J. Piernas, P. González-Férez, "A Metadata Cluster Based on OSD+ Devices":
+//! table I counts the operations of the busiest 21 hours. The trace itself is not to be had;
+//! [`synthetic`] makes one with its mix.
 
 use crate::op::{Kind, Op};
 use crate::trace::Trace;
@@ -27,7 +28,7 @@ const PREPARED_FILES: u64 = 10;
 /// # Panics
 /// With no clients.
 pub fn synthetic(scale: f64, clients: u32, seed: u64) -> Trace {
-    assert!(clients > 0, "nobody to do it");
+    assert!(clients > 0, "there are no clients");
     let mut rng = Rng::new(seed, 0xf9f5);
     let counts = TABLE_1.map(|(_, count)| ((count as f64 * scale).round() as u64).max(1));
     let mut order: Vec<usize> = Vec::new();
@@ -105,12 +106,12 @@ mod tests {
     use crate::target::{Kernel, Target};
     use crate::{replay, summarize};
 
-    /// What is shipped, and what it is made from.
+    /// The trace that is shipped, and its source.
     const SHIPPED: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/traces/fpfs-table-1.trace");
     const SHIPPED_SCALE: f64 = 0.00014;
     const SHIPPED_CLIENTS: u32 = 8;
     const SHIPPED_SEED: u64 = 1;
-    /// Bytes: it is in everybody's copy of the repository.
+    /// Bytes: it is in every copy of the repository.
     const SHIPPED_MOST: usize = 200 << 10;
 
     #[test]

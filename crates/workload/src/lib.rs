@@ -1,5 +1,6 @@
-//! Streams of file system operations: made up, run by many clients at once, recorded, and replayed in an
-//! order that gives the same result.
+//! Streams of file system operations: generated, run by many clients, recorded, and replayed.
+//!
+//! A replay keeps an order that gives the same result.
 //!
 //! | file | job |
 //! | --- | --- |
@@ -11,10 +12,12 @@
 //! | `recording` | what real programs did: recorded where the client library is called, and replayed |
 //! | `fpfs`, `summary` | the mix of FPFS's trace; what is in a trace, beside it |
 //!
-//! Invariant: one seed makes one plan; an operation that fails ends the run with an error, so a figure is never
-//! one of operations that did nothing. Of a recording each operation that fails differently is counted and told.
+//! Invariant: one seed makes one plan; an operation that fails ends the run with an error, so a
+//! figure is never one of operations that did nothing. Of a recording each operation that fails
+//! differently is counted and reported.
 
 mod fpfs;
+mod limits;
 mod op;
 mod plan;
 mod plans;

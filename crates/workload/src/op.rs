@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What is done.
+/// The kind of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
@@ -64,7 +64,7 @@ impl Kind {
         }
     }
 
-    /// Whether it changes what its names lead to.
+    /// Returns whether it changes what its names lead to.
     pub fn changes_names(self) -> bool {
         matches!(
             self,
@@ -88,8 +88,8 @@ impl fmt::Display for Kind {
     }
 }
 
-/// An operation on a path: relative to where the work is done, with `/` between names, which are written as
-/// [`escape`] does; the empty path is where the work is done.
+/// An operation on a path: relative to where the work is done, with `/` between names, which are
+/// written as [`escape`] does; the empty path is where the work is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Op {
     pub op: Kind,
@@ -100,7 +100,8 @@ pub struct Op {
     /// Bytes that are read or written; of a link's target, of an extended attribute.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub bytes: u32,
-    /// Where it is read or written; without it reading begins at the beginning, and writing is appending.
+    /// The offset of a read or write; without it reading begins at the beginning, and writing is
+    /// appending.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset: Option<u64>,
     /// Bytes that the file has afterwards; of an `allocate`, at least.
@@ -168,7 +169,7 @@ impl Op {
         }
     }
 
-    /// Whether its paths lead to something below where the work is done, whatever is there.
+    /// Returns whether its paths lead to something below where the work is done, whatever is there.
     pub fn stays_below(&self) -> bool {
         let is_name = |name: &str| {
             unescape(name).is_some_and(|name| {
@@ -202,7 +203,8 @@ pub fn escape(name: &[u8]) -> String {
     text
 }
 
-/// The name that [`escape`] wrote; `None` for what it does not write, and for a name with a NUL in it.
+/// The name that [`escape`] wrote; `None` for what it does not write, and for a name with a NUL in
+/// it.
 pub fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut name = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();

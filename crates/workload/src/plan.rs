@@ -1,13 +1,13 @@
-//! What the clients of a run do.
+//! Plan of a run: the operations of its clients.
 
 use crate::op::{Kind, Op};
 
-/// What all clients do at a time; the next phase begins when all are done.
+/// The work of all clients at a time; the next phase begins when all are done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Phase {
     /// Phases of one name are added up.
     pub name: String,
-    /// What each client does, in this order.
+    /// The operations of each client, in this order.
     pub clients: Vec<Vec<Op>>,
 }
 

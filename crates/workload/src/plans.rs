@@ -6,7 +6,7 @@ use pandofs_model::Rng;
 use pandofs_model::space::{NAMESPACE_1, Space};
 use std::fmt;
 
-/// Which.
+/// The workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Workload {
     /// As LLNL's mdtest: each client a directory of its own.
@@ -38,7 +38,7 @@ impl Workload {
     /// # Panics
     /// With no clients.
     pub fn plan(self, size: &Size) -> Plan {
-        assert!(size.clients > 0, "nobody to do it");
+        assert!(size.clients > 0, "there are no clients");
         let phases = match self {
             Workload::Mdtest => flat(size, true),
             Workload::Metarates => flat(size, false),
@@ -64,7 +64,7 @@ impl fmt::Display for Workload {
     }
 }
 
-/// How much of it.
+/// The size of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
     pub clients: usize,
@@ -114,7 +114,8 @@ const POSTMARK_DIRECTORIES: usize = 8;
 const POSTMARK_LEAST: u64 = 500;
 const POSTMARK_MOST: u64 = 10_000;
 
-/// Files are made, twice as many transactions done (read or append, then create or delete), and the rest removed.
+/// Files are made, twice as many transactions done (read or append, then create or delete), and the
+/// rest removed.
 fn postmark(size: &Size) -> Vec<Phase> {
     let each = (size.files / size.clients).max(2);
     let names = ["mkdir", "create", "transaction", "unlink", "rmdir"];
@@ -245,7 +246,7 @@ fn macro2(size: &Size) -> Vec<Phase> {
     let mut left_behind = (Vec::new(), Vec::new());
     for client in 0..size.clients {
         let mut rng = Rng::new(size.seed, 0x100 + client as u64);
-        // What it made itself it also removes, so that nobody asks for what has gone.
+        // It also removes what it made itself, so that no one asks for files that are gone.
         let (mut own_files, mut own_directories) = (Vec::new(), Vec::new());
         let mut ops = Vec::new();
         for number in 0..(size.files / size.clients).max(1) {
@@ -359,8 +360,8 @@ mod tests {
     use crate::op::split;
     use std::collections::HashSet;
 
-    /// Does a plan on a set of paths, one client after the other in each phase: what a plan needs must be there
-    /// whatever the order of the clients.
+    /// Does a plan on a set of paths, one client after the other in each phase: what a plan needs
+    /// must be there whatever the order of the clients.
     fn do_all(plan: &Plan) -> HashSet<String> {
         let mut there: HashSet<String> = HashSet::from([String::new()]);
         for phase in &plan.phases {

@@ -1,18 +1,19 @@
-//! The clients, and the clock over them.
+//! Clients of a run, and the clock over them.
 
 use crate::plan::Plan;
 use crate::target::{Target, TargetError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// What a phase came to; phases of one name together.
+/// The results of a phase; phases of one name together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseResult {
     pub name: String,
     pub operations: u64,
     /// From the first client's beginning to the last one's end.
     pub seconds: f64,
-    /// Microseconds of an operation: half of them took at most this long, 99 of 100, and the longest.
+    /// Microseconds of an operation: half of them took at most this long, 99 of 100, and the
+    /// longest.
     pub median_us: f64,
     pub p99_us: f64,
     pub most_us: f64,

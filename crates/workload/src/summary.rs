@@ -1,4 +1,4 @@
-//! What is in a trace.
+//! Summary of a trace.
 
 use crate::fpfs::TABLE_1;
 use crate::op::Kind;

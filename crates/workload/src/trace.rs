@@ -1,13 +1,16 @@
 //! Traces: operations of several clients, each with those that must be done before it.
 //!
-//! A file of JSON lines. The first is `{"format":2,"clients":N,"prepare":N}`; each further one is a record, in
-//! an order in which they can be done: `{"id":7,"client":2,"after":[3,5],"op":"create","path":"a/b"}`. The first
-//! `prepare` records make what the others need, and are not counted with them. Format 1 had fewer operations, and one
-//! word for renaming files and directories. What real programs did has another form, see [`crate::recording`].
+//! A file of JSON lines. The first is `{"format":2,"clients":N,"prepare":N}`; each further one is a
+//! record, in an order in which they can be done:
+//! `{"id":7,"client":2,"after":[3,5],"op":"create","path":"a/b"}`. The first `prepare` records make
+//! what the others need, and are not counted with them. Format 1 had fewer operations, and one word
+//! for renaming files and directories. What real programs did has another form, see
+//! [`crate::recording`].
 //!
-//! A replay runs clients side by side and keeps each client's order; of what other clients do only that order is
-//! kept in which one operation needs another (as FPFS did with its traces): a name after its directory, an
-//! operation on a path after what made it, a removal after all that used what it removes.
+//! A replay runs clients side by side and keeps each client's order; of what other clients do only
+//! that order is kept in which one operation needs another (as FPFS did with its traces): a name
+//! after its directory, an operation on a path after what made it, a removal after all that used
+//! what it removes.
 
 use crate::op::{Kind, Op, split};
 use crate::plan::Plan;
@@ -31,7 +34,7 @@ pub struct Record {
     /// Its place in the trace.
     pub id: u32,
     pub client: u32,
-    /// What other clients must have done before.
+    /// Records of other clients that must be done before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<u32>,
     #[serde(flatten)]
@@ -56,7 +59,7 @@ struct FirstLine {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
     pub clients: u32,
-    /// How many records only prepare.
+    /// Number of records that only prepare.
     pub prepare: u32,
     pub records: Vec<Record>,
 }
@@ -88,7 +91,7 @@ pub enum TraceError {
 }
 
 impl Trace {
-    /// What clients did, in an order in which it was done.
+    /// The operations of clients, in an order in which they were done.
     pub fn link(clients: u32, prepare: u32, done: Vec<(u32, Op)>) -> Trace {
         let mut uses = Uses::default();
         let records = (0..)
@@ -185,7 +188,7 @@ impl Trace {
     }
 }
 
-/// What a file may hold.
+/// The contents of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnyTrace {
     Trace(Trace),
@@ -224,7 +227,7 @@ fn tell_directories(op: &mut Op, directories: &mut HashSet<String>) {
     }
 }
 
-/// Who used a path last.
+/// The last users of a path.
 #[derive(Debug, Default)]
 struct Uses {
     by_path: HashMap<String, Use>,
@@ -271,16 +274,17 @@ impl Uses {
     }
 }
 
-/// Notes what targets do.
+/// Recorder of the operations of targets.
 #[derive(Clone, Debug, Default)]
 pub struct Recorder {
     done: Arc<Mutex<Vec<(u32, Op)>>>,
 }
 
 impl Recorder {
-    /// A client's target; what succeeds is noted when it is done, so after what it needed.
-    pub fn watch(&self, client: u32, target: Box<dyn Target>) -> Box<dyn Target> {
-        Box::new(Watched {
+    /// A client's target; an operation that succeeds is noted when it is done, so after those that
+    /// it needed.
+    pub fn record(&self, client: u32, target: Box<dyn Target>) -> Box<dyn Target> {
+        Box::new(Recorded {
             client,
             target,
             recorder: self.clone(),
@@ -294,13 +298,13 @@ impl Recorder {
     }
 }
 
-struct Watched {
+struct Recorded {
     client: u32,
     target: Box<dyn Target>,
     recorder: Recorder,
 }
 
-impl Target for Watched {
+impl Target for Recorded {
     fn perform(&mut self, op: &Op) -> Result<(), TargetError> {
         self.target.perform(op)?;
         let mut done = self
@@ -313,7 +317,7 @@ impl Target for Watched {
     }
 }
 
-/// Which records are done, and who waits for that.
+/// Records that are done, and waits for them.
 struct Progress {
     done: Mutex<Done>,
     changed: Condvar,
@@ -393,7 +397,7 @@ fn stage(
 }
 
 impl Progress {
-    /// False when somebody failed.
+    /// False when a client failed.
     fn wait_for(&self, after: &[u32]) -> bool {
         let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
         loop {
@@ -492,7 +496,7 @@ mod tests {
         let watched = targets(first.path(), 4);
         let mut watched: Vec<Box<dyn Target>> = (0..)
             .zip(watched)
-            .map(|(client, target)| recorder.watch(client, target))
+            .map(|(client, target)| recorder.record(client, target))
             .collect();
         let results = crate::run(&plan, &mut watched).unwrap();
         assert!(results.iter().all(|phase| phase.seconds > 0.0));

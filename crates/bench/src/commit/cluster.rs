@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 pub const CALLER: Credentials = Credentials::ROOT;
-/// How long a cluster may take until nothing is under way.
+/// Time limit for a cluster until nothing is under way.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(1);
 
@@ -98,14 +98,15 @@ pub fn ended(statuses: &[ServerStatus]) -> u64 {
     statuses.iter().map(|status| status.distributed).sum()
 }
 
-/// The servers' status once no distributed operation is under way and so many have ended. One that is decided is not
-/// undecided, and has messages to send still.
+/// The servers' status once no distributed operation is under way and so many have ended. One that
+/// is decided is not undecided, and has messages to send still.
 pub fn at_rest(client: &Client, operations: u64) -> Result<Vec<ServerStatus>> {
     let begun = Instant::now();
     loop {
         let all = statuses(client)?;
         if all.iter().all(|status| undecided(status) == 0) && ended(&all) >= operations {
-            // Again: servers are asked one after the other, and the first may have done something since.
+            // Again: servers are asked one after the other, and the first may have done something
+            // since.
             return statuses(client);
         }
         anyhow::ensure!(

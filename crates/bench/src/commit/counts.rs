@@ -33,7 +33,7 @@ impl Counts {
     }
 }
 
-/// What is measured of each protocol, in this order.
+/// The measurements of each protocol, in this order.
 const COLUMNS: [&str; 4] = [
     "messages",
     "log records",
@@ -137,7 +137,7 @@ pub fn of_protocols(options: &Options, scratch: &Path) -> Result<[Figure; 2]> {
         "each of the records is written through to disk (4.3.1)",
         median(0, 2) + 0.05 > median(0, 1),
         format!(
-            "{:.2} forces of {:.2} records with s2pc-mp: the rest may wait for the next force, as nobody acts on it",
+            "{:.2} forces of {:.2} records with s2pc-mp: the rest may wait for the next force, as nothing acts on it",
             median(0, 2),
             median(0, 1)
         ),

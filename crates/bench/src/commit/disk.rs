@@ -1,4 +1,4 @@
-//! What a forced write costs here.
+//! Cost of a forced write on this machine's disk.
 
 use anyhow::{Context, Result};
 use pandofs_report::{Axis, Figure};

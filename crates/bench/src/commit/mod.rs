@@ -1,7 +1,10 @@
-//! What an operation over two servers costs, with each of the commit protocols, beside section 5.2 of Xiong et al.
+//! Cost of an operation over two servers with each of the commit protocols.
 //!
-//! Operations are counted one at a time: of each that turned out to need both servers, what the servers' counters rose by
-//! until nothing was under way any more. Throughput is that of several clients at once.
+//! The figures stand beside section 5.2 of Xiong et al.
+//!
+//! Operations are counted one at a time: of each that turned out to need both servers, what the
+//! servers' counters rose by until nothing was under way any more. Throughput is that of several
+//! clients at once.
 
 mod cluster;
 mod counts;
@@ -20,7 +23,7 @@ use std::path::PathBuf;
 /// Those that are compared, in the paper's order.
 const PROTOCOLS: [&str; 3] = ["s2pc-mp", "2pc", "3pc"];
 
-/// What commit protocols and the log cost, and how long a recovery takes.
+/// Costs of the commit protocols and the log, and the time of a recovery.
 #[derive(clap::Args)]
 pub struct Options {
     #[command(flatten)]
@@ -49,7 +52,7 @@ pub struct Options {
     /// Length of the log in those recoveries, in MiB.
     #[arg(long, default_value_t = 10.0)]
     undecided_log: f64,
-    /// What is drawn comes from this.
+    /// The seed of all random choices.
     #[arg(long, default_value_t = 1)]
     seed: u64,
     /// Also write every figure here, a JSON object a line.

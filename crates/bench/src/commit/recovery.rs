@@ -1,4 +1,4 @@
-//! How long a killed server takes until it serves again, by the length of its log.
+//! Time until a killed server serves again, by the length of its log.
 
 use super::Options;
 use super::cluster::{CALLER, Cluster, name, signal, status_of, statuses};
@@ -23,10 +23,10 @@ const PAPER: [(f64, f64); 5] = [
 ];
 pub const BACK_LIMIT: Duration = Duration::from_secs(120);
 pub const PAUSE: Duration = Duration::from_millis(2);
-/// Of a server here: with less the store writes to its files by itself before the log is long, and what it has there is
-/// not replayed.
+/// Of a server here: with less the store writes to its files by itself before the log is long, and
+/// what it has there is not replayed.
 const MEMORY: &str = "4G";
-/// How often a log is filled that the store takes up too early.
+/// Number of times that a log is filled that the store takes up too early.
 const MOST_FILLINGS: u32 = 10;
 pub const MIB: f64 = (1 << 20) as f64;
 
@@ -53,7 +53,7 @@ pub fn fill_log(
     bail!("the store took up the log each of {MOST_FILLINGS} times that it was {mib} MiB long")
 }
 
-/// That server once nobody fills the log any more.
+/// That server once its log is not filled any more.
 fn fill_once(
     options: &Options,
     cluster: &Cluster,
@@ -110,7 +110,7 @@ impl Killed {
         })
     }
 
-    /// How long it took until the new process is as it is waited for.
+    /// The time until the new process is as it is waited for.
     pub fn until(
         &self,
         observer: &Client,
@@ -148,7 +148,7 @@ fn recover(options: &Options, scratch: &Path, mib: f64) -> Result<Recovery> {
     })
 }
 
-/// Makes empty files until it is told that there are enough.
+/// Makes empty files until there are enough.
 fn fill(cluster: &Cluster, rank: u64, attempt: u32, full: &AtomicBool) -> Result<()> {
     let client = cluster.client()?;
     let name_of_dir = name(&format!("filled-{attempt}-{rank}"))?;

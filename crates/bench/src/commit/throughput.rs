@@ -13,10 +13,10 @@ use std::path::Path;
 use std::sync::Barrier;
 use std::time::Instant;
 
-/// Bytes of a file are up to this; Postmark's are 500 to 9,770 unless told.
+/// Bytes of a file are up to this; Postmark's are 500 to 9,770 by default.
 const MOST_BYTES: usize = 9_770;
 const LEAST_BYTES: usize = 500;
-/// What is measured, in this order.
+/// The measurements, in this order.
 const PHASES: [&str; 4] = ["directories", "creations", "transactions", "deletions"];
 /// Directories are so many times fewer than files: each may need both servers.
 const FILES_PER_DIRECTORY: u64 = 20;

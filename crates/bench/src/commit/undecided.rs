@@ -1,8 +1,8 @@
-//! How long a killed coordinator takes until all that was undecided has ended, by how much that was.
+//! Time until a killed coordinator's undecided operations have ended, by their number.
 //!
-//! The other server, the participant, is stopped (SIGSTOP) while directories are made whose entries are on the
-//! coordinator: each whose inode would be on the participant stays undecided. Then the coordinator is killed and the
-//! participant goes on.
+//! The other server, the participant, is stopped (SIGSTOP) while directories are made whose entries
+//! are on the coordinator: each whose inode would be on the participant stays undecided. Then the
+//! coordinator is killed and the participant goes on.
 
 use super::Options;
 use super::cluster::{CALLER, Cluster, name, signal, status_of, statuses, undecided};
@@ -43,8 +43,8 @@ struct Recovery {
     ended: Duration,
 }
 
-/// A server that does nothing; it goes on, and those who wait for it are told to begin nothing new, when this is
-/// dropped.
+/// A server that does nothing; it goes on, and those that wait for it begin nothing new, when this
+/// is dropped.
 struct Stopped<'a> {
     server: ServerStatus,
     is_over: &'a AtomicBool,
@@ -90,8 +90,8 @@ fn make(client: &Client, dir: Ino, thread: u64, is_over: &AtomicBool) -> Result<
     Ok(())
 }
 
-/// The coordinator's status once so many operations are undecided and nothing else goes on: what it does over two
-/// of its own shards is undecided for a moment too, twice.
+/// The coordinator's status once so many operations are undecided and nothing else goes on: what it
+/// does over two of its own shards is undecided for a moment too, twice.
 fn all_wait(observer: &Client, coordinator: ServerId, number: u64) -> Result<ServerStatus> {
     let begun = Instant::now();
     let mut last = status_of(observer, coordinator)?;

@@ -268,7 +268,7 @@ impl Bench {
             if recording {
                 let watched = (0..).zip(std::mem::take(&mut started.targets));
                 started.targets = watched
-                    .map(|(client, target)| recorder.watch(client, target))
+                    .map(|(client, target)| recorder.record(client, target))
                     .collect();
             }
             let so_far = || map.as_ref().and_then(ServersWork::so_far);

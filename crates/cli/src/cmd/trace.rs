@@ -223,7 +223,7 @@ fn replay_in_order(
     if record.is_some() {
         let watched = (0..).zip(std::mem::take(&mut started.targets));
         started.targets = watched
-            .map(|(client, target)| recorder.watch(client, target))
+            .map(|(client, target)| recorder.record(client, target))
             .collect();
     }
     let summary = replay(trace, &mut started.targets)?;

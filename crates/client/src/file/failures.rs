@@ -1,6 +1,8 @@
-//! Failures of what had been acknowledged, and who has been told: each open file once, as Linux's `errseq_t`
-//! has it. (Two processes have a file open; one closes it, is told that the disk was full when it had written, and looks at
-//! no result, as most do. Were the other one not told as well, its `fsync` would take for safe what nobody has.)
+//! Failures of acknowledged changes, reported once through each open file.
+//!
+//! Linux's `errseq_t` does so. (Two processes have a file open; one closes it, gets the error that
+//! the disk was full, and looks at no result, as most do. Unless the other one gets it as well, its
+//! `fsync` takes for safe what is lost.)
 
 use super::File;
 use crate::error::ClientError;
@@ -11,12 +13,12 @@ pub(crate) const NO_HANDLE: u64 = u64::MAX;
 
 #[derive(Debug, Default)]
 pub(super) struct Failures {
-    /// How often something failed.
+    /// Number of times that something failed.
     count: u64,
-    /// The last of them, and whether anybody was told.
+    /// The last of them, and if it was reported at all.
     last: Option<ClientError>,
     is_told: bool,
-    /// Up to which count each open file has been told.
+    /// The count up to which each open file has got them.
     seen: HashMap<u64, u64>,
 }
 
@@ -27,7 +29,8 @@ impl Failures {
         self.is_told = false;
     }
 
-    /// The file was opened once more. What nobody has been told of yet this one is told, too: it may be the only one.
+    /// Notes that the file was opened once more. A failure that was not reported yet it gets, too:
+    /// it may be the only one.
     pub fn open(&mut self, handle: u64) {
         let seen = self.count - u64::from(self.last.is_some() && !self.is_told);
         self.seen.insert(handle, seen);
@@ -37,8 +40,9 @@ impl Failures {
         self.seen.remove(&handle);
     }
 
-    /// What is still to be told through this open file, which stays so. (A program starts others, which have its open files
-    /// too and close them when they end: none of them looks at what that comes to.)
+    /// The error still to be reported through this open file; it stays. (A program starts others,
+    /// which have its open files too and close them when they end: none of them looks at the
+    /// result.)
     pub fn look(&self, handle: u64) -> Result<(), ClientError> {
         match (&self.last, self.seen.get(&handle)) {
             (Some(error), Some(&seen)) if seen != self.count => Err(error.clone()),
@@ -46,7 +50,8 @@ impl Failures {
         }
     }
 
-    /// What is still to be told through this open file; one that never was opened is taken for one that uses it without.
+    /// Takes the error still to be reported through this open file; a file that was never opened is
+    /// used without one.
     pub fn take(&mut self, handle: u64) -> Result<(), ClientError> {
         let is_known = self.seen.contains_key(&handle);
         let handle = if is_known { handle } else { NO_HANDLE };
@@ -84,13 +89,13 @@ impl File {
     }
 
     /// # Errors
-    /// As [`File::take_failure`], without its counting as told.
+    /// As [`File::take_failure`], without its counting as reported.
     pub fn look_for_failure(&self, handle: u64) -> Result<(), ClientError> {
         self.known().failures.look(handle)
     }
 
     /// # Errors
-    /// Why something that was answered before came to nothing; each open file is told once.
+    /// Notes the failure of an acknowledged change; each open file gets it once.
     pub fn take_failure(&self, handle: u64) -> Result<(), ClientError> {
         self.known().failures.take(handle)
     }
@@ -114,7 +119,7 @@ mod tests {
         failures.fail(FsError::NoSpace.into());
         for handle in [1, 2, NO_HANDLE] {
             if handle == NO_HANDLE {
-                // Used for the first time when all that were there have been told.
+                // Used for the first time when all that were there have got it.
                 assert_eq!(failures.take(handle), Ok(()));
                 continue;
             }
@@ -150,7 +155,7 @@ mod tests {
         failures.open(3);
         assert_eq!(failures.take(2), error(FsError::Io));
         assert_eq!(failures.take(3), Ok(()));
-        // What was told through one that is closed since need not be told again.
+        // An error reported through an open file that is closed since need not be reported again.
         failures.close(1);
         failures.open(1);
         assert_eq!(failures.take(1), Ok(()));

@@ -1,12 +1,12 @@
-//! Who waits for whom at one file: reports, reading and appending, each of which asks servers in its turn.
+//! Turns at one file for reports, reads and appends, each of which asks servers.
 //!
-//! No mutex is held over that. A server may be away, and who waited for the mutex could neither be killed nor would
-//! others be served in its place.
+//! No mutex is held over that. A server may be away, and a thread that waited for the mutex could
+//! neither be killed nor replaced by one that serves others.
 
 use super::{File, Known};
-use crate::asker;
+use crate::cancellation;
 use crate::error::ClientError;
-use pandofs_types::limits::ASKER_INTERVAL;
+use pandofs_types::limits::CANCELLATION_INTERVAL;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Instant;
 
@@ -43,7 +43,7 @@ impl File {
     /// Waits as long as something is in the way.
     ///
     /// # Errors
-    /// `GivenUp` when nobody waits any more ([`crate::Asker`]).
+    /// `Abandoned` when the caller is gone ([`crate::Cancellation`]).
     pub(super) fn wait_while(
         &self,
         in_the_way: impl Fn(&Known) -> bool,
@@ -54,15 +54,15 @@ impl File {
             known.turns.waiting += 1;
             let (woken, waited) = self
                 .settled
-                .wait_timeout_while(known, ASKER_INTERVAL, |known| in_the_way(known))
+                .wait_timeout_while(known, CANCELLATION_INTERVAL, |known| in_the_way(known))
                 .unwrap_or_else(PoisonError::into_inner);
             known = woken;
             known.turns.waiting -= 1;
             if waited.timed_out() {
                 // Without the lock: those that are waited for need it to end.
                 drop(known);
-                if !asker::waits_on(since.elapsed()) {
-                    return Err(ClientError::GivenUp);
+                if !cancellation::may_wait(since.elapsed()) {
+                    return Err(ClientError::Abandoned);
                 }
                 known = self.known();
             }
@@ -70,7 +70,7 @@ impl File {
         Ok(known)
     }
 
-    /// Something has ended that somebody may wait for.
+    /// Wakes waiters: something has ended that they may wait for.
     pub(super) fn has_settled(&self, known: MutexGuard<'_, Known>) {
         let is_waited_for = known.turns.waiting > 0;
         drop(known);
@@ -79,16 +79,16 @@ impl File {
         }
     }
 
-    /// One at a time reports, so that whoever asks meanwhile waits for the report.
+    /// One at a time reports, so that questions meanwhile wait for the report.
     ///
     /// # Errors
-    /// `GivenUp` when nobody waits any more.
+    /// `Abandoned` when the caller is gone.
     pub fn flushing(&self) -> Result<Turn<'_>, ClientError> {
         let known = self.wait_while(|known| known.turns.flushing)?;
         Ok(self.flush(known))
     }
 
-    /// As [`File::flushing`], if nobody does.
+    /// As [`File::flushing`], if no other thread does.
     pub fn try_flushing(&self) -> Option<Turn<'_>> {
         let known = self.known();
         (!known.turns.flushing).then(|| self.flush(known))
@@ -105,7 +105,7 @@ impl File {
     /// Nothing is appended from here meanwhile: who reads while it is would see zeros.
     ///
     /// # Errors
-    /// `GivenUp` when nobody waits any more.
+    /// `Abandoned` when the caller is gone.
     pub fn reading(&self) -> Result<Turn<'_>, ClientError> {
         let mut known =
             self.wait_while(|known| known.turns.appending || known.turns.appenders > 0)?;
@@ -119,7 +119,7 @@ impl File {
     /// Nothing is read or appended from here meanwhile.
     ///
     /// # Errors
-    /// `GivenUp` when nobody waits any more.
+    /// `Abandoned` when the caller is gone.
     pub fn appending(&self) -> Result<Turn<'_>, ClientError> {
         self.known().turns.appenders += 1;
         let waits = Turn {
@@ -145,7 +145,7 @@ pub(super) fn await_waiting(file: &File, count: usize) {
     while file.known().turns.waiting < count {
         assert!(
             begun.elapsed() < std::time::Duration::from_secs(60),
-            "nobody waits"
+            "no thread waits"
         );
         std::thread::yield_now();
     }
@@ -154,13 +154,13 @@ pub(super) fn await_waiting(file: &File, count: usize) {
 /// Does something for a program that is killed meanwhile.
 #[cfg(test)]
 pub(super) fn as_killed<T>(work: impl FnOnce() -> T) -> T {
-    asker::ask_for(Some(crate::Asker {
+    cancellation::set_cancellation(Some(crate::Cancellation {
         id: 0,
-        wait_on: |_| false,
-        goes_on: |_| panic!("there is nothing that has to go on"),
+        may_wait: |_| false,
+        on_abandoned: |_| panic!("there is nothing that has to go on"),
     }));
     let done = work();
-    asker::ask_for(None);
+    cancellation::set_cancellation(None);
     done
 }
 
@@ -175,8 +175,8 @@ mod tests {
         File::new(Ino(5), &striped(100))
     }
 
-    fn is_given_up(turn: Result<Turn<'_>, ClientError>) -> bool {
-        matches!(turn, Err(ClientError::GivenUp))
+    fn is_abandoned(turn: Result<Turn<'_>, ClientError>) -> bool {
+        matches!(turn, Err(ClientError::Abandoned))
     }
 
     #[test]
@@ -184,17 +184,17 @@ mod tests {
         let file = file();
         let reports = file.flushing().unwrap();
         assert!(file.try_flushing().is_none());
-        assert!(as_killed(|| is_given_up(file.flushing())));
+        assert!(as_killed(|| is_abandoned(file.flushing())));
         drop(reports);
         drop(file.try_flushing().unwrap());
         let reads = file.reading().unwrap();
-        assert!(as_killed(|| is_given_up(file.appending())));
-        // It is not in anybody's way any more.
+        assert!(as_killed(|| is_abandoned(file.appending())));
+        // It is in no way any more.
         drop(file.reading().unwrap());
         drop(reads);
         let appends = file.appending().unwrap();
-        assert!(as_killed(|| is_given_up(file.reading())));
-        assert!(as_killed(|| is_given_up(file.appending())));
+        assert!(as_killed(|| is_abandoned(file.reading())));
+        assert!(as_killed(|| is_abandoned(file.appending())));
         drop(appends);
         drop(file.reading().unwrap());
     }

@@ -45,7 +45,7 @@ fn who_looked_before_it_came_back_does_not_say_that_it_is_away() {
 /// More than any socket takes.
 const MUCH: usize = 64 << 20;
 
-/// A connection to nobody who reads, and its other end.
+/// A connection that is not read, and its other end.
 fn unread(patience: Duration) -> (Connection, UnixStream) {
     let (near, far) = UnixStream::pair().unwrap();
     let connection = Connection::on(Stream::Unix(near), patience, 1).unwrap();
@@ -94,26 +94,26 @@ fn connections_that_were_used_last_keep_their_buffers() {
     assert_eq!(kept.collect::<Vec<_>>(), [false, false, true, true]);
 }
 
-fn ask_for(wait_on: fn(u32) -> bool) {
-    crate::ask_for(Some(crate::Asker {
+fn set_cancellation(may_wait: fn(u32) -> bool) {
+    crate::set_cancellation(Some(crate::Cancellation {
         id: 0,
-        wait_on,
-        goes_on: |_| panic!("it may be given up"),
+        may_wait,
+        on_abandoned: |_| panic!("it may be given up"),
     }));
 }
 
 #[test]
 fn who_is_killed_does_not_wait_until_a_server_takes_what_is_sent() {
     let (mut connection, _far) = unread(ANSWER_TIMEOUT);
-    ask_for(|_| false);
+    set_cancellation(|_| false);
     let sent = connection.send_with(&[&[7; MUCH]]);
-    crate::ask_for(None);
-    assert!(matches!(sent, Err(Unsent::GivenUp)), "{sent:?}");
+    crate::set_cancellation(None);
+    assert!(matches!(sent, Err(Unsent::Abandoned)), "{sent:?}");
 }
 
 #[test]
 fn a_server_that_takes_nothing_is_given_up_in_the_end() {
-    let (mut connection, _far) = unread(ASKER_INTERVAL / 4);
+    let (mut connection, _far) = unread(CANCELLATION_INTERVAL / 4);
     let sent = connection.send_with(&[&[7; MUCH]]);
     let Err(Unsent::Connection(error)) = sent else {
         panic!("{sent:?}");
@@ -135,13 +135,13 @@ fn who_is_asked_meanwhile_goes_on_where_it_was() {
             far.read_to_end(&mut read).unwrap();
             read
         });
-        ask_for(|_| {
+        set_cancellation(|_| {
             IS_ASKED.store(true, Ordering::SeqCst);
             true
         });
         let (first, rest) = data.split_at(MUCH / 3);
         connection.send_with(&[first, rest]).unwrap();
-        crate::ask_for(None);
+        crate::set_cancellation(None);
         drop(connection);
         assert!(
             reads.join().unwrap() == data,

@@ -22,7 +22,7 @@ use std::time::{Duration, Instant};
 pub const ME: Credentials = Credentials::user(1_000, 1_000, Vec::new());
 pub const KEY: HashKey = HashKey(1, 2);
 
-/// What a server does with a request.
+/// The reaction of a server to a request.
 pub enum Reaction {
     Answer(AnswerBody),
     /// Closes the connection without an answer.
@@ -95,13 +95,15 @@ impl Fake {
         self.hang_up();
     }
 
-    /// As if its machine had lost power and was started again; what the script remembers is the test's to change.
+    /// As if its machine had lost power and was started again; what the script remembers is the
+    /// test's to change.
     pub fn restart_machine(&self) {
         self.shared.machine.fetch_add(1, Ordering::SeqCst);
         self.restart();
     }
 
-    /// As if it had heard nothing of the session for too long: it lets go of it and closes its connections.
+    /// As if it had heard nothing of the session for too long: it lets go of it and closes its
+    /// connections.
     pub fn expire(&self) {
         self.shared.known_since.fetch_add(1, Ordering::SeqCst);
         self.hang_up();
@@ -119,7 +121,7 @@ impl Fake {
         self.shared.seen.lock().unwrap().clone()
     }
 
-    /// Who has connected so far, in their order.
+    /// The sessions that have connected so far, in their order.
     pub fn greeted(&self) -> Vec<Peer> {
         self.shared.greeted.lock().unwrap().clone()
     }
@@ -329,7 +331,7 @@ pub fn dir(ino: Ino, map: DirMap) -> InodeReply {
     }
 }
 
-/// What a name leads to whose inode is on the answering shard.
+/// The entry of a name whose inode is on the answering shard.
 pub fn entry(inode: InodeReply, shard: ShardId) -> Reply {
     let (ino, kind) = (inode.attr.ino, inode.attr.kind);
     Reply::Entry(EntryReply {
@@ -352,7 +354,7 @@ pub fn data(reply: DataReply) -> Reaction {
     Reaction::Answer(AnswerBody::Data(reply))
 }
 
-/// What a test does not expect shows as the client's error.
+/// A request that a test does not expect shows as the client's error.
 pub fn unexpected(request: &RequestBody) -> Reaction {
     match request {
         RequestBody::Ping | RequestBody::Goodbye { .. } => Reaction::Answer(AnswerBody::Done),

@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, SystemTime};
 
-/// As long as the real mount lets the kernel believe an answer.
+/// As long as the real mount lets the kernel cache an answer.
 const TIMEOUT: Duration = pandofs_types::limits::DEFAULT_CACHE_TIMEOUT;
 /// Locks over the table of inodes.
 const TABLE_SHARDS: usize = 64;

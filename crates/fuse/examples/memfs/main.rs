@@ -1,5 +1,6 @@
-//! An in-memory file system on the same FUSE crate, with the same session, as PandoFS's mount: what
-//! FUSE itself allows. `make bench` measures PandoFS beside it.
+//! In-memory file system on the same FUSE crate and session as PandoFS's mount.
+//!
+//! It shows the speed of FUSE itself. `make bench` measures PandoFS beside it.
 //!
 //! ```text
 //! memfs MOUNTPOINT [THREADS]

@@ -5,7 +5,7 @@ use super::{Call, Client, PATIENCE, Todo};
 use crate::history::History;
 use crate::scenario::{Moment, Plant};
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
-use pandofs_client::leasing::Told;
+use pandofs_client::leasing::LeaseGrant;
 use pandofs_client::routing::Target;
 use pandofs_types::limits::{MIN_RECONNECT_PAUSE, RECALL_WAIT};
 use pandofs_types::{
@@ -99,7 +99,7 @@ impl Client {
         };
         if !hearing.is_on {
             hearing.is_on = true;
-            self.beliefs
+            self.lease_cache
                 .subscribed(ServerId(server as u16), self.clock());
         }
         match self.plant {
@@ -112,7 +112,7 @@ impl Client {
             _ => {}
         }
         if !keys.is_empty() {
-            self.beliefs.recall(&keys, false);
+            self.lease_cache.recall(&keys, false);
         }
         self.wait_for_recalls(server, Some(number), todo);
     }
@@ -143,7 +143,7 @@ impl Client {
     fn deaf(&mut self, hearer: Hearer, todo: &mut Vec<Todo>) {
         let server = hearer.server;
         self.hearings.remove(&server);
-        self.beliefs.lost(ServerId(server as u16));
+        self.lease_cache.lost(ServerId(server as u16));
         todo.push(Todo::Listen {
             server,
             pause: MIN_RECONNECT_PAUSE.as_nanos() as Moment,
@@ -152,7 +152,7 @@ impl Client {
 
     /// Questions answered from what is believed, and leases that were recalled.
     pub fn believed_and_recalled(&self) -> (u64, u64) {
-        (self.beliefs.answered(), self.beliefs.recalled())
+        (self.lease_cache.answered(), self.lease_cache.recalled())
     }
 
     /// Whether something may be believed that a server leased which has ended since, and perhaps lost it.
@@ -179,7 +179,7 @@ impl Client {
             caller: Credentials::ROOT,
             request: request.clone(),
         };
-        let answer = self.beliefs.answer(target, &asked, self.clock())?;
+        let answer = self.lease_cache.answer(target, &asked, self.clock())?;
         history.believed(request, &answer, self.may_believe_what_is_lost());
         Some(answer.map_err(|refusal| match refusal {
             Refusal::Fs(error) => error,
@@ -195,10 +195,10 @@ impl Client {
         answer: &Result<Reply, Refusal>,
     ) {
         call.leased = leased;
-        if let Some(told) = told(call)
+        if let Some(grant) = lease_grant(call)
             && !call.asked.request.is_mutation()
         {
-            self.beliefs.learn(told, answer, self.clock());
+            self.lease_cache.learn(grant, answer, self.clock());
         }
     }
 
@@ -206,14 +206,14 @@ impl Client {
     pub(super) fn changed(&self, call: &mut Call, result: &Result<Reply, FsError>) {
         if let Some(change) = call.change.take() {
             let reply = result.as_ref().ok();
-            self.beliefs
-                .changed(change, reply, told(call), self.clock());
+            self.lease_cache
+                .changed(change, reply, lease_grant(call), self.clock());
         }
     }
 }
 
-fn told(call: &Call) -> Option<Told<'_>> {
-    Some(Told {
+fn lease_grant(call: &Call) -> Option<LeaseGrant<'_>> {
+    Some(LeaseGrant {
         asked: &call.asked,
         sent: call.sent?,
         server: ServerId(call.server as u16),

@@ -16,7 +16,7 @@ use leases::Hearing;
 use opens::Tellers;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
 use pandofs_client::holding::{Locks, Opens};
-use pandofs_client::leasing::{Beliefs, Boottime, Change, Sent};
+use pandofs_client::leasing::{Boottime, Change, LeaseCache, Sent};
 use pandofs_client::routing::{DirMaps, InodeShards, Reaction, Router, Target, leaves_doubt};
 use pandofs_placement::ClusterMap;
 use pandofs_testkit::rng::Rng;
@@ -123,7 +123,7 @@ pub struct Client {
     pings: u64,
     /// What was opened and is not closed, once for each time.
     held: Vec<Ino>,
-    beliefs: Beliefs,
+    lease_cache: LeaseCache,
     /// By server.
     hearings: BTreeMap<usize, Hearing>,
     /// Simulated time, and which process each server is: whoever drives the client keeps them as they are.
@@ -139,9 +139,9 @@ impl Client {
     pub fn new(number: usize, session: u64, scenario: &Scenario, map: &Arc<ClusterMap>) -> Client {
         let workers = scenario.shape.workers;
         let leases = scenario.shape.leases.as_ref();
-        let beliefs = Beliefs::new(map.hash_key);
+        let lease_cache = LeaseCache::new(map.hash_key);
         if leases.is_some() {
-            beliefs.begin(true);
+            lease_cache.begin(true);
         }
         Client {
             number,
@@ -159,7 +159,7 @@ impl Client {
             locks: Locks::new(SessionId(session), 0..1),
             pings: 0,
             held: Vec::new(),
-            beliefs,
+            lease_cache,
             hearings: BTreeMap::new(),
             now: 0,
             boots: Vec::new(),
@@ -295,7 +295,7 @@ impl Client {
         let number = worker as u16;
         let change = match is_inner {
             true => None,
-            false => self.beliefs.change(&request),
+            false => self.lease_cache.change(&request),
         };
         let worker = &mut self.workers[worker];
         let (slot, sequence) = if is_inner {
@@ -367,7 +367,7 @@ impl Client {
             return None;
         }
         call.registration = self.link(call.server).registrations.load(Ordering::SeqCst);
-        call.sent = Some(self.beliefs.sent(self.clock()));
+        call.sent = Some(self.lease_cache.sent(self.clock()));
         let asked = call.asked.clone();
         let worker_state = &mut self.workers[worker];
         worker_state.calls.push(call);

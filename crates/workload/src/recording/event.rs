@@ -1,7 +1,8 @@
 //! A line of a recording.
 
 use crate::op::{Kind, escape, is_false};
-use pandofs_client::{Came, Node, Seen, What};
+use pandofs_client::Node;
+use pandofs_client::trace::{self, Op, Outcome};
 use pandofs_types::{FileKind, Ino, Name};
 use serde::{Deserialize, Serialize};
 
@@ -9,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Footer {
-    /// How many operations there are.
+    /// Number of operations.
     pub ended: u64,
 }
 
@@ -21,7 +22,7 @@ pub struct Event {
     pub end: u64,
     pub client: u64,
     pub op: Kind,
-    /// What it is done to, if that is asked for by its number.
+    /// Its object, if that is asked for by its number.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ino: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -33,10 +34,10 @@ pub struct Event {
     pub new_dir: Option<u64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub new_name: Option<String>,
-    /// What was found, made, moved or removed.
+    /// The object that was found, made, moved or removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub is: Option<u64>,
-    /// What was exchanged with it.
+    /// The object that was exchanged with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<u64>,
     /// Of `is`, as `find -type` writes it.
@@ -62,10 +63,10 @@ pub struct Event {
     /// A file without a name was made.
     #[serde(default, skip_serializing_if = "is_false")]
     pub unnamed: bool,
-    /// Name, inode, kind and size of what a listing with attributes told.
+    /// Name, inode, kind and size of the entries of a listing with attributes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub told: Vec<(String, u64, char, u64)>,
-    /// What it failed with.
+    /// Its error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<i32>,
     /// It takes the place of its client's one before it, which was refused.
@@ -150,26 +151,26 @@ impl Event {
         }
     }
 
-    /// What was asked for, and what came of it, without times and client.
-    pub fn of(seen: &Seen<'_>) -> Event {
-        let mut event = asked(&seen.what);
-        event.again = seen.again;
-        match &seen.came {
+    /// An operation with its outcome, without times and client.
+    pub fn of(ended: &trace::Event<'_>) -> Event {
+        let mut event = asked(&ended.op);
+        event.again = ended.again;
+        match &ended.outcome {
             Err(error) => event.error = Some(*error),
-            Ok(Came::Done) => {}
-            Ok(Came::Node(node)) => event.found(node),
-            Ok(Came::Found(node)) => {
+            Ok(Outcome::Done) => {}
+            Ok(Outcome::Node(node)) => event.found(node),
+            Ok(Outcome::Found(node)) => {
                 event.op = Kind::Open;
                 event.mode = None;
                 event.found(node);
             }
-            Ok(Came::Ino(ino)) => event.is = Some(ino.0),
-            Ok(Came::Inos(ino, other)) => {
+            Ok(Outcome::Ino(ino)) => event.is = Some(ino.0),
+            Ok(Outcome::Inos(ino, other)) => {
                 event.is = Some(ino.0);
                 event.other = Some(other.0);
             }
-            Ok(Came::Offset(offset)) => event.offset = Some(*offset),
-            Ok(Came::Page(page)) => {
+            Ok(Outcome::Offset(offset)) => event.offset = Some(*offset),
+            Ok(Outcome::Page(page)) => {
                 let told = page.entries.iter().filter_map(|entry| {
                     let attr = entry.attr.as_ref()?;
                     let name = escape(entry.name.as_bytes());
@@ -186,18 +187,18 @@ impl Event {
         self.kind = Some(letter(node.kind));
         match self.op {
             Kind::Lookup => self.size = Some(node.attr.size),
-            // What is new is empty in any case.
+            // A new file is empty in any case.
             Kind::Create => self.size = None,
             _ => {}
         }
     }
 }
 
-fn asked(what: &What<'_>) -> Event {
-    match *what {
-        What::Lookup { dir, name } => Event::by_name(Kind::Lookup, dir, name),
-        What::Getattr { ino } => Event::by_number(Kind::Stat, ino),
-        What::Setattr { ino, set } => Event {
+fn asked(op: &Op<'_>) -> Event {
+    match *op {
+        Op::Lookup { dir, name } => Event::by_name(Kind::Lookup, dir, name),
+        Op::Getattr { ino } => Event::by_number(Kind::Stat, ino),
+        Op::Setattr { ino, set } => Event {
             mode: set.mode,
             uid: set.uid,
             gid: set.gid,
@@ -205,12 +206,12 @@ fn asked(what: &What<'_>) -> Event {
             times: set.atime.is_some() || set.mtime.is_some(),
             ..Event::by_number(Kind::Setattr, ino)
         },
-        What::Readlink { ino } => Event::by_number(Kind::Readlink, ino),
-        What::Open { ino, truncate } => Event {
+        Op::Readlink { ino } => Event::by_number(Kind::Readlink, ino),
+        Op::Open { ino, truncate } => Event {
             size: truncate.then_some(0),
             ..Event::by_number(Kind::Open, ino)
         },
-        What::Create {
+        Op::Create {
             dir,
             name,
             mode,
@@ -220,12 +221,12 @@ fn asked(what: &What<'_>) -> Event {
             size: truncate.then_some(0),
             ..Event::by_name(Kind::Create, dir, name)
         },
-        What::Unnamed { dir } => Event {
+        Op::Unnamed { dir } => Event {
             dir: Some(dir.0),
             unnamed: true,
             ..Event::new(Kind::Create)
         },
-        What::Mknod {
+        Op::Mknod {
             dir,
             name,
             kind,
@@ -235,21 +236,21 @@ fn asked(what: &What<'_>) -> Event {
             kind: Some(letter(kind)),
             ..Event::by_name(Kind::Mknod, dir, name)
         },
-        What::Symlink { dir, name, bytes } => Event {
+        Op::Symlink { dir, name, bytes } => Event {
             bytes: bytes as u64,
             ..Event::by_name(Kind::Symlink, dir, name)
         },
-        What::Mkdir { dir, name, mode } => Event {
+        Op::Mkdir { dir, name, mode } => Event {
             mode: Some(mode),
             ..Event::by_name(Kind::Mkdir, dir, name)
         },
-        What::Link { ino, dir, name } => Event {
+        Op::Link { ino, dir, name } => Event {
             ino: Some(ino.0),
             ..Event::by_name(Kind::Link, dir, name)
         },
-        What::Unlink { dir, name } => Event::by_name(Kind::Unlink, dir, name),
-        What::Rmdir { dir, name } => Event::by_name(Kind::Rmdir, dir, name),
-        What::Rename {
+        Op::Unlink { dir, name } => Event::by_name(Kind::Unlink, dir, name),
+        Op::Rmdir { dir, name } => Event::by_name(Kind::Rmdir, dir, name),
+        Op::Rename {
             from,
             to,
             no_replace,
@@ -257,28 +258,28 @@ fn asked(what: &What<'_>) -> Event {
             exclusive: no_replace,
             ..Event::of_two(Kind::Rename, from, to)
         },
-        What::Exchange { from, to } => Event::of_two(Kind::Exchange, from, to),
-        What::Readdir { dir } => Event::by_number(Kind::Readdir, dir),
-        What::Read { ino, offset, bytes } => Event {
+        Op::Exchange { from, to } => Event::of_two(Kind::Exchange, from, to),
+        Op::Readdir { dir } => Event::by_number(Kind::Readdir, dir),
+        Op::Read { ino, offset, bytes } => Event {
             offset: Some(offset),
             bytes: bytes as u64,
             ..Event::by_number(Kind::Read, ino)
         },
-        What::Write { ino, offset, bytes } => Event {
+        Op::Write { ino, offset, bytes } => Event {
             offset,
             bytes: bytes as u64,
             ..Event::by_number(Kind::Write, ino)
         },
-        What::Allocate { ino, end } => Event {
+        Op::Allocate { ino, end } => Event {
             size: end,
             ..Event::by_number(Kind::Allocate, ino)
         },
-        What::Getxattr { ino, name } => Event::of_xattr(Kind::Getxattr, ino, name),
-        What::Listxattr { ino } => Event::by_number(Kind::Listxattr, ino),
-        What::Setxattr { ino, name, bytes } => Event {
+        Op::Getxattr { ino, name } => Event::of_xattr(Kind::Getxattr, ino, name),
+        Op::Listxattr { ino } => Event::by_number(Kind::Listxattr, ino),
+        Op::Setxattr { ino, name, bytes } => Event {
             bytes: bytes as u64,
             ..Event::of_xattr(Kind::Setxattr, ino, name)
         },
-        What::Removexattr { ino, name } => Event::of_xattr(Kind::Removexattr, ino, name),
+        Op::Removexattr { ino, name } => Event::of_xattr(Kind::Removexattr, ino, name),
     }
 }

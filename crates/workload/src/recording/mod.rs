@@ -1,15 +1,17 @@
-//! What real programs do: recorded as it goes on, and replayed by any number of clients.
+//! Recordings of real programs, replayed by any number of clients.
 //!
-//! A recording is a file of JSON lines. The first is `{"format":2,"form":"recording"}`. Each further one is an
-//! operation that the client library was asked for, by the numbers of inodes, in the order in which they ended:
+//! A recording is a file of JSON lines. The first is `{"format":2,"form":"recording"}`. Each
+//! further one is an operation that the client library was asked for, by the numbers of inodes, in
+//! the order in which they ended:
 //!
 //! ```json
 //! {"start":81200,"end":95100,"client":4711,"op":"lookup","dir":1,"name":"a","is":281474976710657,"kind":"d"}
 //! {"start":99000,"end":99900,"client":4711,"op":"lookup","dir":281474976710657,"name":"b","error":2}
 //! ```
 //!
-//! `start` and `end` are nanoseconds since the recording began, `client` is the thread that asked, as the kernel
-//! numbers it. The last line says how many there are: a recording without it was cut short, and may end within a line.
+//! `start` and `end` are nanoseconds since the recording began, `client` is the thread that asked,
+//! as the kernel numbers it. The last line says how many there are: a recording without it was cut
+//! short, and may end within a line.
 //!
 //! | file | job |
 //! | --- | --- |
@@ -19,10 +21,11 @@
 //! | `schedule` | what has to be done before what |
 //! | `replay` | the clients |
 //!
-//! **What depends on what.** Of two operations of which one ended before the other one began, the first is done first
-//! if one of them changes what the other one looks at: where a name leads, what a directory lists, what an inode is.
-//! Those that overlapped in time on one inode or listing are done in any order, as they were; on one name they are done
-//! in an order that their results allow. All others are done side by side, whoever asked for them.
+//! **What depends on what.** Of two operations of which one ended before the other one began, the
+//! first is done first if one of them changes what the other one looks at: where a name leads, what
+//! a directory lists, what an inode is. Those that overlapped in time on one inode or listing are
+//! done in any order, as they were; on one name they are done in an order that their results allow.
+//! All others are done side by side, whichever program asked for them.
 
 mod event;
 mod recorder;
@@ -62,7 +65,7 @@ impl Schedule {
                 Ok(event) => events.push(event),
                 Err(cause) => match serde_json::from_slice::<Footer>(&line) {
                     Ok(footer) => is_whole = footer.ended == events.len() as u64,
-                    // What a full disk cut.
+                    // A line cut by a full disk.
                     Err(_) if lines.peek().is_none() => is_whole = false,
                     Err(_) => {
                         return Err(TraceError::Line {
@@ -83,7 +86,8 @@ impl Schedule {
         Ok(schedule)
     }
 
-    /// A trace, to be done by any number of clients: each operation as if it ended before the next one began.
+    /// A trace, to be done by any number of clients: each operation as if it ended before the next
+    /// one began.
     pub fn of_trace(trace: &Trace) -> Schedule {
         let (prepare, rest) = trace
             .records

@@ -1,13 +1,15 @@
-//! The file of a recording is written.
+//! Writer of a recording's file.
 //!
-//! Threads that did something put its line into a buffer; one thread writes that to the file. Where the disk cannot
-//! keep up, programs wait for it; where it is full or fails, the recording ends there, and programs go on.
+//! Threads that did something put its line into a buffer; one thread writes that to the file. Where
+//! the disk cannot keep up, programs wait for it; where it is full or fails, the recording ends
+//! there, and programs go on.
 
 use super::FORM;
 use super::event::{Event, Footer};
+use crate::limits::{TRACE_WRITE_BYTES, TRACE_WRITE_INTERVAL};
 use crate::trace::FORMAT;
-use pandofs_client::{Seen, Watcher};
-use pandofs_types::limits::{MAX_TRACE_WAITING_BYTES, TRACE_WRITE_BYTES, TRACE_WRITE_INTERVAL};
+use pandofs_client::trace::{self, Tracer};
+use pandofs_types::limits::MAX_TRACE_WAITING_BYTES;
 use std::cell::Cell;
 use std::fmt;
 use std::io::{self, Write};
@@ -16,7 +18,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Instant;
 
-/// Numbers from here on are threads that named no asker.
+/// Numbers from here on are threads that named no caller.
 const OWN_THREADS: u64 = 1 << 32;
 
 static THREADS: AtomicU64 = AtomicU64::new(OWN_THREADS);
@@ -25,7 +27,7 @@ thread_local! {
     static THREAD: Cell<u64> = const { Cell::new(0) };
 }
 
-/// Records what the sessions that it [watches](pandofs_client::Client::watch) are asked for.
+/// Records what the sessions that it [traces](pandofs_client::Client::trace) are asked for.
 pub struct Recording {
     shared: Arc<Shared>,
     writer: Mutex<Option<JoinHandle<io::Result<u64>>>>,
@@ -51,7 +53,7 @@ struct Shared {
 #[derive(Default)]
 struct Waiting {
     lines: Vec<u8>,
-    /// How many were put here so far.
+    /// Number of lines put here so far.
     operations: u64,
     is_ending: bool,
 }
@@ -125,7 +127,7 @@ impl Drop for Recording {
         self.shared.lock().is_ending = true;
         self.shared.to_write.notify_all();
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
-        // What went wrong it has said.
+        // It has reported its errors.
         let _ = writer.take().map(JoinHandle::join);
     }
 }
@@ -135,7 +137,7 @@ impl Shared {
         self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// How many operations were written, with the last line.
+    /// Writes all lines and the last one. Returns the number of operations.
     fn write(&self, mut to: impl Write) -> io::Result<u64> {
         let mut lines = Vec::new();
         loop {
@@ -192,16 +194,16 @@ impl Shared {
     }
 }
 
-impl Watcher for Recording {
-    fn saw(&self, seen: &Seen<'_>) {
+impl Tracer for Recording {
+    fn record(&self, ended: &trace::Event<'_>) {
         if self.shared.is_over.load(Ordering::Relaxed) {
             return;
         }
         let since = |at: Instant| at.saturating_duration_since(self.shared.begun).as_nanos() as u64;
-        let mut event = Event::of(seen);
-        event.start = since(seen.begun);
-        event.end = since(seen.ended);
-        event.client = seen.asker.map_or_else(own_thread, u64::from);
+        let mut event = Event::of(ended);
+        event.start = since(ended.begun);
+        event.end = since(ended.ended);
+        event.client = ended.caller.map_or_else(own_thread, u64::from);
         // Strings and numbers can be written.
         if let Ok(mut line) = serde_json::to_vec(&event) {
             line.push(b'\n');
@@ -210,7 +212,7 @@ impl Watcher for Recording {
     }
 }
 
-/// This thread's number among those that named no asker.
+/// This thread's number among those that named no caller.
 fn own_thread() -> u64 {
     THREAD.with(|thread| {
         if thread.get() == 0 {

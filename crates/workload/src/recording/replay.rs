@@ -1,4 +1,4 @@
-//! A recording is done again by any number of clients.
+//! Replay of a recording by any number of clients.
 
 use super::schedule::Schedule;
 use crate::op::Kind;
@@ -13,7 +13,7 @@ use std::time::Instant;
 /// Results that differ of which is said how.
 const TOLD: usize = 10;
 
-/// What a replay came to.
+/// The results of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Replayed {
     pub operations: u64,
@@ -41,8 +41,8 @@ struct State {
     result: Replayed,
 }
 
-/// Does a recording: each operation when all is done that it depends on, by whichever target is free. An operation whose
-/// result is not the recorded one is counted.
+/// Does a recording: each operation when all is done that it depends on, by whichever target is
+/// free. An operation whose result is not the recorded one is counted.
 ///
 /// # Errors
 /// When what was there before cannot be made; when a client's thread panicked.
@@ -54,7 +54,7 @@ pub fn replay_recording(
     targets: &mut [Box<dyn Target>],
 ) -> Result<Replayed, TargetError> {
     let Some(first) = targets.first_mut() else {
-        panic!("nobody to do it");
+        panic!("there are no clients");
     };
     for op in &schedule.prepare {
         first.perform(op)?;

@@ -1,14 +1,14 @@
-//! Numbers of inodes become paths.
+//! Paths of the inode numbers in a recording.
 //!
-//! What an inode's path is at some time follows from what was done before: lookups and listings tell where something
-//! is, and what changes names takes it elsewhere. What was there before the recording began is found by what is told
-//! of it first, and is made before a replay.
+//! An inode's path at some time follows from earlier operations: lookups and listings show where
+//! something is, and changes of names take it elsewhere. Files from before the recording began are
+//! found by what is read of it first, and is made before a replay.
 
 use super::event::Event;
 use super::schedule::{Schedule, Step};
+use crate::limits::MAX_TRACE_DEPTH;
 use crate::op::{Kind, Op};
 use pandofs_types::Ino;
-use pandofs_types::limits::MAX_TRACE_DEPTH;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap, HashSet};
 
@@ -31,7 +31,7 @@ pub fn resolve(mut events: Vec<Event>) -> Schedule {
     for event in &events {
         let step = resolver.step(event);
         resolver.happened(event);
-        // What it found was there before it.
+        // The node that it found was there before it.
         steps.append(&mut resolver.by_others);
         match step {
             Some(step) => steps.push(step),
@@ -58,8 +58,9 @@ fn drop_refused(events: &mut Vec<Event>) {
     events.retain(|_| !dropped.next().unwrap_or(false));
 }
 
-/// An order in which all could have been done: that of their ends, but what saw a new name comes after what made it.
-/// (A thread makes a name and is told so late, after another one has found it there and was told so.)
+/// An order in which all could have been done: that of their ends, but what saw a new name comes
+/// after what made it. (A thread makes a name and gets its answer late, after another one has found
+/// it there and got its answer.)
 fn order(events: &mut [Event]) {
     let place = |event: &Event| Some((event.dir?, event.name.clone()?));
     let mut seen: HashMap<Place, Vec<u64>> = HashMap::new();
@@ -87,7 +88,7 @@ fn order(events: &mut [Event]) {
     });
 }
 
-/// Whether something is made, or has a further name.
+/// Returns whether something is made, or has a further name.
 fn makes(event: &Event) -> bool {
     event.error.is_none()
         && matches!(
@@ -96,7 +97,7 @@ fn makes(event: &Event) -> bool {
         )
 }
 
-/// What is known of an inode.
+/// The state of an inode.
 #[derive(Debug)]
 struct Known {
     is_dir: bool,
@@ -109,11 +110,11 @@ struct Resolver {
     inodes: HashMap<u64, Known>,
     names: HashMap<Place, u64>,
     clients: HashMap<u64, u32>,
-    /// What is made in the course of the recording.
+    /// Made in the course of the recording.
     made: HashSet<u64>,
     /// Makes what was there before.
     prepare: Vec<Op>,
-    /// What came from elsewhere in the meantime.
+    /// Come from elsewhere in the meantime.
     by_others: Vec<Step>,
 }
 
@@ -185,7 +186,7 @@ impl Resolver {
             op.name = match event.kind? {
                 'p' | 'f' => Some("fifo".to_owned()),
                 's' => Some("socket".to_owned()),
-                // Nobody but root can make devices.
+                // Only root can make devices.
                 _ => return None,
             };
             if event.kind == Some('f') {
@@ -217,7 +218,7 @@ impl Resolver {
         })
     }
 
-    /// Takes note of what an operation did and told.
+    /// Takes note of an operation's effect and answer.
     fn happened(&mut self, event: &Event) {
         let place = event.dir.zip(event.name.clone());
         let kind = event.kind.unwrap_or('f');
@@ -280,7 +281,8 @@ impl Resolver {
         }
     }
 
-    /// Something is where nothing known was: it was there before the recording, or came from elsewhere.
+    /// Something is where nothing known was: it was there before the recording, or came from
+    /// elsewhere.
     fn found(&mut self, place: Place, ino: u64, kind: char, size: u64, event: &Event) {
         if self.names.get(&place) == Some(&ino) {
             return;
@@ -345,7 +347,7 @@ impl Resolver {
             before: None,
         });
         let old = match known.is_dir {
-            // It has one name; somebody else has moved it.
+            // It has one name; another client has moved it.
             true => std::mem::take(&mut known.places),
             false => Vec::new(),
         };

@@ -1,11 +1,13 @@
-//! What has to be done before what.
+//! Order of a recording's operations.
 //!
-//! Each operation looks at something or changes it: names, what directories list, what inodes are. Of each of these
-//! there is a row of *groups*: operations of one group are done in any order, and after all of the group before. One
-//! that looks joins others that look; one that changes something begins a group of its own, unless it overlapped in
-//! time with all in the last group that it would have to wait for.
+//! Each operation looks at something or changes it: names, what directories list, what inodes are.
+//! Of each of these there is a row of *groups*: operations of one group are done in any order, and
+//! after all of the group before. One that looks joins others that look; one that changes something
+//! begins a group of its own, unless it overlapped in time with all in the last group that it would
+//! have to wait for.
 //!
-//! An operation is after others of lower number only, so that the undone one with the lowest number is never held up.
+//! An operation is after others of lower number only, so that the undone one with the lowest number
+//! is never held up.
 
 use crate::op::{Kind, Op, split};
 use std::collections::{BTreeMap, HashMap};
@@ -18,12 +20,12 @@ const ENOTEMPTY: i32 = 39;
 pub struct Step {
     pub client: u32,
     pub op: Op,
-    /// What it failed with.
+    /// Its error.
     pub error: Option<i32>,
     /// Nanoseconds since the beginning.
     pub start: u64,
     pub end: u64,
-    /// What it was done to; without it, what its path leads to.
+    /// Its object; without it, the one that its path leads to.
     pub inode: Option<u64>,
 }
 
@@ -35,7 +37,8 @@ pub struct Schedule {
     pub prepare: Vec<Op>,
     /// The last line is missing: the recording ended before the programs did.
     pub cut_short: bool,
-    /// Operations that cannot be replayed: on files without a name, and on what only its content explains.
+    /// Operations that cannot be replayed: on files without a name, and on what only its content
+    /// explains.
     pub left_out: BTreeMap<Kind, u64>,
     /// Of each operation, the groups that it is in: a row, and the place in it.
     pub(super) touches: Vec<Vec<(u32, u32)>>,
@@ -43,19 +46,19 @@ pub struct Schedule {
     pub(super) rows: Vec<Vec<Vec<u32>>>,
 }
 
-/// What is looked at or changed.
+/// A thing that operations look at or change.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 enum Key {
-    /// Where a path leads.
+    /// The inode of a path.
     Name(String),
-    /// What a directory lists.
+    /// The listing of a directory.
     Listing(String),
-    /// What an inode is, by its number or its path.
+    /// An inode's attributes and data, by its number or its path.
     Inode(u64),
     Object(String),
 }
 
-/// How; two of one kind but `Alone` do not disturb one another.
+/// The kind of use; two of one kind but `Alone` do not disturb one another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum How {
     Looks = 0,
@@ -70,7 +73,7 @@ const HOWS: [How; 4] = [How::Looks, How::Enters, How::Lists, How::Alone];
 /// The last group of a row.
 struct Tail {
     group: u32,
-    /// When the first of each kind in it ended.
+    /// The end of the first of each kind in it.
     first_ends: [Option<u64>; HOWS.len()],
 }
 
@@ -83,7 +86,8 @@ impl Schedule {
         for (number, step) in (0_u32..).zip(&steps) {
             let mut own = Vec::new();
             for (key, how) in touched(step) {
-                // By names operations find what they are for: which of two that overlapped came first, results tell.
+                // By names operations find what they are for: which of two that overlapped came
+                // first, results tell.
                 let may_overlap = !matches!(key, Key::Name(_));
                 let row = *known.entry(key).or_insert_with(|| {
                     rows.push(vec![Vec::new()]);
@@ -115,7 +119,7 @@ impl Schedule {
         }
     }
 
-    /// How many threads or programs did it.
+    /// Number of threads or programs that did it.
     pub fn clients(&self) -> u32 {
         let last = self.steps.iter().map(|step| step.client).max();
         last.map_or(0, |last| last + 1)
@@ -129,7 +133,7 @@ impl Schedule {
 }
 
 impl Tail {
-    /// Whether it may be done beside all in the group.
+    /// Returns whether it may be done beside all in the group.
     fn takes(&self, how: How, start: u64, may_overlap: bool) -> bool {
         HOWS.iter()
             .zip(self.first_ends)
@@ -141,7 +145,7 @@ impl Tail {
     }
 }
 
-/// What an operation looks at and changes, each once.
+/// The things that an operation looks at and changes, each once.
 fn touched(step: &Step) -> Vec<(Key, How)> {
     let op = &step.op;
     let mut all: Vec<(Key, How)> = Vec::new();
@@ -196,7 +200,7 @@ fn touched(step: &Step) -> Vec<(Key, How)> {
     all
 }
 
-/// Whether what the path leads to would have been removed.
+/// Returns whether what the path leads to would have been removed.
 fn is_removal(kind: Kind, is_first: bool) -> bool {
     match kind {
         Kind::Rmdir => true,

@@ -5,7 +5,8 @@ use super::*;
 use crate::op::{Kind, Op};
 use crate::target::{Kernel, Target};
 use crate::{AnyTrace, summarize_recording};
-use pandofs_client::{Came, Node, Seen, Watcher, What};
+use pandofs_client::Node;
+use pandofs_client::trace::{self, Outcome, Tracer};
 use pandofs_model::Rng;
 use pandofs_types::{Attr, FileKind, FsError, Ino, Name, SetAttr, Time};
 use std::collections::{BTreeMap, BTreeSet};
@@ -74,19 +75,24 @@ fn node(ino: u64, kind: FileKind) -> Node {
     })
 }
 
-fn saw(recording: &Recording, client: u32, what: What<'_>, came: Result<Came<'_>, FsError>) {
+fn record(
+    recording: &Recording,
+    client: u32,
+    op: trace::Op<'_>,
+    outcome: Result<Outcome<'_>, FsError>,
+) {
     let now = Instant::now();
-    recording.saw(&Seen {
-        what,
+    recording.record(&trace::Event {
+        op,
         begun: now,
         ended: now + Duration::from_nanos(10),
-        asker: Some(client),
-        came: came.map_err(|error| error.errno()),
+        caller: Some(client),
+        outcome: outcome.map_err(|error| error.errno()),
         again: false,
     });
 }
 
-/// What was recorded, without its times.
+/// The recorded lines, without their times.
 fn timeless(bytes: &[u8]) -> Vec<String> {
     let text = String::from_utf8(bytes.to_vec()).unwrap();
     let line = |line: &str| match line.split_once("\"client\"") {
@@ -102,75 +108,75 @@ fn lines_are_pinned() {
     let recording = Recording::start(disk.clone()).unwrap();
     let (dir, a, b) = (Ino::ROOT, &name("a"), &Name::new(b"\xffb").unwrap());
     let made = node(7, FileKind::Dir);
-    saw(
+    record(
         &recording,
         1,
-        What::Lookup { dir, name: a },
+        trace::Op::Lookup { dir, name: a },
         Err(FsError::NotFound),
     );
-    saw(
+    record(
         &recording,
         1,
-        What::Mkdir {
+        trace::Op::Mkdir {
             dir,
             name: a,
             mode: 0o750,
         },
-        Ok(Came::Node(&made)),
+        Ok(Outcome::Node(&made)),
     );
-    saw(
+    record(
         &recording,
         2,
-        What::Lookup { dir, name: a },
-        Ok(Came::Node(&made)),
+        trace::Op::Lookup { dir, name: a },
+        Ok(Outcome::Node(&made)),
     );
     let inside = Ino(7);
     let file = node(8, FileKind::File);
-    let create = |truncate| What::Create {
+    let create = |truncate| trace::Op::Create {
         dir: inside,
         name: b,
         mode: 0o600,
         truncate,
     };
-    saw(&recording, 2, create(true), Ok(Came::Node(&file)));
-    saw(&recording, 2, create(true), Ok(Came::Found(&file)));
-    let write = What::Write {
+    record(&recording, 2, create(true), Ok(Outcome::Node(&file)));
+    record(&recording, 2, create(true), Ok(Outcome::Found(&file)));
+    let write = trace::Op::Write {
         ino: Ino(8),
         offset: None,
         bytes: 100,
     };
-    saw(&recording, 2, write, Ok(Came::Offset(5)));
+    record(&recording, 2, write, Ok(Outcome::Offset(5)));
     let set = SetAttr {
         size: Some(3),
         mode: Some(0o444),
         ..SetAttr::default()
     };
-    saw(
+    record(
         &recording,
         2,
-        What::Setattr {
+        trace::Op::Setattr {
             ino: Ino(8),
             set: &set,
         },
-        Ok(Came::Done),
+        Ok(Outcome::Done),
     );
-    let rename = What::Rename {
+    let rename = trace::Op::Rename {
         from: (inside, b),
         to: (dir, b),
         no_replace: true,
     };
-    saw(&recording, 2, rename, Ok(Came::Ino(Ino(8))));
-    let xattr = What::Setxattr {
+    record(&recording, 2, rename, Ok(Outcome::Ino(Ino(8))));
+    let xattr = trace::Op::Setxattr {
         ino: Ino(8),
         name: b"user.x",
         bytes: 4,
     };
-    saw(&recording, 3, xattr, Ok(Came::Done));
-    saw(
+    record(&recording, 3, xattr, Ok(Outcome::Done));
+    record(
         &recording,
         3,
-        What::Rmdir { dir, name: a },
-        Ok(Came::Ino(inside)),
+        trace::Op::Rmdir { dir, name: a },
+        Ok(Outcome::Ino(inside)),
     );
     assert_eq!(recording.finish().unwrap(), Recorded { operations: 10 });
     assert!(recording.finish().is_err());
@@ -224,20 +230,20 @@ fn a_full_disk_ends_the_recording_and_nothing_else() {
     // More than ever waits, so that who had to wait for room would be seen to.
     while !recording.shared_is_over() {
         assert!(Instant::now() < deadline, "it goes on with a full disk");
-        saw(
+        record(
             &recording,
             1,
-            What::Lookup {
+            trace::Op::Lookup {
                 dir: Ino::ROOT,
                 name: a,
             },
             Err(FsError::NotFound),
         );
     }
-    saw(
+    record(
         &recording,
         1,
-        What::Lookup {
+        trace::Op::Lookup {
             dir: Ino::ROOT,
             name: a,
         },
@@ -411,7 +417,7 @@ fn a_refused_attempt_is_replaced_and_what_made_a_name_comes_before_who_saw_it() 
     let mut other = by_name(Kind::Lookup, 1, "a", 2, 'd');
     other.client = 9;
     let mut all = events(vec![refused, other, again]);
-    // The other client saw it before who made it was told so.
+    // The other client saw it before its maker got the answer.
     (all[1].start, all[1].end) = (22, 35);
     (all[2].start, all[2].end) = (15, 60);
     let schedule = resolve(all);
@@ -564,8 +570,8 @@ fn random_op(rng: &mut Rng) -> Op {
     }
 }
 
-/// Each of many histories of operations on few names, whose results are what they depend on, comes to the same by
-/// four clients.
+/// Each of many histories of operations on few names, whose results are what they depend on, comes
+/// to the same by four clients.
 #[test]
 fn any_history_comes_to_the_same_when_replayed_by_many() {
     let mut failed = 0;
@@ -576,7 +582,7 @@ fn any_history_comes_to_the_same_when_replayed_by_many() {
         let mut steps = Vec::new();
         for at in 0..200 {
             let op = random_op(&mut rng);
-            // Which file is meant is known of a recording, as of any inode with several names.
+            // The file is known of a recording, as any inode with several names is.
             let inode = first.path().join(&op.path).symlink_metadata().ok();
             let inode = inode.map(|metadata| std::os::unix::fs::MetadataExt::ino(&metadata));
             let error = target

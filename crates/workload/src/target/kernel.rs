@@ -18,7 +18,7 @@ use std::time::SystemTime;
 #[derive(Clone, Debug)]
 pub struct Kernel {
     root: PathBuf,
-    /// Whatever the kernel believes, a `stat` asks the file system.
+    /// A `stat` asks the file system, whatever the kernel caches.
     always_asks: bool,
 }
 
@@ -63,7 +63,7 @@ impl Kernel {
                 }
                 Ok(())
             }
-            // The path is walked, and nobody asks what is there.
+            // The path is walked, and no one asks what is there.
             Kind::Lookup => {
                 let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
                 Ok(rustix::fs::open(path, flags, Mode::empty()).map(drop)?)

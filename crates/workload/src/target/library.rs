@@ -1,17 +1,17 @@
 //! Operations through the client library.
 
 use super::{Target, TargetError};
+use crate::limits::MAX_KNOWN_PLACES;
 use crate::op::{Kind, Op, split, unescape};
 use pandofs_api::{Allocation, NewNode, XattrMode};
 use pandofs_client::{Client, ClientError, OpenHow, Options};
-use pandofs_types::limits::MAX_KNOWN_PLACES;
 use pandofs_types::{Credentials, Ino, Name, SetAttr, SetTime};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Through PandoFS's client library, below a directory of the file system. It remembers the inodes that it has
-/// looked up, as a program with open files and directories would.
+/// Through PandoFS's client library, below a directory of the file system. It remembers the inodes
+/// that it has looked up, as a program with open files and directories would.
 #[derive(Debug)]
 pub struct Library {
     client: Client,
@@ -20,8 +20,9 @@ pub struct Library {
     places: Arc<Places>,
 }
 
-/// What paths lead to, for all who work below a directory: who renames or removes something takes it from all. Of two
-/// operations of which one does that to a path of the other one, the caller has one done after the other.
+/// Cache of the inodes of paths, shared by all that work below a directory: a rename or removal
+/// takes one from all. Of two operations of which one does that to a path of the other one, the
+/// caller has one done after the other.
 #[derive(Debug)]
 struct Places {
     root: Ino,

@@ -1,4 +1,4 @@
-//! Where operations are done.
+//! Targets of operations.
 
 mod kernel;
 mod library;
@@ -26,7 +26,7 @@ pub enum TargetError {
     },
     #[error("{path:?} is no path whose names can be asked for")]
     Path { path: String },
-    #[error("a renaming of {path} without a new path")]
+    #[error("a rename of {path} without a new path")]
     NowhereTo { path: String },
     #[error("a client's thread panicked")]
     Panicked,
@@ -48,11 +48,12 @@ impl TargetError {
 /// Something that does operations; each client has its own.
 pub trait Target: Send {
     /// # Errors
-    /// What the file system said.
+    /// The file system's error.
     fn perform(&mut self, op: &Op) -> Result<(), TargetError>;
 }
 
-/// The target of a link that an operation makes: as long as the one that there was, and leading nowhere else.
+/// The target of a link that an operation makes: as long as the one that there was, and leading
+/// nowhere else.
 fn link_target(op: &Op) -> Vec<u8> {
     vec![b'x'; op.bytes.max(1) as usize]
 }

@@ -1,17 +1,19 @@
-//! What the session believes under leases: entries, attributes, and parts of directories' attributes, each
-//! until its lease is over or it is recalled. Questions that are answered from here are not asked.
+//! Cache of entries, attributes and parts of directories' attributes under leases.
 //!
-//! An answer is taken in only if nothing was heard since its request was sent that makes it old: neither a
-//! recall of what it is about, nor a change by this session, nor the loss of a connection. A server may send
-//! a recall over one connection before the answer that it is about has come over another.
+//! Each stays until its lease is over or it is recalled. Questions that are answered from here are
+//! not asked.
 //!
-//! What this session changes it knows by itself: from before the request is sent until it is answered
-//! nothing is believed about that, and afterwards what the answer says.
+//! An answer is taken in only if nothing was heard since its request was sent that makes it old:
+//! neither a recall of what it is about, nor a change by this session, nor the loss of a
+//! connection. A server may send a recall over one connection before the answer that it is about
+//! has come over another.
+//!
+//! A change by this session clears its keys: from before the request is sent until it is answered
+//! they are not cached, and afterwards as the answer says.
 //!
 //! Invariant: no I/O and no clock, and nothing is waited for; `now` is never earlier than it was.
 
 mod changes;
-mod grips;
 #[cfg(test)]
 mod interleaved;
 mod learning;
@@ -19,21 +21,19 @@ mod listed;
 mod recall;
 #[cfg(test)]
 mod tests;
+mod write_leases;
 
-use crate::accesses::touch;
+use crate::atime::touch;
 use crate::boottime::Boottime;
+use crate::lease_grant::{LeaseGrant, Sent};
+use crate::limits::{LEASE_ENDS_PER_LEASE, MANY_LEASES_FRACTION, MAX_WRITE_LEASES};
 use crate::router::Target;
-use changes::takes_names;
-use grips::Grip;
-pub use grips::{Begun, Hold};
 use hashbrown::{DefaultHashBuilder, HashMap};
 use indexmap::IndexMap;
 use learning::{Learning, Named};
 pub use listed::ListedUntil;
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest, op};
-use pandofs_types::limits::{
-    LEASE_ENDS_PER_LEASE, MANY_LEASES_FRACTION, MAX_CACHED_LEASES, MAX_GRIPS,
-};
+use pandofs_types::limits::MAX_CACHED_LEASES;
 use pandofs_types::{
     AtimeRule, Attr, Capabilities, Credentials, FileKind, FsError, HashKey, Ino, LeaseKey, Leased,
     Name, Position, ServerId, ShardId, Term, Time,
@@ -41,50 +41,33 @@ use pandofs_types::{
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use write_leases::WriteLease;
+pub use write_leases::{Begun, Hold};
 
-/// Keys of which it is remembered when something was heard of them last; of others it is taken to have been
-/// as long ago as of the last that is forgotten. Half of what a hash table with 32,768 places holds: one that is fuller, and in
-/// which much comes and goes, doubles.
+/// Keys of which it is remembered when something was heard of them last; of others it is taken to
+/// have been as long ago as of the last that is forgotten. Half of what a hash table with 32,768
+/// places holds: one that is fuller, and in which much comes and goes, doubles.
 const REMEMBERED_EVENTS: usize = 32_768 / 8 * 7 / 2;
 
-/// Its values stand side by side, and their memory is not touched before they come, so that there can be room for all of
-/// them early. A table whose places are spread has the old and the new one at once while it grows, and doubles when it is
-/// nearly full and much comes and goes: three times the memory of what it holds.
+/// A table whose values stand side by side, and whose memory is not touched before they come, so
+/// that there can be room for all of them early. A table whose places are spread has the old and
+/// the new one at once while it grows, and doubles when it is nearly full and much comes and goes:
+/// three times the memory of what it holds.
 type Table<K, V> = IndexMap<K, V, DefaultHashBuilder>;
 
-/// How it is with one request that was sent.
-#[derive(Clone, Copy, Debug)]
-pub struct Sent {
-    at: Boottime,
-    /// Events until then.
-    events: u64,
-}
-
-/// An answer, with what there is to know of it.
-#[derive(Clone, Copy, Debug)]
-pub struct Told<'a> {
-    /// What was asked, and of which shard.
-    pub asked: &'a ShardRequest,
-    pub sent: Sent,
-    /// Who answered.
-    pub server: ServerId,
-    /// What the answer leases.
-    pub leased: &'a [Leased],
-}
-
-/// What the session believes.
+/// The leased entries, attributes and parts of a session.
 #[derive(Debug)]
-pub struct Beliefs {
+pub struct LeaseCache {
     hash_key: HashKey,
     is_on: AtomicBool,
-    /// Names may be answered for whoever asks: somebody else checks who may search which directory.
+    /// Names may be answered for any caller: the kernel checks who may search which directory.
     for_all: AtomicBool,
-    /// Of all that makes answers old.
+    /// Number of events that make answers old.
     events: AtomicU64,
     answered: AtomicU64,
     recalled: AtomicU64,
     state: Mutex<State>,
-    /// Entries that are believed at once, and as many attributes.
+    /// Most entries, and most attributes.
     most: usize,
 }
 
@@ -97,7 +80,7 @@ struct Entry {
     server: ServerId,
 }
 
-/// What a name leads to. Its attributes are kept with the inode's, once.
+/// The inode of a name. Its attributes are kept with the inode's, once.
 #[derive(Clone, Copy, Debug)]
 struct Found {
     ino: Ino,
@@ -133,16 +116,17 @@ struct State {
     entries: Table<(Ino, Position), Entry>,
     inodes: Table<Ino, Inode>,
     parts: HashMap<Ino, Vec<Part>>,
-    /// Those of each term in the order in which they end; what was learnt again stands here more than once.
+    /// Those of each term in the order in which they end; what was learnt again stands here more
+    /// than once.
     ends: [VecDeque<(Boottime, LeaseKey)>; Term::COUNT],
     /// Of directories what is leased, whether it is known or not: this session may be changing it.
     dirs: HashMap<Ino, Vec<DirLease>>,
     /// Entries, attributes and parts that there may be of each.
     most: usize,
     /// Of files that are written to.
-    grips: HashMap<Ino, Grip>,
-    most_grips: usize,
-    /// Until then it is not looked again for grips that make room for others.
+    write_leases: HashMap<Ino, WriteLease>,
+    most_write_leases: usize,
+    /// Until then it is not looked again for write leases that make room for others.
     full_until: Option<Boottime>,
     /// The last recalls.
     recalled: HashMap<LeaseKey, u64>,
@@ -150,7 +134,7 @@ struct State {
     heard_order: VecDeque<(u64, LeaseKey)>,
     /// The last event that is forgotten.
     floor: u64,
-    /// What this session is changing, and how many requests do.
+    /// Keys that this session is changing, and the number of requests that do.
     changing: HashMap<LeaseKey, u32>,
     /// Servers that give leases, and since when.
     servers: HashMap<ServerId, Boottime>,
@@ -197,7 +181,7 @@ impl State {
         self.heard_order.push_back((event, key));
     }
 
-    /// Whether the key was not recalled since then.
+    /// Returns whether the key was not recalled since then.
     fn is_leased(&self, key: LeaseKey, events: u64) -> bool {
         events >= self.floor
             && self
@@ -206,7 +190,7 @@ impl State {
                 .is_none_or(|recalled| *recalled <= events)
     }
 
-    /// Whether nothing was heard of the key since then.
+    /// Returns whether nothing was heard of the key since then.
     fn is_current(&self, key: LeaseKey, events: u64) -> bool {
         events >= self.floor
             && self.heard.get(&key).is_none_or(|heard| *heard <= events)
@@ -217,7 +201,7 @@ impl State {
         self.entries.len().max(self.inodes.len())
     }
 
-    /// Whether one more may be learnt where there are so many.
+    /// Returns whether one more may be learnt where there are so many.
     fn has_room(&self, len: usize) -> bool {
         let ends: usize = self.ends.iter().map(VecDeque::len).sum();
         len < self.most && ends < LEASE_ENDS_PER_LEASE * self.most
@@ -284,20 +268,20 @@ impl State {
     }
 }
 
-impl Beliefs {
-    pub fn new(hash_key: HashKey) -> Beliefs {
-        Beliefs::within(hash_key, MAX_CACHED_LEASES, MAX_GRIPS)
+impl LeaseCache {
+    pub fn new(hash_key: HashKey) -> LeaseCache {
+        LeaseCache::within(hash_key, MAX_CACHED_LEASES, MAX_WRITE_LEASES)
     }
 
-    /// Believes in no more than this many entries, and as many attributes, and knows the leases of no more files that
-    /// are written to.
-    pub fn within(hash_key: HashKey, leases: usize, grips: usize) -> Beliefs {
+    /// Caches no more than this many entries, and as many attributes, and knows the leases of no
+    /// more files that are written to.
+    pub fn within(hash_key: HashKey, leases: usize, write_leases: usize) -> LeaseCache {
         let state = State {
             most: leases,
-            most_grips: grips,
+            most_write_leases: write_leases,
             ..State::default()
         };
-        Beliefs {
+        LeaseCache {
             hash_key,
             is_on: AtomicBool::new(false),
             for_all: AtomicBool::new(false),
@@ -355,7 +339,7 @@ impl Beliefs {
         self.state().servers.insert(server, now);
     }
 
-    /// Nothing that this server leased is believed any more.
+    /// Drops all that this server leased.
     pub fn lost(&self, server: ServerId) {
         let event = self.event();
         let mut state = self.state();
@@ -370,11 +354,11 @@ impl Beliefs {
             leases.retain(|lease| lease.server != server);
             !leases.is_empty()
         });
-        state.lose_grips(server);
+        state.lose_write_leases(server);
         state.floor = state.floor.max(event);
     }
 
-    /// The answer to a question, if it is believed.
+    /// The answer to a question, if it is cached.
     pub fn answer(
         &self,
         target: Target,
@@ -438,7 +422,7 @@ impl Beliefs {
         })))
     }
 
-    /// Until when it may be believed that the name leads to `ino`, or to nothing.
+    /// The end of the lease that the name leads to `ino`, or to nothing.
     pub fn entry_until(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Option<Boottime> {
         let LeaseKey::Entry { dir, position } = key else {
             return None;
@@ -449,7 +433,8 @@ impl Beliefs {
         (entry.name == *name && leads_to == ino).then_some(entry.until)
     }
 
-    /// Until when others ask before they change what these shards have of the directory's attributes.
+    /// Until when others ask before they change what these shards have of the directory's
+    /// attributes.
     pub fn dir_until(&self, dir: Ino, shards: &[ShardId]) -> Option<Boottime> {
         let state = self.state();
         let leases = state.dirs.get(&dir)?;
@@ -460,8 +445,8 @@ impl Beliefs {
         untils.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
-    /// The inode as it is believed; if it is a directory, on these shards, its parts on others than its own; and
-    /// until when.
+    /// The inode as it is cached; if it is a directory, on these shards, its parts on others than
+    /// its own; and until when.
     pub fn inode(
         &self,
         ino: Ino,
@@ -484,7 +469,7 @@ impl Beliefs {
         Some((inode.reply.clone(), others, until))
     }
 
-    /// The attributes of what is no directory, as they are believed, and until when.
+    /// The cached attributes of an inode that is no directory, and the end of their lease.
     pub fn attr(&self, ino: Ino) -> Option<(Attr, Boottime)> {
         let state = self.state();
         let inode = state.inodes.get(&ino)?;
@@ -499,13 +484,13 @@ impl Beliefs {
         }
         let mut keys = self.changed_by(request);
         let mut state = self.state();
-        // What a name led to changes as well.
+        // The inode of a name changes as well.
         let names: Vec<_> = keys.clone();
         for key in names {
             if let LeaseKey::Entry { dir, position } = key
                 && let Some(entry) = state.entries.get(&(dir, position))
                 && let Some(found) = &entry.leads_to
-                && takes_names(request)
+                && request.operation().takes_names()
             {
                 keys.push(LeaseKey::Inode(found.ino));
             }
@@ -524,17 +509,18 @@ impl Beliefs {
         Some(Change { keys, begun })
     }
 
-    /// It was answered with this; `None` if it was refused or given up. `told`: if it is known.
+    /// It was answered with this; `None` if it was refused or given up. `grant`: its leases, if
+    /// any.
     pub fn changed(
         &self,
         change: Change,
         reply: Option<&Reply>,
-        told: Option<Told<'_>>,
+        grant: Option<LeaseGrant<'_>>,
         now: Boottime,
     ) {
         let event = self.event();
         let mut state = self.state();
-        // What others were told to have changed, or is being changed by somebody else here, is not known.
+        // Keys that others have changed, or that another thread here is changing, are not known.
         let mut unknown = Vec::new();
         for &key in &change.keys {
             let others = state.changing.get(&key).is_some_and(|count| *count > 1);
@@ -569,41 +555,41 @@ impl Beliefs {
             }
         }
         if let Some(reply) = reply
-            && let Some(told) = told
+            && let Some(grant) = grant
         {
             let is_known = |state: &State, key| match change.keys.contains(&key) {
                 true => !unknown.contains(&key),
-                // What was made may have been changed by somebody else since.
+                // A new inode may have been changed by another client since.
                 false => state.is_current(key, change.begun),
             };
-            self.learn_reply(&mut state, told, Ok(reply), &is_known, now);
+            self.learn_reply(&mut state, grant, Ok(reply), &is_known, now);
         }
     }
 
     /// Takes in the answer to a question.
-    pub fn learn(&self, told: Told<'_>, answer: &Result<Reply, Refusal>, now: Boottime) {
-        if !self.is_on() || told.leased.is_empty() {
+    pub fn learn(&self, grant: LeaseGrant<'_>, answer: &Result<Reply, Refusal>, now: Boottime) {
+        if !self.is_on() || grant.leased.is_empty() {
             return;
         }
         let mut state = self.state();
-        let is_known = |state: &State, key| state.is_current(key, told.sent.events);
-        self.learn_reply(&mut state, told, answer.as_ref(), &is_known, now);
+        let is_known = |state: &State, key| state.is_current(key, grant.sent.events);
+        self.learn_reply(&mut state, grant, answer.as_ref(), &is_known, now);
     }
 
     fn learn_reply(
         &self,
         state: &mut State,
-        told: Told<'_>,
+        grant: LeaseGrant<'_>,
         answer: Result<&Reply, &Refusal>,
         is_known: &dyn Fn(&State, LeaseKey) -> bool,
         now: Boottime,
     ) {
-        let Told {
+        let LeaseGrant {
             asked,
             sent,
             server,
             leased,
-        } = told;
+        } = grant;
         let since = state.servers.get(&server);
         if leased.is_empty() || since.is_none_or(|since| sent.at < *since) {
             return;
@@ -622,14 +608,10 @@ impl Beliefs {
                 let key = self.entry_key(*dir, name);
                 learning.entry(state, key, name, None, first);
             }
-            (
-                Request::Lookup(op::Lookup { dir, name })
-                | Request::Create(op::Create { dir, name, .. })
-                | Request::Mkdir(op::Mkdir { dir, name, .. })
-                | Request::Link(op::Link { dir, name, .. }),
-                Ok(Reply::Entry(entry)),
-            ) => {
-                let key = self.entry_key(*dir, name);
+            (request, Ok(Reply::Entry(entry)))
+                if let Some((dir, name)) = request.operation().answers_name() =>
+            {
+                let key = self.entry_key(dir, name);
                 learning.entry(state, key, name, Some(Named::of(entry)), first);
             }
             (
@@ -662,7 +644,7 @@ impl Beliefs {
         }
     }
 
-    /// Shards were told that these were read.
+    /// Notes that reads of these were reported to shards.
     pub fn accessed(&self, inos: &[(Ino, Time)], rule: AtimeRule) {
         if self.is_on() {
             let mut state = self.state();
@@ -675,8 +657,8 @@ impl Beliefs {
     }
 }
 
-/// Whether two answers say the same of an inode, but for the times of reading and the space it takes, which
-/// are found out besides.
+/// Returns whether two answers say the same of an inode, but for the times of reading and the space
+/// it takes, which are found out besides.
 pub(crate) fn is_same(one: &Attr, other: &Attr) -> bool {
     let comparable = Attr {
         atime: other.atime,
@@ -686,7 +668,7 @@ pub(crate) fn is_same(one: &Attr, other: &Attr) -> bool {
     comparable == *other
 }
 
-/// Whether the caller may look up names in every directory.
+/// Returns whether the caller may look up names in every directory.
 fn searches_all(caller: &Credentials) -> bool {
     caller.has(Capabilities::DAC_READ_SEARCH) || caller.has(Capabilities::DAC_OVERRIDE)
 }

@@ -1,22 +1,22 @@
-//! How many writes of one client may be answered before their servers have them.
+//! Limit of the writes of one client that are answered before their servers have them.
 
-use pandofs_types::limits::{MAX_WRITES_BEHIND, WRITE_THROUGH_AFTER_FAILURE};
+use crate::limits::{MAX_WRITES_BEHIND, WRITE_THROUGH_AFTER_FAILURE};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 #[derive(Debug, Default)]
-pub(crate) struct WritesBehind {
+pub(crate) struct WriteBehindLimit {
     state: Mutex<State>,
 }
 
 #[derive(Debug, Default)]
 struct State {
     under_way: usize,
-    /// When one came to nothing, the last time.
+    /// The time of the last one that failed.
     failed: Option<Instant>,
 }
 
-impl WritesBehind {
+impl WriteBehindLimit {
     fn state(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -32,7 +32,7 @@ impl WritesBehind {
         may_be
     }
 
-    /// One that was counted has come to its end, or to nothing.
+    /// Counts one off, which was done or failed.
     pub fn end(&self, is_done: bool) {
         let mut state = self.state();
         assert!(state.under_way > 0, "a write ends that did not begin");
@@ -49,14 +49,14 @@ mod tests {
 
     #[test]
     fn only_so_many_begin_and_none_after_a_failure() {
-        let behind = WritesBehind::default();
+        let limit = WriteBehindLimit::default();
         for _ in 0..MAX_WRITES_BEHIND {
-            assert!(behind.begin());
+            assert!(limit.begin());
         }
-        assert!(!behind.begin());
-        behind.end(true);
-        assert!(behind.begin());
-        behind.end(false);
-        assert!(!behind.begin());
+        assert!(!limit.begin());
+        limit.end(true);
+        assert!(limit.begin());
+        limit.end(false);
+        assert!(!limit.begin());
     }
 }

@@ -1,19 +1,19 @@
-//! What is believed of a page of a listing, looked at once.
+//! Lease times of a page of a listing, read under one lock.
 
-use super::{Beliefs, is_same};
+use super::{LeaseCache, is_same};
 use crate::Entry;
 use crate::boottime::Boottime;
 use pandofs_types::LeaseKey;
 
-/// Until when what a listing says of an entry may be believed; `None`: not at all, as far as is known here.
+/// The ends of the leases of a listed entry; `None`: not leased, as far as is known here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListedUntil {
     pub name: Option<Boottime>,
     pub attr: Option<Boottime>,
 }
 
-impl Beliefs {
-    /// Until when names lead where they were found to, and until when these attributes of what is no directory hold, of
+impl LeaseCache {
+    /// The ends of the leases of names, and of these attributes of all but directories, of
     /// each entry of a listing; a key for each.
     pub fn listed_until(&self, keys: &[LeaseKey], entries: &[Entry]) -> Vec<ListedUntil> {
         let state = self.state();

@@ -1,6 +1,6 @@
-//! What the kernel was told to believe, until it has forgotten that by itself.
+//! Names and inodes in the kernel's cache, until they end there by themselves.
 
-use crate::notices::{LATE, NAME_AT_MOST, ToldName, until_late};
+use crate::invalidations::{CachedName, LATE, NAME_AT_MOST, until_late};
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use pandofs_types::{FileKind, Ino, LeaseKey, Name};
@@ -8,13 +8,13 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError, RwLock, RwLockReadGuard};
 use std::time::{Duration, Instant};
 
-/// Names, and inodes whose attributes, the kernel was told to believe; of each at most twice as many as the
-/// client believes in.
+/// Names, and inodes with attributes, in the kernel's cache; of each at most twice as many as the
+/// client caches.
 #[derive(Debug)]
-pub(crate) struct Told {
+pub(crate) struct KernelCache {
     inodes: Mutex<VecDeque<(Instant, Ino)>>,
     names: Mutex<Names>,
-    /// Held by who notes a name and is about to answer.
+    /// Held by a thread that notes a name and is about to answer.
     answering: RwLock<()>,
     /// Names that it is remembered of, and as many inodes.
     most: usize,
@@ -22,8 +22,8 @@ pub(crate) struct Told {
 
 #[derive(Debug, Default)]
 struct Names {
-    told: HashMap<LeaseKey, ToldName>,
-    /// In the order in which they are over; what was told again stands here more than once.
+    known: HashMap<LeaseKey, CachedName>,
+    /// In the order in which they end; a name that was answered again stands here more than once.
     ends: VecDeque<(Instant, LeaseKey)>,
 }
 
@@ -33,10 +33,10 @@ impl Names {
             && until <= now
         {
             self.ends.pop_front();
-            if let Entry::Occupied(told) = self.told.entry(key)
-                && told.get().until <= now
+            if let Entry::Occupied(name) = self.known.entry(key)
+                && name.get().until <= now
             {
-                told.remove();
+                name.remove();
             }
         }
     }
@@ -57,7 +57,7 @@ impl Names {
             return Duration::ZERO;
         }
         let until = at + how_long + LATE;
-        let until = match self.told.entry(key) {
+        let until = match self.known.entry(key) {
             // Two names at one place of the directory: one of them has to do without.
             Entry::Occupied(known) if known.get().name != *name => return Duration::ZERO,
             Entry::Occupied(mut known) => {
@@ -68,14 +68,14 @@ impl Names {
             }
             Entry::Vacant(place) => {
                 let name = name.clone();
-                let told = ToldName {
+                let cached = CachedName {
                     dir,
                     name,
                     kind,
                     at,
                     until,
                 };
-                place.insert(told).until
+                place.insert(cached).until
             }
         };
         self.ends.push_back((until, key));
@@ -83,16 +83,17 @@ impl Names {
     }
 }
 
-/// A name that is noted is not taken for one that the kernel knows while somebody has this: it may not have
-/// been told yet.
+/// A name that is noted is not taken for one that the kernel has while a thread holds this: it may
+/// not have got it yet.
 pub(crate) struct Answering<'a> {
     _guard: RwLockReadGuard<'a, ()>,
 }
 
-impl Told {
-    /// For a client that believes in so many names and attributes: of each of them the kernel may have been told twice.
-    pub fn within(leases: usize) -> Told {
-        Told {
+impl KernelCache {
+    /// For a client that caches so many names and attributes: of each of them the kernel may have
+    /// got two.
+    pub fn within(leases: usize) -> KernelCache {
+        KernelCache {
             inodes: Mutex::default(),
             names: Mutex::default(),
             answering: RwLock::default(),
@@ -100,16 +101,17 @@ impl Told {
         }
     }
 
-    /// The kernel is about to be told to believe attributes for so long; false if it is not to be.
+    /// Notes attributes that the kernel is about to get for so long; false if it is not to get
+    /// them.
     pub fn note(&self, ino: Ino, how_long: Duration) -> bool {
         self.note_all(std::iter::once((ino, how_long))) == 1
     }
 
-    /// The same of several; of how many, from the first on, it may be told.
+    /// Notes several; returns how many, from the first on, the kernel may get.
     pub fn note_all(&self, all: impl Iterator<Item = (Ino, Duration)>) -> usize {
         let now = Instant::now();
         let mut inodes = self.inodes.lock().unwrap_or_else(PoisonError::into_inner);
-        // Nearly in order: none is believed for longer than a lease.
+        // Nearly in order: none is cached for longer than a lease.
         while inodes.front().is_some_and(|(until, _)| *until <= now) {
             inodes.pop_front();
         }
@@ -128,8 +130,8 @@ impl Told {
         self.names.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// To be held from before a name is noted until the kernel has the answer, where the kernel may ask without
-    /// locking the directory. Whoever holds it asks no server.
+    /// To be held from before a name is noted until the kernel has the answer, where the kernel may
+    /// ask without locking the directory. A thread that holds it asks no server.
     pub fn answering(&self) -> Answering<'_> {
         let guard = self
             .answering
@@ -147,8 +149,8 @@ impl Told {
         );
     }
 
-    /// The kernel is about to be told to believe a name, which has this key, leads to this (`None`: to nothing) and is
-    /// leased for so long; for how long it may.
+    /// Notes a name that the kernel is about to get, which has this key, leads to this (`None`: to
+    /// nothing) and is leased for so long. Returns the time for which the kernel may have it.
     pub fn note_name(
         &self,
         key: LeaseKey,
@@ -177,26 +179,26 @@ impl Told {
         .collect()
     }
 
-    /// What the kernel was told of these and may believe; it is taken out.
-    pub fn take_names(&self, keys: impl Iterator<Item = LeaseKey>) -> Vec<ToldName> {
+    /// Takes out those of these names that the kernel may have.
+    pub fn take_names(&self, keys: impl Iterator<Item = LeaseKey>) -> Vec<CachedName> {
         let mut names = self.names();
         names.drop_ended(Instant::now());
-        keys.filter_map(|key| names.told.remove(&key)).collect()
+        keys.filter_map(|key| names.known.remove(&key)).collect()
     }
 
-    /// The same, and it stays in.
-    pub fn look_up_names(&self, keys: impl Iterator<Item = LeaseKey>) -> Vec<ToldName> {
+    /// Those of these names that the kernel may have; they stay in.
+    pub fn look_up_names(&self, keys: impl Iterator<Item = LeaseKey>) -> Vec<CachedName> {
         let mut names = self.names();
         names.drop_ended(Instant::now());
-        keys.filter_map(|key| names.told.get(&key).cloned())
+        keys.filter_map(|key| names.known.get(&key).cloned())
             .collect()
     }
 
-    pub fn take_all_names(&self) -> Vec<ToldName> {
+    pub fn take_all_names(&self) -> Vec<CachedName> {
         let mut names = self.names();
         names.drop_ended(Instant::now());
         names.ends.clear();
-        names.told.drain().map(|(_, told)| told).collect()
+        names.known.drain().map(|(_, name)| name).collect()
     }
 }
 
@@ -218,30 +220,30 @@ mod tests {
     }
 
     #[test]
-    fn inodes_are_remembered_as_long_as_the_kernel_believes_them() {
-        let told = Told::within(MAX_CACHED_LEASES);
-        assert!(told.note(Ino(1), Duration::ZERO));
-        assert!(told.note(Ino(2), HOUR));
-        assert!(told.note(Ino(3), HOUR));
-        assert_eq!(told.take_all_inodes(), [Ino(2), Ino(3)]);
-        assert_eq!(told.take_all_inodes(), []);
+    fn inodes_are_remembered_as_long_as_the_kernel_caches_them() {
+        let cache = KernelCache::within(MAX_CACHED_LEASES);
+        assert!(cache.note(Ino(1), Duration::ZERO));
+        assert!(cache.note(Ino(2), HOUR));
+        assert!(cache.note(Ino(3), HOUR));
+        assert_eq!(cache.take_all_inodes(), [Ino(2), Ino(3)]);
+        assert_eq!(cache.take_all_inodes(), []);
     }
 
     #[test]
-    fn no_more_is_told_than_can_be_taken_back() {
-        let told = Told::within(MAX_CACHED_LEASES);
+    fn no_more_is_cached_than_can_be_invalidated() {
+        let cache = KernelCache::within(MAX_CACHED_LEASES);
         let noted = (0..3 * MAX_CACHED_LEASES as u64)
-            .filter(|&number| told.note(Ino(number), HOUR))
+            .filter(|&number| cache.note(Ino(number), HOUR))
             .count();
         assert_eq!(noted, 2 * MAX_CACHED_LEASES);
     }
 
     #[test]
-    fn names_are_told_for_a_while_and_taken_out_once() {
-        let told = Told::within(MAX_CACHED_LEASES);
+    fn names_are_cached_for_a_while_and_taken_out_once() {
+        let cache = KernelCache::within(MAX_CACHED_LEASES);
         let (dir, a, b) = (Ino(9), named("a"), named("b"));
         let note = |number, name, leased| {
-            told.note_name(key(number), (dir, name), Some(FileKind::File), leased)
+            cache.note_name(key(number), (dir, name), Some(FileKind::File), leased)
         };
         let little = Duration::from_millis(1);
         assert_eq!(note(1, &a, HOUR), NAME_AT_MOST);
@@ -251,23 +253,23 @@ mod tests {
         // The lease is over before a thread that is late has taken it in.
         assert!(note(2, &b, LATE).is_zero());
         let begun = Instant::now();
-        let taken = told.take_names([key(1), key(2)].into_iter());
+        let taken = cache.take_names([key(1), key(2)].into_iter());
         // All of it is over if this was held up for so long.
         if begun.elapsed() < NAME_AT_MOST / 2 && !taken.is_empty() {
             assert_eq!((taken.len(), &taken[0].name), (1, &a));
-            // What was told first is believed for longer.
+            // The first answer lasts longer.
             assert!(taken[0].until > taken[0].at + LATE + little);
         }
-        assert_eq!(told.take_names([key(1)].into_iter()), []);
-        assert_eq!(told.take_all_names(), []);
+        assert_eq!(cache.take_names([key(1)].into_iter()), []);
+        assert_eq!(cache.take_all_names(), []);
     }
 
     #[test]
     fn the_fence_waits_for_answers() {
-        let told = Told::within(MAX_CACHED_LEASES);
-        let answering = told.answering();
+        let cache = KernelCache::within(MAX_CACHED_LEASES);
+        let answering = cache.answering();
         std::thread::scope(|scope| {
-            let fence = scope.spawn(|| told.fence());
+            let fence = scope.spawn(|| cache.fence());
             assert!(!fence.is_finished());
             drop(answering);
             fence.join().unwrap();

@@ -1,22 +1,26 @@
-//! Operations that go on though the program that asked for them was killed.
+//! Operations that go on though their program was killed.
 //!
-//! What may have reached a server is done to its end ([`pandofs_client::Asker::goes_on`]), by the thread that took the
-//! request. The program need not wait for that: the kernel is answered with `EINTR`, and the program ends. What comes of
-//! the operation nobody is told then. What was opened is closed again, as the kernel knows of no open file, and what the
-//! kernel has in its caches of what was changed it is to ask for again.
+//! A change that may have reached a server is made to its end
+//! ([`pandofs_client::Cancellation::on_abandoned`]), by the thread that took the request. The
+//! program need not wait for that: the kernel is answered with `EINTR`, and the program ends. The
+//! outcome is not reported. A file that was opened is closed again, as the kernel knows of no open
+//! file, and the kernel's caches of all that was changed are invalidated.
 //!
-//! The kernel locks what it has changed (a directory, a file that is written to or cut) until it is answered, so that of
-//! two changes of the same the second begins when the first has ended. For an operation that was left the mount does
-//! that: a change waits for those of the same name or the same inode that were left before. So a file that is copied
-//! anew does not get bytes of the old copy.
+//! The kernel locks what it has changed (a directory, a file that is written to or cut) until it is
+//! answered, so that of two changes of the same the second begins when the first has ended. For an
+//! operation that was abandoned the mount does that: a change waits for those of the same name or
+//! the same inode that were abandoned before. So a file that is copied anew does not get bytes of
+//! the old copy.
 //!
-//! At most [`MAX_LEFT_REQUESTS`](pandofs_types::limits::MAX_LEFT_REQUESTS), or fewer with little memory, are left at once,
-//! as each has a thread. When there are as many a program waits, killed or not, until its operation is done or one of the others is.
+//! At most [`MAX_ABANDONED_REQUESTS`](crate::limits::MAX_ABANDONED_REQUESTS), or fewer with little
+//! memory, are abandoned at once, as each has a thread. When there are as many a program waits,
+//! killed or not, until its operation is done or one of the others is.
 
-use crate::askers;
-use crate::ops::{PandoFs, Result};
+use crate::cancellation;
+use crate::errno::Result;
+use crate::ops::PandoFs;
 use fuser::Errno;
-use pandofs_types::limits::ASKER_INTERVAL;
+use pandofs_types::limits::CANCELLATION_INTERVAL;
 use pandofs_types::{Ino, Name};
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -26,16 +30,16 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 /// The length that means all from the offset on to the kernel.
 const TO_THE_LAST_BYTE: u64 = 0;
 
-/// What a request changes.
+/// An object that a request changes.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) enum Changed {
     Inode(Ino),
     Name(Ino, Name),
 }
 
-/// The operations of one mount that were left.
+/// The operations of one mount that were abandoned.
 #[derive(Debug)]
-pub(crate) struct Left {
+pub(crate) struct Abandoned {
     /// So many there may be.
     most: usize,
     /// As many as in `state`; looked at before that is locked.
@@ -49,13 +53,13 @@ struct State {
     count: usize,
     /// Threads that wait for some of them.
     waiting: usize,
-    /// How many of them change it.
+    /// Number of them that change each object.
     changed: HashMap<Changed, usize>,
 }
 
 /// The request that a thread handles.
 struct Handled {
-    left: Arc<Left>,
+    abandoned: Arc<Abandoned>,
     thread: u32,
     changes: Vec<Changed>,
 }
@@ -64,10 +68,10 @@ thread_local! {
     static HANDLED: RefCell<Option<Handled>> = const { RefCell::new(None) };
 }
 
-impl Left {
+impl Abandoned {
     /// No more than this many.
-    pub fn within(most: usize) -> Left {
-        Left {
+    pub fn within(most: usize) -> Abandoned {
+        Abandoned {
             most,
             count: AtomicUsize::new(0),
             state: Mutex::default(),
@@ -79,16 +83,18 @@ impl Left {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This thread handles a request that this thread of a program has made, 0 if none that this process can see.
-    pub fn begin(left: &Arc<Left>, thread: u32) {
+    /// This thread handles a request that this thread of a program has made, 0 if none that this
+    /// process can see.
+    pub fn begin(abandoned: &Arc<Abandoned>, thread: u32) {
         HANDLED.set(Some(Handled {
-            left: Arc::clone(left),
+            abandoned: Arc::clone(abandoned),
             thread,
             changes: Vec::new(),
         }));
     }
 
-    /// What the request of this thread is about to change. Waits for operations that were left and change the same.
+    /// Declares what the request of this thread is about to change. Waits for abandoned operations
+    /// that change the same.
     ///
     /// # Errors
     /// `EINTR` when the program is killed meanwhile.
@@ -102,12 +108,13 @@ impl Left {
         Ok(())
     }
 
-    /// Waits for operations that were left and change any of these.
+    /// Waits for operations that were abandoned and change any of these.
     ///
     /// # Errors
     /// `EINTR` when the program is killed meanwhile.
     pub fn wait_for(&self, changes: &[Changed]) -> Result<()> {
-        // One that was left is counted before the kernel hears that it may go on with the next.
+        // One that was abandoned is counted before the kernel hears that it may go on with the
+        // next.
         if self.count.load(Ordering::SeqCst) == 0 {
             return Ok(());
         }
@@ -123,14 +130,14 @@ impl Left {
             state.waiting += 1;
             let (mut state, waited) = self
                 .ended
-                .wait_timeout_while(state, ASKER_INTERVAL, is_changed)
+                .wait_timeout_while(state, CANCELLATION_INTERVAL, is_changed)
                 .unwrap_or_else(PoisonError::into_inner);
             state.waiting -= 1;
             drop(state);
             if !waited.timed_out() {
                 return Ok(());
             }
-            if !askers::waits_on(thread) {
+            if !cancellation::may_wait(thread) {
                 return Err(Errno::EINTR);
             }
         }
@@ -170,23 +177,25 @@ impl Left {
     }
 }
 
-/// The operation of this thread goes on, and nobody wants it any more: lets the program go, if that may be.
-pub(crate) fn leave() {
+/// Abandons the operation of this thread, which goes on: lets the program go, if that may be.
+pub(crate) fn abandon() {
     HANDLED.with_borrow(|handled| {
         if let Some(handled) = handled {
-            fuser::answer_early(Errno::EINTR, || handled.left.add(&handled.changes));
+            fuser::answer_early(Errno::EINTR, || handled.abandoned.add(&handled.changes));
         }
     });
 }
 
-/// The request of this thread is handled. If it was left: what it has changed, unknown to the kernel.
+/// The request of this thread is handled. If it was abandoned: what it has changed, unknown to the
+/// kernel.
 pub(crate) fn end() -> Vec<Changed> {
     match HANDLED.take() {
-        // Before the kernel is to forget what it has (`PandoFs::forget_left`), though the next change may be handled in
-        // between. The other way round neither would go on: the next write of the file waits here for this one with its
-        // pages locked, and the kernel forgets a file's content only when it has them unlocked.
+        // Before the kernel is to forget what it has (`PandoFs::forget_abandoned`), though the next
+        // change may be handled in between. The other way round neither would go on: the next write
+        // of the file waits here for this one with its pages locked, and the kernel forgets a
+        // file's content only when it has them unlocked.
         Some(handled) if fuser::is_answered_early() => {
-            handled.left.take_off(&handled.changes);
+            handled.abandoned.take_off(&handled.changes);
             handled.changes
         }
         _ => Vec::new(),
@@ -194,8 +203,8 @@ pub(crate) fn end() -> Vec<Changed> {
 }
 
 impl PandoFs {
-    /// The kernel is to ask again for all that it has of this.
-    pub fn forget_left(&self, changed: Vec<Changed>) {
+    /// Has the kernel ask again for all that it has of these.
+    pub fn forget_abandoned(&self, changed: Vec<Changed>) {
         for changed in changed {
             match changed {
                 Changed::Inode(ino) => {
@@ -203,12 +212,12 @@ impl PandoFs {
                     self.no_xattrs.forget(ino);
                     self.kernel.forget_content(ino, 0, TO_THE_LAST_BYTE);
                 }
-                // Not here: the directory may be locked by who waits for a server. With time-outs it is believed until
-                // they are over.
+                // Not here: the directory may be locked by a program that waits for a server. With
+                // time-outs it is cached until they are over.
                 Changed::Name(dir, name) => {
                     let key = self.client.entry_key(dir, &name);
-                    let names = self.cached.told.take_names(std::iter::once(key));
-                    self.cached.notices.take_back_later(names);
+                    let names = self.cached.kernel_cache.take_names(std::iter::once(key));
+                    self.cached.invalidations.invalidate_later(names);
                 }
             }
         }
@@ -218,7 +227,7 @@ impl PandoFs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::limits::MAX_LEFT_REQUESTS;
+    use crate::limits::MAX_ABANDONED_REQUESTS;
     use std::thread;
     use std::time::{Duration, Instant};
 
@@ -230,43 +239,44 @@ mod tests {
     }
 
     #[test]
-    fn a_change_waits_for_what_was_left_of_the_same() {
-        let left = Arc::new(Left::within(MAX_LEFT_REQUESTS));
+    fn a_change_waits_for_what_was_abandoned_of_the_same() {
+        let abandoned = Arc::new(Abandoned::within(MAX_ABANDONED_REQUESTS));
         let (file, other) = (Changed::Inode(Ino(5)), Changed::Inode(Ino(6)));
-        assert!(left.add(&[name("a"), name("b")]));
-        assert!(left.add(std::slice::from_ref(&file)));
-        assert!(left.add(std::slice::from_ref(&file)));
-        left.changes(vec![other, name("c")]).unwrap();
-        left.take_off(std::slice::from_ref(&file));
+        assert!(abandoned.add(&[name("a"), name("b")]));
+        assert!(abandoned.add(std::slice::from_ref(&file)));
+        assert!(abandoned.add(std::slice::from_ref(&file)));
+        abandoned.changes(vec![other, name("c")]).unwrap();
+        abandoned.take_off(std::slice::from_ref(&file));
         thread::scope(|scope| {
             let waits = scope.spawn(|| {
-                left.changes(vec![name("c"), Changed::Inode(Ino(5))])
+                abandoned
+                    .changes(vec![name("c"), Changed::Inode(Ino(5))])
                     .unwrap();
-                left.state().count
+                abandoned.state().count
             });
             let begun = Instant::now();
-            while left.state().waiting == 0 {
+            while abandoned.state().waiting == 0 {
                 assert!(!waits.is_finished(), "it did not wait");
-                assert!(begun.elapsed() < PATIENCE, "nobody waits");
+                assert!(begun.elapsed() < PATIENCE, "no thread waits");
                 thread::yield_now();
             }
-            left.take_off(std::slice::from_ref(&file));
+            abandoned.take_off(std::slice::from_ref(&file));
             assert_eq!(waits.join().unwrap(), 1);
         });
-        left.take_off(&[name("a"), name("b")]);
-        assert!(left.state().changed.is_empty());
-        assert_eq!(left.count.load(Ordering::SeqCst), 0);
+        abandoned.take_off(&[name("a"), name("b")]);
+        assert!(abandoned.state().changed.is_empty());
+        assert_eq!(abandoned.count.load(Ordering::SeqCst), 0);
     }
 
     #[test]
-    fn only_so_many_are_left() {
-        let left = Left::within(MAX_LEFT_REQUESTS);
-        for _ in 0..MAX_LEFT_REQUESTS {
-            assert!(left.add(&[]));
+    fn only_so_many_are_abandoned() {
+        let abandoned = Abandoned::within(MAX_ABANDONED_REQUESTS);
+        for _ in 0..MAX_ABANDONED_REQUESTS {
+            assert!(abandoned.add(&[]));
         }
-        assert!(!left.add(&[name("a")]));
-        assert!(left.state().changed.is_empty());
-        left.take_off(&[]);
-        assert!(left.add(&[name("a")]));
+        assert!(!abandoned.add(&[name("a")]));
+        assert!(abandoned.state().changed.is_empty());
+        abandoned.take_off(&[]);
+        assert!(abandoned.add(&[name("a")]));
     }
 }

@@ -1,31 +1,37 @@
-//! What becomes of a request that waits for long: another thread takes those that come after it, and it is given up
-//! or left ([`crate::left`]) when the program that made it is being killed.
+//! Requests that wait for long, and their end when the program that made them is being killed.
 //!
-//! The kernel tells of a signal by `INTERRUPT`, whatever signal it is, and then waits for the answer. A program that
-//! handles a signal is not to see a call fail for it where no other file system's calls do (signal(7)); of one that
-//! is being killed nobody sees how its calls end. Which of the two it is stands in `/proc`:
+//! Another thread takes the requests that come after one that waits. When the program is being
+//! killed it is cancelled or abandoned ([`crate::abandoned`]).
 //!
-//! - A thread that is to be killed has `SIGKILL` pending. That is so whatever kills it: of a signal that ends a
-//!   process the kernel makes a `SIGKILL` for each of its threads (signal(7); `complete_signal` in kernel/signal.c).
-//! - Signals that leave a core behind are the exception: they stay pending until a thread takes them, which it does when it
-//!   has its answer. One that the thread neither blocks nor ignores nor handles ends the process then.
-//! - A thread that ends closes its files, for which there is a `FLUSH` of each. It has no signal any more; its flags
-//!   say that it ends, and its exit code that it was killed. One that ends by itself waits until what it wrote is
-//!   where others see it.
+//! The kernel tells of a signal by `INTERRUPT`, whatever signal it is, and then waits for the
+//! answer. A program that handles a signal is not to see a call fail for it where no other file
+//! system's calls do (signal(7)); of one that is being killed the ends of its calls are not seen.
+//! Which of the two it is stands in `/proc`:
+//!
+//! - A thread that is to be killed has `SIGKILL` pending. That is so whatever kills it: of a signal
+//!   that ends a process the kernel makes a `SIGKILL` for each of its threads (signal(7);
+//!   `complete_signal` in kernel/signal.c).
+//! - Signals that leave a core behind are the exception: they stay pending until a thread takes
+//!   them, which it does when it has its answer. One that the thread neither blocks nor ignores nor
+//!   handles ends the process then.
+//! - A thread that ends closes its files, for which there is a `FLUSH` of each. It has no signal
+//!   any more; its flags say that it ends, and its exit code that it was killed. One that ends by
+//!   itself waits until what it wrote is where others see it.
 //!
 //! While a request is under way the thread that made it is there, and its number means it.
 //!
-//! Much of `/proc/PID` the kernel lets nobody read while the process is in execve(2), `stat` among it (`exec_update_lock`).
-//! execve closes files, which is a `FLUSH`: a mount that read `stat` then would wait for its own answer, and with it
-//! whoever else looks at the process. `status` may always be read, and of a process in execve it tells of memory.
+//! Much of `/proc/PID` cannot be read while the process is in execve(2), `stat` among it
+//! (`exec_update_lock`). execve closes files, which is a `FLUSH`: a mount that read `stat` then
+//! would wait for its own answer, and with it all that look at the process. `status` may always be
+//! read, and of a process in execve it tells of memory.
 
-use crate::left;
-use pandofs_client::Asker;
+use crate::abandoned;
+use pandofs_client::Cancellation;
 
 /// `PF_EXITING` of the kernel's include/linux/sched.h.
 const EXITING: u64 = 0x4;
-/// Fields of `/proc/PID/stat` after the name, which is the second and may contain anything (proc_pid_stat(5)): the
-/// state is the first of them.
+/// Fields of `/proc/PID/stat` after the name, which is the second and may contain anything
+/// (proc_pid_stat(5)): the state is the first of them.
 const FLAGS_FIELD: usize = 9 - 3;
 const EXIT_CODE_FIELD: usize = 52 - 3;
 /// Those bits of an exit code that are the number of a signal (wait(2)).
@@ -45,23 +51,25 @@ const CORE_SIGNALS: [i32; 10] = [
     libc::SIGXFSZ,
 ];
 
-/// Who made a request: a thread, 0 if none that this process could see.
-pub(crate) fn asker(thread: u32) -> Asker {
-    Asker {
+/// The cancellation of a request by this thread of a program, 0 if none that this process could
+/// see.
+pub(crate) fn of_thread(thread: u32) -> Cancellation {
+    Cancellation {
         id: thread,
-        wait_on: waits_on,
-        goes_on: |_| left::leave(),
+        may_wait,
+        on_abandoned: |_| abandoned::abandon(),
     }
 }
 
-/// Whether the request that this thread handles for another one goes on waiting: not if that is being killed. One that
-/// was answered nobody waits for; it goes on to its end.
-pub(crate) fn waits_on(thread: u32) -> bool {
+/// Returns whether the request that this thread handles for another one goes on waiting: not if
+/// that is being killed. One that was answered is not waited for; it goes on to its end.
+pub(crate) fn may_wait(thread: u32) -> bool {
     fuser::waits_long();
     thread == 0 || fuser::is_answered_early() || !is_killed(thread)
 }
 
-/// Whether a thread is being killed. One of which nothing can be read is not: what asks for it is waited for.
+/// Returns whether a thread is being killed. One of which nothing can be read is not: what asks for
+/// it is waited for.
 pub(crate) fn is_killed(thread: u32) -> bool {
     let read = |file| std::fs::read(format!("/proc/{thread}/{file}"));
     let Ok(status) = read("status") else {
@@ -71,13 +79,14 @@ pub(crate) fn is_killed(thread: u32) -> bool {
         || !has_memory(&status) && read("stat").is_ok_and(|stat| ends_by_signal(&stat))
 }
 
-/// A thread that ends has let go of its memory before it closes its files (`do_exit` in kernel/exit.c), and is in no execve.
+/// A thread that ends has let go of its memory before it closes its files (`do_exit` in
+/// kernel/exit.c), and is in no execve.
 fn has_memory(status: &[u8]) -> bool {
     let mut lines = status.split(|&byte| byte == b'\n');
     lines.any(|line| line.starts_with(b"VmSize:"))
 }
 
-/// Whether a signal is pending that ends the thread (proc_pid_status(5)).
+/// Returns whether a signal is pending that ends the thread (proc_pid_status(5)).
 fn is_to_end(status: &[u8]) -> bool {
     let (mut pending, mut kept) = (0, 0);
     for line in status.split(|&byte| byte == b'\n') {
@@ -93,7 +102,7 @@ fn is_to_end(status: &[u8]) -> bool {
         let mask = std::str::from_utf8(&mask[1..]).unwrap_or_default().trim();
         match u64::from_str_radix(mask, 16) {
             Ok(mask) => *masks |= mask,
-            // What is not known does not end anybody.
+            // An unknown mask kills no program.
             Err(_) => return false,
         }
     }
@@ -203,6 +212,6 @@ mod tests {
         let fields = stat.rsplit(')').next().unwrap();
         assert!(fields.split_ascii_whitespace().count() > EXIT_CODE_FIELD);
         assert!(!is_killed(thread));
-        assert!(!is_killed(u32::MAX), "nobody is there");
+        assert!(!is_killed(u32::MAX), "there is no such thread");
     }
 }

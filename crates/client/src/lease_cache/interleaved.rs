@@ -1,9 +1,10 @@
-//! Two clients write to one file and cut it, step by step, in every order that a seed gives: what each of them keeps
-//! ([`Beliefs`], [`File`]) is the library's, the inode's shard and the data objects are simulated. What comes out has to
-//! be what one order of the calls gives.
+//! Test of two clients that write to one file and cut it, step by step, in a seed's order.
 //!
-//! A step is what happens between two points at which a thread may stand still: between the answer and what is learnt of
-//! it, between the end of a write and its being noted.
+//! Their state ([`LeaseCache`], [`File`]) is the library's, the inode's shard and the data objects
+//! are simulated. The outcome has to be that of one order of the calls.
+//!
+//! A step is what happens between two points at which a thread may stand still: between the answer
+//! and what is learnt of it, between the end of a write and its being noted.
 
 use super::*;
 use crate::call::Call;
@@ -43,7 +44,7 @@ struct Shard {
     size: u64,
     cuts: u32,
     blocks: [u32; BLOCKS as usize],
-    /// Whether each client may have a lease.
+    /// True if each client may have a lease.
     leases: [bool; 2],
     /// Changes that wait for leases to end.
     waiting: u32,
@@ -85,7 +86,7 @@ impl Shard {
 }
 
 struct Client {
-    beliefs: Beliefs,
+    lease_cache: LeaseCache,
     file: File,
     /// The kernel's lock of the inode: one write until it is answered, or a cut.
     is_locked: bool,
@@ -94,7 +95,7 @@ struct Client {
     writes: BTreeSet<u64>,
 }
 
-/// A question and its answer, which nobody has learnt of yet.
+/// A question and its answer, which is not taken in yet.
 struct Asked {
     call: Call<'static>,
     token: Token,
@@ -181,11 +182,11 @@ impl World {
             last: None,
         };
         let client = || {
-            let beliefs = Beliefs::new(HashKey(1, 2));
-            beliefs.begin(true);
-            beliefs.subscribed(SERVER, time);
+            let lease_cache = LeaseCache::new(HashKey(1, 2));
+            lease_cache.begin(true);
+            lease_cache.subscribed(SERVER, time);
             Client {
-                beliefs,
+                lease_cache,
                 file: File::new(FILE, &shard.inode()),
                 is_locked: false,
                 is_reporting: false,
@@ -214,7 +215,7 @@ impl World {
     /// A call that is sent now.
     fn send(&self, client: usize, request: Request) -> Call<'static> {
         let mut call = Call::shard(Target::Inode(FILE), &Credentials::ROOT, request);
-        call.sent = Some(self.clients[client].beliefs.sent(self.time));
+        call.sent = Some(self.clients[client].lease_cache.sent(self.time));
         call.answered_by = Some((Arc::clone(&self.server), 1));
         call
     }
@@ -244,12 +245,14 @@ impl World {
             token,
             answer,
         } = asked;
-        let Client { beliefs, file, .. } = &self.clients[client];
+        let Client {
+            lease_cache, file, ..
+        } = &self.clients[client];
         let Reply::Inode(inode) = &answer else {
             unreachable!("attributes were asked for");
         };
         file.learn(token, inode);
-        beliefs.learn(call.told().unwrap(), &Ok(answer), self.time);
+        lease_cache.learn(call.lease_grant().unwrap(), &Ok(answer), self.time);
     }
 
     /// Begins something that may begin now.
@@ -316,7 +319,7 @@ impl World {
             }
             Step::Written(hold, is_done) => {
                 let cuts = is_done.then_some(hold.cuts);
-                self.clients[client].beliefs.end_write(FILE, hold);
+                self.clients[client].lease_cache.end_write(FILE, hold);
                 Step::Ended(cuts)
             }
             Step::Ended(cuts) => {
@@ -340,7 +343,7 @@ impl World {
         self.tasks[number].step = next;
         if self.plant == Some(Plant::TakesLateAnswers) {
             for client in &self.clients {
-                client.beliefs.state().forget_own_cuts();
+                client.lease_cache.state().forget_own_cuts();
             }
         }
     }
@@ -350,18 +353,23 @@ impl World {
         let What::Write { block } = what else {
             unreachable!("only writes begin so");
         };
-        match self.clients[client].beliefs.begin_write(FILE, self.time) {
+        match self.clients[client]
+            .lease_cache
+            .begin_write(FILE, self.time)
+        {
             Begun::Held(hold) => {
                 let state = &mut self.clients[client];
-                let begun = state
-                    .file
-                    .begin_behind(range(block), Time(1), &Credentials::ROOT);
+                let begun =
+                    state
+                        .file
+                        .begin_write_behind(range(block), Time(1), &Credentials::ROOT);
                 assert!(begun.unwrap(), "there is room for it");
                 state.is_locked = false;
                 self.tasks[number].ended = self.now;
                 Step::Writes(hold)
             }
-            // While a recall waits a write that is not answered early would begin; here it waits too.
+            // While a recall waits a write that is not answered early would begin; here it waits
+            // too.
             Begun::Ask | Begun::Without => Step::Begins(Some(self.ask(client))),
         }
     }
@@ -376,7 +384,7 @@ impl World {
         let merges = self.plant == Some(Plant::MergesOverCuts);
         let noted = cuts.ok_or(ClientError::Fs(FsError::Io));
         let noted = noted.map(|cuts| after.filter(|_| merges).map_or(cuts, |a| a.max(cuts)));
-        state.file.end_behind(range(block).start, noted);
+        state.file.end_write_behind(range(block).start, noted);
         state.writes.remove(&block);
     }
 
@@ -408,7 +416,7 @@ impl World {
             (None, _) => return Step::Over,
         };
         state.is_reporting = report.is_some();
-        let change = state.beliefs.change(&request).unwrap();
+        let change = state.lease_cache.change(&request).unwrap();
         let token = state.file.token();
         let call = self.send(client, request);
         self.shard.waiting += 1;
@@ -420,13 +428,13 @@ impl World {
         }))
     }
 
-    /// Whether the other client has let go of what it had.
+    /// Returns whether the other client has let go of what it had.
     fn clear(&mut self, client: usize) -> bool {
         let other = 1 - client;
         let waits = self.plant != Some(Plant::WaitsForNobody);
         if self.shard.leases[other] {
             let keys = [LeaseKey::Inode(FILE)];
-            let let_go = self.clients[other].beliefs.recall(&keys, waits);
+            let let_go = self.clients[other].lease_cache.recall(&keys, waits);
             self.shard.leases[other] = let_go.is_none();
         }
         !self.shard.leases[other]
@@ -470,8 +478,8 @@ impl World {
         };
         let state = &mut self.clients[client];
         state
-            .beliefs
-            .changed(change, Some(reply), call.told(), self.time);
+            .lease_cache
+            .changed(change, Some(reply), call.lease_grant(), self.time);
         if let Some(report) = &report {
             state.file.reported(report);
             state.is_reporting = false;
@@ -522,7 +530,7 @@ impl World {
         }
     }
 
-    /// What is there now is what an order of the calls gives.
+    /// Checks that the outcome is that of an order of the calls.
     fn check(&self) -> Result<(), String> {
         let last = self.shard.last.map(|number| &self.tasks[number]);
         let (began, ended) = last.map_or((0, 0), |cut| (cut.begun, cut.ended));

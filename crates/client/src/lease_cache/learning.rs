@@ -1,4 +1,4 @@
-//! What an answer teaches.
+//! Taking answers into the lease cache.
 
 use super::{DirLease, Entry, Found, Inode, Part, State, Table};
 use crate::boottime::Boottime;
@@ -8,7 +8,7 @@ use pandofs_types::{FileKind, Ino, LeaseKey, Leased, Name, ServerId, ShardId, Te
 /// A table with less than one in so many of what it may hold is small.
 const SMALL_TABLE_FRACTION: usize = 16;
 
-/// What a name was found to lead to, and its inode if that was told.
+/// The inode of a name, with its attributes if the answer has them.
 #[derive(Clone, Copy)]
 pub(super) struct Named<'a> {
     pub leads_to: Found,
@@ -27,9 +27,9 @@ impl<'a> Named<'a> {
     }
 }
 
-/// Before something is put into a table that will hold no more than `most`: one that grows beyond a small part of it is
-/// given room for all of it, so that the old one and the new one are never both large. Many clients of one process have
-/// small ones.
+/// Makes room for one more in a table that will hold no more than `most`: one that grows beyond a
+/// small part of it is given room for all of it, so that the old one and the new one are never both
+/// large. Many clients of one process have small ones.
 fn make_room<K, V>(table: &mut Table<K, V>, most: usize) {
     let len = table.len();
     if len == table.capacity() && len >= most / SMALL_TABLE_FRACTION {
@@ -37,16 +37,16 @@ fn make_room<K, V>(table: &mut Table<K, V>, most: usize) {
     }
 }
 
-/// What there is to be learnt from one answer.
+/// One answer to learn from.
 pub(super) struct Learning<'a> {
-    /// When the request was sent.
+    /// The time of the request.
     pub asked: Boottime,
     pub server: ServerId,
     /// Until the request was sent.
     pub events: u64,
-    /// So much is believed already that what is no directory is believed for a moment only: who looks at many files once
-    /// would else keep everybody from believing more for as long as a lease lasts, and each of them would be asked for
-    /// again, its attributes too.
+    /// So much is cached already that all but directories are cached for a moment only: a look at
+    /// many files, once, would else leave no room for more for as long as a lease lasts, and each
+    /// of them would be asked for again, its attributes too.
     pub is_brief: bool,
     pub is_known: &'a dyn Fn(&State, LeaseKey) -> bool,
 }
@@ -64,8 +64,8 @@ impl Learning<'_> {
         self.asked + leased.believed_for()
     }
 
-    /// An earlier lease of the same that lasts longer: nothing has recalled it, or it would not be believed any more, and
-    /// its server keeps its word until it is over.
+    /// An earlier lease of the same that lasts longer: nothing has recalled it, or it would not be
+    /// cached any more, and its server keeps its word until it is over.
     fn longer(&self, earlier: Option<(Boottime, ServerId)>, until: Boottime) -> Option<Boottime> {
         let (earlier, server) = earlier?;
         (server == self.server && earlier >= until).then_some(earlier)
@@ -136,7 +136,7 @@ impl Learning<'_> {
         let is_known = (self.is_known)(state, key)
             && (inode.attr.kind != FileKind::Dir || (self.is_known)(state, LeaseKey::Parts(ino)));
         if leased.has(Leased::ATTRIBUTES) && state.is_leased(key, self.events) {
-            state.grip(ino, self.events, inode.cuts, until, self.server);
+            state.write_lease(ino, self.events, inode.cuts, until, self.server);
         }
         if leased.has(Leased::ATTRIBUTES) && state.has_room(state.inodes.len()) && is_known {
             let mut reply = inode.clone();

@@ -1,11 +1,12 @@
-//! Who watches a session is told of each operation once, when it has ended, and of nothing that is asked on the way.
+//! Tracing of a session: each operation once, at its end, and nothing that is asked on the way.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use common::*;
 use pandofs_api::{Reply, Request, op};
-use pandofs_client::{Asker, Came, OpenHow, Seen, Watcher, again, ask_for, unseen};
+use pandofs_client::trace::{Event, Outcome, Tracer, again, untraced};
+use pandofs_client::{Cancellation, OpenHow, set_cancellation};
 use pandofs_types::{FileKind, FsError, Ino, ShardId};
 use pandofs_wire::message::RequestBody;
 use std::sync::{Arc, Mutex};
@@ -19,21 +20,21 @@ struct Notes {
     ends: Mutex<Vec<(Instant, Instant)>>,
 }
 
-impl Watcher for Notes {
-    fn saw(&self, seen: &Seen<'_>) {
-        let what = format!("{:?}", seen.what);
-        let what = what.split(' ').next().unwrap_or_default();
-        let came = match &seen.came {
-            Ok(Came::Node(node)) => format!("{:?} {}", node.kind, node.ino.0),
-            Ok(Came::Found(node)) => format!("found {}", node.ino.0),
-            Ok(Came::Page(page)) => format!("{} entries", page.entries.len()),
+impl Tracer for Notes {
+    fn record(&self, event: &Event<'_>) {
+        let op = format!("{:?}", event.op);
+        let op = op.split(' ').next().unwrap_or_default();
+        let outcome = match &event.outcome {
+            Ok(Outcome::Node(node)) => format!("{:?} {}", node.kind, node.ino.0),
+            Ok(Outcome::Found(node)) => format!("found {}", node.ino.0),
+            Ok(Outcome::Page(page)) => format!("{} entries", page.entries.len()),
             Ok(other) => format!("{other:?}"),
             Err(errno) => format!("error {errno}"),
         };
-        let again = if seen.again { " again" } else { "" };
-        let line = format!("{:?} {what}: {came}{again}", seen.asker);
+        let again = if event.again { " again" } else { "" };
+        let line = format!("{:?} {op}: {outcome}{again}", event.caller);
         self.lines.lock().unwrap().push(line);
-        self.ends.lock().unwrap().push((seen.begun, seen.ended));
+        self.ends.lock().unwrap().push((event.begun, event.ended));
     }
 }
 
@@ -67,8 +68,8 @@ fn each_operation_is_told_once() {
     let notes = Arc::new(Notes::default());
     let there = name("there");
     client.lookup(&ME, Ino::ROOT, &there).unwrap();
-    client.watch(notes.clone()).unwrap();
-    assert!(client.watch(notes.clone()).is_err(), "it has one");
+    client.trace(notes.clone()).unwrap();
+    assert!(client.trace(notes.clone()).is_err(), "it has one");
     assert!(notes.take().is_empty(), "what was before is told");
 
     let begun = Instant::now();
@@ -78,10 +79,10 @@ fn each_operation_is_told_once() {
     let (from, to) = notes.ends.lock().unwrap()[0];
     assert!(begun <= from && from <= to && to <= ended);
 
-    ask_for(Some(Asker {
+    set_cancellation(Some(Cancellation {
         id: 77,
-        wait_on: |_| true,
-        goes_on: |_| {},
+        may_wait: |_| true,
+        on_abandoned: |_| {},
     }));
     client.lookup(&ME, Ino::ROOT, &name("missing")).unwrap_err();
     assert_eq!(notes.take(), ["Some(77) Lookup: error 2"]);
@@ -96,7 +97,7 @@ fn each_operation_is_told_once() {
         ["Some(77) Create: found 50", "Some(77) Getattr: Done"]
     );
 
-    unseen(|| client.lookup(&ME, Ino::ROOT, &there)).unwrap();
+    untraced(|| client.lookup(&ME, Ino::ROOT, &there)).unwrap();
     let set = || client.setattr(&ME, FILE, Default::default()).unwrap_err();
     set();
     again(set);
@@ -108,5 +109,5 @@ fn each_operation_is_told_once() {
         ]
     );
     client.release(FILE).unwrap();
-    ask_for(None);
+    set_cancellation(None);
 }

@@ -1,34 +1,39 @@
-//! What was acknowledged to this client and may not be on a server's disk, so that a force fails that comes too late.
+//! Unsynced changes, so that a force that comes too late for one fails.
 //!
-//! Servers acknowledge changes before they are on disk: those of a data object are in the memory of the server's
-//! *machine*, and so is the end of its log. A server that is killed loses nothing of it. When its machine loses power it
-//! is gone, and a force that is asked for afterwards finds nothing to do: without this table it would succeed, and a
-//! program would take for safe what nobody has. (A client writes, the machine is started anew, the client's connection is
-//! made again as after any restart, `fsync` has the server force an object that it does not have.)
+//! Servers acknowledge changes before they are on disk: those of a data object are in the memory of
+//! the server's *machine*, and so is the end of its log. A server that is killed loses nothing of
+//! it. When its machine loses power it is gone, and a force that is asked for afterwards finds
+//! nothing to do: without this table it would succeed, and a program would take for safe what is
+//! lost. (A client writes, the machine is started anew, the client's connection is made again as
+//! after any restart, `fsync` has the server force an object that it does not have.)
 //!
-//! So each connection knows in which start of the machine its server runs ([`Machine`]), an acknowledged change is
-//! remembered with it, and a force that is answered from another start has come too late for that change. It fails,
-//! once through each open file, as `fsync` on Linux does where pages were lost, and what is changed from then on counts anew.
+//! So each connection knows in which start of the machine its server runs ([`Machine`]), an
+//! acknowledged change is remembered with it, and a force that is answered from another start has
+//! come too late for that change. It fails, once through each open file, as `fsync` on Linux does
+//! where pages were lost, and what is changed from then on counts anew.
 //!
-//! Changes are remembered by inode, a directory's entries as changes of the directory: `fsync` of a file is told of
-//! its data, its attributes and the name that this client gave it last, as with ext4, whose journal has all of them or
-//! none; that of a directory of its names. Of each inode and place it is remembered which changes there were, counted
-//! over the whole client, not how many. A force of a log covers all that its server acknowledged before, whichever inode
-//! it was of; one of a data object the object alone.
+//! Changes are remembered by inode, a directory's entries as changes of the directory: `fsync` of a
+//! file reports losses of its data, its attributes and the name that this client gave it last, as
+//! with ext4, whose journal has all of them or none; that of a directory of its names. Of each
+//! inode and place it is remembered which changes there were, counted over the whole client, not
+//! how many. A force of a log covers all that its server acknowledged before, whichever inode it
+//! was of; one of a data object the object alone.
 //!
-//! It is bounded: servers force their logs every few seconds and objects that are left alone for a minute, so what is
-//! older than [`UNFORCED_TERM`](pandofs_types::limits::UNFORCED_TERM) is forgotten, except for data of files that are open; and of files that are closed
-//! no more than [`MAX_UNFORCED_INODES`](pandofs_types::limits::MAX_UNFORCED_INODES), or what little memory allows, are
+//! It is bounded: servers force their logs every few seconds and objects that are left alone for a
+//! minute, so what is older than [`UNSYNCED_TERM`](pandofs_types::limits::UNSYNCED_TERM) is
+//! forgotten, except for data of files that are open; and of files that are closed no more than
+//! [`MAX_UNSYNCED_INODES`](crate::limits::MAX_UNSYNCED_INODES), or what little memory allows, are
 //! known, and three quarters of them in any case.
 
 use hashbrown::HashMap;
-use pandofs_api::{DataRequest, Reply, Request, op};
+use pandofs_api::op::Change;
+use pandofs_api::{DataRequest, Reply, Request};
 use pandofs_types::{Ino, ServerId};
 use pandofs_wire::hello::Machine;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Where a change is until it is forced.
+/// The place of a change until it is forced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// The inode's data object on this server.
@@ -53,7 +58,7 @@ struct Changes {
     /// The numbers of the first of them that is not known to be forced, and of the last one.
     first: u64,
     last: u64,
-    /// When the last one was acknowledged.
+    /// The time of the last acknowledgement.
     at: Instant,
 }
 
@@ -94,12 +99,12 @@ fn is_forced(logs: &HashMap<(ServerId, Machine), u64>, changes: &Changes) -> boo
 
 /// See the module.
 #[derive(Debug)]
-pub struct Unforced(Mutex<Table>);
+pub struct Unsynced(Mutex<Table>);
 
-impl Unforced {
+impl Unsynced {
     /// Of no more than this many inodes that are not open.
-    pub fn within(most: usize) -> Unforced {
-        Unforced(Mutex::new(Table {
+    pub fn within(most: usize) -> Unsynced {
+        Unsynced(Mutex::new(Table {
             count: 0,
             inodes: HashMap::new(),
             logs: HashMap::new(),
@@ -112,7 +117,8 @@ impl Unforced {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A change of these inodes was acknowledged. True when they have become many: [`Unforced::forget`] is to be called.
+    /// A change of these inodes was acknowledged. True when they have become many:
+    /// [`Unsynced::forget`] is to be called.
     #[must_use]
     pub fn changed(
         &self,
@@ -151,7 +157,7 @@ impl Unforced {
         Mark(self.table().count)
     }
 
-    /// Where there are changes of the inode that are to be forced.
+    /// The places of changes of the inode that are to be forced.
     pub fn places(&self, ino: Ino) -> Vec<Place> {
         let table = self.table();
         let changes = table.inodes.get(&ino).into_iter().flatten();
@@ -164,8 +170,9 @@ impl Unforced {
         places
     }
 
-    /// Servers have forced this for the inode, asked after `mark` was taken. Answers with those that had lost
-    /// something of it by then, once, and calls `lose` if there are any before anybody else is told that there are none.
+    /// Servers have forced this for the inode, asked after `mark` was taken. Answers with those
+    /// that had lost something of it by then, once, and calls `lose` if there are any before
+    /// another caller finds that there are none.
     pub fn forced(
         &self,
         ino: Ino,
@@ -194,7 +201,8 @@ impl Unforced {
             if changes.first > mark.0 || answered.peek().is_none() {
                 return true;
             }
-            // Asked over several connections, it may have been forced just before the machine was started anew.
+            // Asked over several connections, it may have been forced just before the machine was
+            // started anew.
             if answered.all(|&(_, machine)| machine != changes.machine)
                 && !lost.contains(&changes.place.server())
             {
@@ -212,8 +220,8 @@ impl Unforced {
         lost
     }
 
-    /// Forgets what is forced by now for sure, within `term`, and of what is left the oldest changes of files that are not open as far
-    /// as there are too many.
+    /// Forgets what is forced by now for sure, within `term`, and of what is left the oldest
+    /// changes of files that are not open as far as there are too many.
     pub fn forget(&self, now: Instant, term: Duration, is_open: impl Fn(Ino) -> bool) {
         let mut table = self.table();
         let Table {
@@ -246,54 +254,25 @@ impl Unforced {
     }
 }
 
-/// The inodes that a request to a shard has changed, which was answered with this.
-pub fn changed_by(request: &Request, reply: &Reply) -> impl Iterator<Item = Ino> {
-    let made = match reply {
-        Reply::Entry(entry) => Some(entry.ino),
-        Reply::Renamed { ino } | Reply::Exchanged { ino, .. } => Some(*ino),
-        _ => None,
-    };
-    let changed = match request {
-        Request::Create(op::Create { dir, .. })
-        | Request::CreateUnnamed(op::CreateUnnamed { dir, .. })
-        | Request::Mkdir(op::Mkdir { dir, .. })
-        | Request::Link(op::Link { dir, .. }) => [Some(*dir), made, None, None],
-        // An inode without this name needs no disk.
-        Request::Unlink(op::Unlink { dir, .. }) | Request::Rmdir(op::Rmdir { dir, .. }) => {
-            [Some(*dir), None, None, None]
-        }
-        Request::Rename(op::Rename { dir, new_dir, .. }) => {
-            [Some(*dir), Some(*new_dir), made, None]
-        }
-        Request::Exchange(op::Exchange { dir, new_dir, .. }) => {
-            let other = match reply {
-                Reply::Exchanged { other, .. } => Some(*other),
-                _ => None,
-            };
-            [Some(*dir), Some(*new_dir), made, other]
-        }
-        Request::Open(op::Open {
-            ino,
-            truncate: true,
-            ..
-        })
-        | Request::SetAttr(op::SetAttr { ino, .. })
-        | Request::WriteInline(op::WriteInline { ino, .. })
-        | Request::AppendInline(op::AppendInline { ino, .. })
-        | Request::Allocate(op::Allocate { ino, .. })
-        | Request::Extend(op::Extend { ino, .. })
-        | Request::Stripe(op::Stripe { ino })
-        | Request::WroteData(op::WroteData { ino, .. })
-        | Request::SetXattr(op::SetXattr { ino, .. })
-        | Request::RemoveXattr(op::RemoveXattr { ino, .. })
-        | Request::SetLayout(op::SetLayout { ino, .. })
-        | Request::SetDirSettings(op::SetDirSettings { dir: ino, .. }) => {
-            [Some(*ino), None, None, None]
-        }
-        // When something was read last is nothing that a program forces.
-        _ => [None; 4],
-    };
-    changed.into_iter().flatten()
+/// The inodes that a request to a shard has changed, which was answered with this. An inode that has lost a name needs no
+/// disk for that, and programs do not sync times of access.
+pub fn changed_by(request: &Request, reply: &Reply) -> Vec<Ino> {
+    let operation = request.operation();
+    if !operation.is_mutation() {
+        return Vec::new();
+    }
+    let changes = operation.changes().into_iter().map(|change| match change {
+        Change::Name(dir, _) => dir,
+        Change::Inode(ino) | Change::Dir(ino) => ino,
+    });
+    let mut inos: Vec<Ino> = changes.collect();
+    match reply {
+        Reply::Entry(entry) => inos.push(entry.ino),
+        Reply::Renamed { ino } => inos.push(*ino),
+        Reply::Exchanged { ino, other } => inos.extend([*ino, *other]),
+        _ => {}
+    }
+    inos
 }
 
 /// The inode whose data object a request has changed.
@@ -310,7 +289,9 @@ pub(crate) fn object_changed_by(request: &DataRequest) -> Option<Ino> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::limits::{MAX_UNFORCED_INODES, UNFORCED_TERM};
+    use crate::limits::MAX_UNSYNCED_INODES;
+    use pandofs_api::op;
+    use pandofs_types::limits::UNSYNCED_TERM;
 
     const FILE: Ino = Ino(50);
     const OTHER: Ino = Ino(51);
@@ -319,110 +300,110 @@ mod tests {
     const FIRST: Machine = Machine(1);
     const SECOND: Machine = Machine(2);
 
-    fn changed(unforced: &Unforced, ino: Ino, place: Place, machine: Machine) {
-        assert!(!unforced.changed([ino], place, machine, Instant::now()));
+    fn changed(unsynced: &Unsynced, ino: Ino, place: Place, machine: Machine) {
+        assert!(!unsynced.changed([ino], place, machine, Instant::now()));
     }
 
-    fn forced_of(unforced: &Unforced, ino: Ino, mark: Mark, forces: &[Force]) -> Vec<ServerId> {
+    fn forced_of(unsynced: &Unsynced, ino: Ino, mark: Mark, forces: &[Force]) -> Vec<ServerId> {
         let mut is_told = false;
-        let lost = unforced.forced(ino, mark, forces, || is_told = true);
+        let lost = unsynced.forced(ino, mark, forces, || is_told = true);
         assert_eq!(is_told, !lost.is_empty());
         lost
     }
 
-    fn known(unforced: &Unforced) -> usize {
-        unforced.table().inodes.len()
+    fn known(unsynced: &Unsynced) -> usize {
+        unsynced.table().inodes.len()
     }
 
     #[test]
     fn what_was_forced_in_time_is_not_lost() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, OBJECT, FIRST);
-        changed(&unforced, FILE, LOG, FIRST);
-        let mark = unforced.mark();
-        assert_eq!(unforced.places(FILE), [OBJECT, LOG]);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, OBJECT, FIRST);
+        changed(&unsynced, FILE, LOG, FIRST);
+        let mark = unsynced.mark();
+        assert_eq!(unsynced.places(FILE), [OBJECT, LOG]);
         let forces = [(OBJECT, FIRST), (LOG, FIRST)];
-        assert_eq!(forced_of(&unforced, FILE, mark, &forces), []);
-        assert_eq!(known(&unforced), 0);
+        assert_eq!(forced_of(&unsynced, FILE, mark, &forces), []);
+        assert_eq!(known(&unsynced), 0);
         let forces = [(OBJECT, SECOND), (LOG, SECOND)];
-        assert_eq!(forced_of(&unforced, FILE, unforced.mark(), &forces), []);
+        assert_eq!(forced_of(&unsynced, FILE, unsynced.mark(), &forces), []);
     }
 
     #[test]
     fn a_force_after_another_start_of_the_machine_fails_once() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, OBJECT, FIRST);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, OBJECT, FIRST);
         // Only this is there.
-        changed(&unforced, FILE, OBJECT, SECOND);
-        changed(&unforced, OTHER, OBJECT, FIRST);
-        let forced = |ino| forced_of(&unforced, ino, unforced.mark(), &[(OBJECT, SECOND)]);
+        changed(&unsynced, FILE, OBJECT, SECOND);
+        changed(&unsynced, OTHER, OBJECT, FIRST);
+        let forced = |ino| forced_of(&unsynced, ino, unsynced.mark(), &[(OBJECT, SECOND)]);
         assert_eq!(forced(FILE), [ServerId(1)]);
         assert_eq!(forced(FILE), []);
-        changed(&unforced, FILE, OBJECT, SECOND);
+        changed(&unsynced, FILE, OBJECT, SECOND);
         assert_eq!(forced(FILE), []);
-        // Whoever has something else that is lost is told, too.
+        // The loss of another file is reported, too.
         assert_eq!(forced(OTHER), [ServerId(1)]);
-        assert_eq!(known(&unforced), 0);
+        assert_eq!(known(&unsynced), 0);
     }
 
     #[test]
     fn a_force_that_was_not_answered_tells_nothing() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, OBJECT, FIRST);
-        changed(&unforced, FILE, LOG, FIRST);
-        let mark = unforced.mark();
-        assert_eq!(forced_of(&unforced, FILE, mark, &[(LOG, FIRST)]), []);
-        assert_eq!(unforced.places(FILE), [OBJECT]);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, OBJECT, FIRST);
+        changed(&unsynced, FILE, LOG, FIRST);
+        let mark = unsynced.mark();
+        assert_eq!(forced_of(&unsynced, FILE, mark, &[(LOG, FIRST)]), []);
+        assert_eq!(unsynced.places(FILE), [OBJECT]);
         assert_eq!(
-            forced_of(&unforced, FILE, unforced.mark(), &[(OBJECT, SECOND)]),
+            forced_of(&unsynced, FILE, unsynced.mark(), &[(OBJECT, SECOND)]),
             [ServerId(1)]
         );
     }
 
     #[test]
     fn what_is_changed_while_a_force_is_under_way_is_not_covered_by_it() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, OBJECT, FIRST);
-        let mark = unforced.mark();
-        changed(&unforced, FILE, OBJECT, FIRST);
-        assert_eq!(forced_of(&unforced, FILE, mark, &[(OBJECT, FIRST)]), []);
-        let mark = unforced.mark();
-        changed(&unforced, FILE, OBJECT, SECOND);
-        let lost = forced_of(&unforced, FILE, mark, &[(OBJECT, SECOND)]);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, OBJECT, FIRST);
+        let mark = unsynced.mark();
+        changed(&unsynced, FILE, OBJECT, FIRST);
+        assert_eq!(forced_of(&unsynced, FILE, mark, &[(OBJECT, FIRST)]), []);
+        let mark = unsynced.mark();
+        changed(&unsynced, FILE, OBJECT, SECOND);
+        let lost = forced_of(&unsynced, FILE, mark, &[(OBJECT, SECOND)]);
         assert_eq!(lost, [ServerId(1)]);
-        let forced = |mark| forced_of(&unforced, FILE, mark, &[(OBJECT, SECOND)]);
-        assert_eq!(forced(unforced.mark()), []);
-        assert_eq!(known(&unforced), 0);
-        // What was lost after it was asked for is told to whoever asks next.
-        changed(&unforced, FILE, OBJECT, FIRST);
-        let mark = unforced.mark();
-        changed(&unforced, FILE, OBJECT, FIRST);
+        let forced = |mark| forced_of(&unsynced, FILE, mark, &[(OBJECT, SECOND)]);
+        assert_eq!(forced(unsynced.mark()), []);
+        assert_eq!(known(&unsynced), 0);
+        // A loss after the request is reported to the next one.
+        changed(&unsynced, FILE, OBJECT, FIRST);
+        let mark = unsynced.mark();
+        changed(&unsynced, FILE, OBJECT, FIRST);
         assert_eq!(forced(mark), [ServerId(1)]);
-        assert_eq!(forced(unforced.mark()), [ServerId(1)]);
-        assert_eq!(forced(unforced.mark()), []);
+        assert_eq!(forced(unsynced.mark()), [ServerId(1)]);
+        assert_eq!(forced(unsynced.mark()), []);
     }
 
     #[test]
     fn a_force_of_a_log_is_one_of_all_that_it_has() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, LOG, FIRST);
-        changed(&unforced, OTHER, LOG, FIRST);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, LOG, FIRST);
+        changed(&unsynced, OTHER, LOG, FIRST);
         assert_eq!(
-            forced_of(&unforced, OTHER, unforced.mark(), &[(LOG, FIRST)]),
+            forced_of(&unsynced, OTHER, unsynced.mark(), &[(LOG, FIRST)]),
             []
         );
-        assert_eq!(unforced.places(FILE), []);
+        assert_eq!(unsynced.places(FILE), []);
         assert_eq!(
-            forced_of(&unforced, FILE, unforced.mark(), &[(LOG, SECOND)]),
+            forced_of(&unsynced, FILE, unsynced.mark(), &[(LOG, SECOND)]),
             []
         );
         // But not of what comes after it, nor of what another server has.
-        changed(&unforced, FILE, LOG, FIRST);
-        changed(&unforced, FILE, Place::Log(ServerId(7)), FIRST);
+        changed(&unsynced, FILE, LOG, FIRST);
+        changed(&unsynced, FILE, Place::Log(ServerId(7)), FIRST);
         let lost = forced_of(
-            &unforced,
+            &unsynced,
             FILE,
-            unforced.mark(),
+            unsynced.mark(),
             &[(LOG, SECOND), (Place::Log(ServerId(7)), FIRST)],
         );
         assert_eq!(lost, [ServerId(0)]);
@@ -430,45 +411,45 @@ mod tests {
 
     #[test]
     fn one_of_several_forces_of_a_log_suffices() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, LOG, FIRST);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, LOG, FIRST);
         let forces = [(LOG, FIRST), (LOG, SECOND)];
-        assert_eq!(forced_of(&unforced, FILE, unforced.mark(), &forces), []);
+        assert_eq!(forced_of(&unsynced, FILE, unsynced.mark(), &forces), []);
     }
 
     #[test]
     fn what_is_old_is_forgotten_but_for_data_of_open_files() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        changed(&unforced, FILE, OBJECT, FIRST);
-        changed(&unforced, FILE, LOG, FIRST);
-        changed(&unforced, OTHER, OBJECT, FIRST);
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        changed(&unsynced, FILE, OBJECT, FIRST);
+        changed(&unsynced, FILE, LOG, FIRST);
+        changed(&unsynced, OTHER, OBJECT, FIRST);
         let is_open = |ino| ino == FILE;
-        unforced.forget(Instant::now(), UNFORCED_TERM, is_open);
-        assert_eq!(known(&unforced), 2);
-        unforced.forget(Instant::now() + UNFORCED_TERM, UNFORCED_TERM, is_open);
-        assert_eq!(known(&unforced), 1);
-        assert_eq!(unforced.places(FILE), [OBJECT]);
+        unsynced.forget(Instant::now(), UNSYNCED_TERM, is_open);
+        assert_eq!(known(&unsynced), 2);
+        unsynced.forget(Instant::now() + UNSYNCED_TERM, UNSYNCED_TERM, is_open);
+        assert_eq!(known(&unsynced), 1);
+        assert_eq!(unsynced.places(FILE), [OBJECT]);
     }
 
     #[test]
     fn of_too_many_the_oldest_are_forgotten() {
-        let unforced = Unforced::within(MAX_UNFORCED_INODES);
-        let most = MAX_UNFORCED_INODES as u64;
+        let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
+        let most = MAX_UNSYNCED_INODES as u64;
         let now = Instant::now();
         for ino in 1..most {
-            assert!(!unforced.changed([Ino(ino)], OBJECT, FIRST, now));
+            assert!(!unsynced.changed([Ino(ino)], OBJECT, FIRST, now));
         }
         // It has been there for long, and is changed anew.
-        changed(&unforced, Ino(1), OBJECT, FIRST);
-        assert!(unforced.changed([Ino(most)], OBJECT, FIRST, now));
-        unforced.forget(now, UNFORCED_TERM, |ino| ino == Ino(2));
-        assert!(known(&unforced) <= MAX_UNFORCED_INODES / 4 * 3 + 1);
+        changed(&unsynced, Ino(1), OBJECT, FIRST);
+        assert!(unsynced.changed([Ino(most)], OBJECT, FIRST, now));
+        unsynced.forget(now, UNSYNCED_TERM, |ino| ino == Ino(2));
+        assert!(known(&unsynced) <= MAX_UNSYNCED_INODES / 4 * 3 + 1);
         for (ino, is_known) in [(1, true), (2, true), (3, false), (most, true)] {
-            assert_eq!(!unforced.places(Ino(ino)).is_empty(), is_known, "{ino}");
+            assert_eq!(!unsynced.places(Ino(ino)).is_empty(), is_known, "{ino}");
         }
         // Those that are open stay, and do not have it looked through each time.
-        unforced.forget(now, UNFORCED_TERM, |_| true);
-        assert!(!unforced.changed([Ino(most + 1)], OBJECT, FIRST, now));
+        unsynced.forget(now, UNSYNCED_TERM, |_| true);
+        assert!(!unsynced.changed([Ino(most + 1)], OBJECT, FIRST, now));
     }
 
     #[test]
@@ -484,12 +465,12 @@ mod tests {
             no_replace: false,
             whiteout: false,
         });
-        let changed: Vec<Ino> = changed_by(&rename, &Reply::Renamed { ino: FILE }).collect();
+        let changed = changed_by(&rename, &Reply::Renamed { ino: FILE });
         assert_eq!(changed, [dir, new_dir, FILE]);
         let unlink = Request::Unlink(op::Unlink { dir, name: name() });
-        let changed: Vec<Ino> = changed_by(&unlink, &Reply::Removed { ino: FILE }).collect();
+        let changed = changed_by(&unlink, &Reply::Removed { ino: FILE });
         assert_eq!(changed, [dir]);
         let read = Request::ReadInline(op::ReadInline { ino: FILE });
-        assert_eq!(changed_by(&read, &Reply::Done).count(), 0);
+        assert_eq!(changed_by(&read, &Reply::Done), []);
     }
 }

@@ -1,23 +1,24 @@
-//! Leases that are recalled.
+//! Recalls of leases.
 
-use super::Beliefs;
+use super::LeaseCache;
 use pandofs_types::LeaseKey;
 use std::sync::atomic::Ordering;
 
-impl Beliefs {
-    /// These are believed no longer. Those of them that this session is changing just now are given back.
+impl LeaseCache {
+    /// Drops these. Returns those of them that this session is changing just now.
     ///
-    /// `None`, and nothing is let go of, while writes are under way that began under these leases, if it `waits` for them:
-    /// then it is to be called again. No more of them begin under leases that there are already.
+    /// `None`, and nothing is let go of, while writes are under way that began under these leases,
+    /// if it `waits` for them: then it is to be called again. No more of them begin under leases
+    /// that there are already.
     ///
-    /// All keys are looked at again each time, and in the end without letting go of what is believed. (A recall has X,
-    /// which is written to slowly, and Y, which is not written to. It waits for X; a first write to Y begins meanwhile
-    /// under what is believed of Y, and is answered; X is written; the recall is answered with Y's write under way, which
-    /// comes after the cut.)
+    /// All keys are looked at again each time, and in the end without dropping what is cached. (A
+    /// recall has X, which is written to slowly, and Y, which is not written to. It waits for X; a
+    /// first write to Y begins meanwhile under what is cached of Y, and is answered; X is written;
+    /// the recall is answered with Y's write under way, which comes after the cut.)
     pub fn recall(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
         let mut state = self.state();
         let wanted = keys.iter().map(|&key| match key {
-            LeaseKey::Inode(ino) => state.want_grip(ino),
+            LeaseKey::Inode(ino) => state.want_write_lease(ino),
             _ => false,
         });
         // Each of them is to know that it is wanted.
@@ -36,7 +37,7 @@ impl Beliefs {
                 state.dirs.remove(&ino);
             }
             if let LeaseKey::Inode(ino) = key {
-                state.recall_grip(ino);
+                state.recall_write_lease(ino);
             }
         }
         let own = keys.iter().filter(|key| state.changing.contains_key(*key));

@@ -1,0 +1,567 @@
+use super::*;
+use crate::call::Call;
+use crate::limits::{MANY_LEASES_FRACTION, MAX_WRITE_LEASES, WRITE_LEASE_RETRY};
+use crate::pool::Server;
+use pandofs_api::{FileBody, op};
+use pandofs_placement::ServerInfo;
+use pandofs_types::limits::{BRIEF_LEASE, MAX_CACHED_LEASES};
+use pandofs_types::{Credentials, FileKind, Leased, SetAttr};
+use std::sync::Arc;
+use std::time::Duration;
+
+const DIR: Ino = Ino(1);
+const FILE: Ino = Ino(5);
+const SERVER: ServerId = ServerId(3);
+
+fn lease_cache() -> LeaseCache {
+    let lease_cache = LeaseCache::new(HashKey(1, 2));
+    lease_cache.begin(true);
+    lease_cache.subscribed(SERVER, Boottime::now());
+    lease_cache
+}
+
+fn name() -> Name {
+    Name::new(b"a").unwrap()
+}
+
+fn inode(mode: u16) -> InodeReply {
+    InodeReply {
+        attr: Attr {
+            ino: FILE,
+            kind: FileKind::File,
+            mode,
+            nlink: 1,
+            uid: 0,
+            gid: 0,
+            rdev: 0,
+            size: 0,
+            blocks: 0,
+            atime: Time(0),
+            mtime: Time(0),
+            ctime: Time(0),
+            btime: Time(0),
+            has_xattrs: false,
+        },
+        body: FileBody::None,
+        dir: None,
+        cuts: 0,
+    }
+}
+
+fn entry(mode: u16) -> Result<Reply, Refusal> {
+    Ok(Reply::Entry(EntryReply {
+        ino: FILE,
+        kind: FileKind::File,
+        shard: ShardId(0),
+        inode: Some(inode(mode)),
+    }))
+}
+
+fn call(request: Request) -> Call<'static> {
+    let target = Target::Shard(ShardId(0));
+    Call::shard(target, &Credentials::ROOT, request)
+}
+
+fn lookup() -> Call<'static> {
+    let (dir, name) = (DIR, name());
+    call(Request::Lookup(op::Lookup { dir, name }))
+}
+
+fn unlink() -> Call<'static> {
+    let (dir, name) = (DIR, name());
+    call(Request::Unlink(op::Unlink { dir, name }))
+}
+
+fn getattr() -> Call<'static> {
+    call(Request::GetAttr(op::GetAttr { ino: FILE }))
+}
+
+fn chmod() -> Call<'static> {
+    let set = SetAttr {
+        mode: Some(0o600),
+        ..SetAttr::default()
+    };
+    call(Request::SetAttr(op::SetAttr { ino: FILE, set }))
+}
+
+fn send(lease_cache: &LeaseCache, mut call: Call<'static>) -> Call<'static> {
+    let info = ServerInfo {
+        id: SERVER,
+        addresses: vec!["unix:/run/pandofs/3".to_owned()],
+        weight: ServerInfo::WEIGHT_ONE,
+        domain: String::new(),
+    };
+    call.sent = Some(lease_cache.sent(Boottime::now()));
+    call.answered_by = Some((Arc::new(Server::new(&info).unwrap()), 1));
+    call.leased = vec![Leased::ENTRY.and(Leased::ATTRIBUTES)];
+    call
+}
+
+fn answer(lease_cache: &LeaseCache, call: &Call) -> Option<Result<Reply, Refusal>> {
+    let asked = call.shard_request().unwrap();
+    lease_cache.answer(call.target, asked, Boottime::now())
+}
+
+fn learn(lease_cache: &LeaseCache, call: &Call, answer: &Result<Reply, Refusal>) {
+    lease_cache.learn(call.lease_grant().unwrap(), answer, Boottime::now());
+}
+
+fn change(lease_cache: &LeaseCache, call: &Call) -> Change {
+    let request = &call.shard_request().unwrap().request;
+    lease_cache.change(request).unwrap()
+}
+
+fn changed(lease_cache: &LeaseCache, call: &Call, change: Change, reply: &Reply) {
+    let now = Boottime::now();
+    lease_cache.changed(change, Some(reply), call.lease_grant(), now);
+}
+
+fn found(lease_cache: &LeaseCache) -> bool {
+    answer(lease_cache, &lookup()).is_some()
+}
+
+fn mode(lease_cache: &LeaseCache) -> Option<u16> {
+    match answer(lease_cache, &getattr())? {
+        Ok(Reply::Inode(inode)) => Some(inode.attr.mode),
+        other => panic!("{other:?}"),
+    }
+}
+
+fn entry_key(lease_cache: &LeaseCache) -> LeaseKey {
+    lease_cache.entry_key(DIR, &name())
+}
+
+/// Without waiting for writes.
+fn recall(lease_cache: &LeaseCache, keys: &[LeaseKey]) {
+    let own = lease_cache.recall(keys, false);
+    assert_eq!(own, Some(Vec::new()), "nothing is being changed");
+}
+
+#[test]
+fn what_is_leased_is_cached_until_it_is_recalled() {
+    let lease_cache = lease_cache();
+    assert!(!found(&lease_cache));
+    learn(&lease_cache, &send(&lease_cache, lookup()), &entry(0o644));
+    assert!(found(&lease_cache));
+    assert_eq!(mode(&lease_cache), Some(0o644));
+    assert!(
+        lease_cache
+            .entry_until(entry_key(&lease_cache), &name(), Some(FILE))
+            .is_some()
+    );
+    assert!(
+        lease_cache
+            .entry_until(entry_key(&lease_cache), &name(), None)
+            .is_none()
+    );
+    recall(&lease_cache, &[LeaseKey::Inode(FILE)]);
+    assert!(found(&lease_cache));
+    assert_eq!(mode(&lease_cache), None);
+    recall(&lease_cache, &[entry_key(&lease_cache)]);
+    assert!(!found(&lease_cache));
+}
+
+#[test]
+fn that_there_is_no_such_name_is_cached_too() {
+    let lease_cache = lease_cache();
+    learn(
+        &lease_cache,
+        &send(&lease_cache, lookup()),
+        &Err(FsError::NotFound.into()),
+    );
+    assert!(found(&lease_cache));
+    assert!(
+        lease_cache
+            .entry_until(entry_key(&lease_cache), &name(), None)
+            .is_some()
+    );
+}
+
+#[test]
+fn an_answer_that_is_overtaken_by_its_recall_is_not_cached() {
+    let lease_cache = lease_cache();
+    let late = send(&lease_cache, lookup());
+    recall(&lease_cache, &[entry_key(&lease_cache)]);
+    learn(&lease_cache, &late, &entry(0o644));
+    assert!(!found(&lease_cache));
+    assert_eq!(mode(&lease_cache), Some(0o644), "it was not recalled");
+    learn(&lease_cache, &send(&lease_cache, lookup()), &entry(0o644));
+    assert!(found(&lease_cache));
+}
+
+#[test]
+fn nothing_is_cached_of_a_server_whose_recalls_are_lost() {
+    let lease_cache = lease_cache();
+    let late = send(&lease_cache, lookup());
+    learn(&lease_cache, &send(&lease_cache, lookup()), &entry(0o644));
+    lease_cache.lost(SERVER);
+    assert!(!found(&lease_cache));
+    learn(&lease_cache, &send(&lease_cache, lookup()), &entry(0o644));
+    assert!(!found(&lease_cache), "it gives no leases");
+    lease_cache.subscribed(SERVER, Boottime::now());
+    learn(&lease_cache, &late, &entry(0o644));
+    assert!(!found(&lease_cache), "it was leased before");
+    learn(&lease_cache, &send(&lease_cache, lookup()), &entry(0o644));
+    assert!(found(&lease_cache));
+}
+
+#[test]
+fn what_this_session_changes_is_not_cached_until_it_is_answered() {
+    let lease_cache = lease_cache();
+    learn(&lease_cache, &send(&lease_cache, lookup()), &entry(0o644));
+    let late = send(&lease_cache, getattr());
+    let change = change(&lease_cache, &chmod());
+    assert_eq!(mode(&lease_cache), None);
+    learn(
+        &lease_cache,
+        &send(&lease_cache, getattr()),
+        &Ok(Reply::Inode(inode(0o644))),
+    );
+    assert_eq!(mode(&lease_cache), None, "it is being changed");
+    let answer = Reply::Inode(inode(0o600));
+    changed(&lease_cache, &send(&lease_cache, chmod()), change, &answer);
+    assert_eq!(mode(&lease_cache), Some(0o600));
+    learn(&lease_cache, &late, &Ok(Reply::Inode(inode(0o644))));
+    assert_eq!(mode(&lease_cache), Some(0o600), "an answer from before");
+}
+
+#[test]
+fn of_two_changes_at_once_nobody_knows_which_is_the_last() {
+    let lease_cache = lease_cache();
+    let first = change(&lease_cache, &chmod());
+    let second = change(&lease_cache, &chmod());
+    let answer = Reply::Inode(inode(0o600));
+    changed(&lease_cache, &send(&lease_cache, chmod()), first, &answer);
+    assert_eq!(mode(&lease_cache), None);
+    changed(&lease_cache, &send(&lease_cache, chmod()), second, &answer);
+    assert_eq!(mode(&lease_cache), None);
+}
+
+#[test]
+fn a_removed_name_takes_what_it_led_to_along() {
+    let lease_cache = lease_cache();
+    learn(&lease_cache, &send(&lease_cache, lookup()), &entry(0o644));
+    let change = change(&lease_cache, &unlink());
+    assert!(!found(&lease_cache) && mode(&lease_cache).is_none());
+    let answer = Reply::Removed { ino: FILE };
+    changed(&lease_cache, &send(&lease_cache, unlink()), change, &answer);
+    assert!(!found(&lease_cache) && mode(&lease_cache).is_none());
+}
+
+#[test]
+fn there_is_an_end_to_what_is_cached() {
+    let lease_cache = lease_cache();
+    for serial in 1..=2 * MAX_CACHED_LEASES as u64 {
+        let mut inode = inode(0o644);
+        inode.attr.ino = Ino(serial);
+        let ino = inode.attr.ino;
+        let asked = send(&lease_cache, call(Request::GetAttr(op::GetAttr { ino })));
+        learn(&lease_cache, &asked, &Ok(Reply::Inode(inode)));
+    }
+    assert!(lease_cache.state().inodes.len() <= MAX_CACHED_LEASES);
+}
+
+#[test]
+fn what_is_learnt_beside_much_is_cached_briefly() {
+    let lease_cache = lease_cache();
+    let inode_of = |serial: u64, kind| {
+        let mut inode = inode(0o644);
+        (inode.attr.ino, inode.attr.kind) = (Ino(serial), kind);
+        inode
+    };
+    let learn = |serial, kind| {
+        let inode = inode_of(serial, kind);
+        let ino = inode.attr.ino;
+        let asked = send(&lease_cache, call(Request::GetAttr(op::GetAttr { ino })));
+        learn(&lease_cache, &asked, &Ok(Reply::Inode(inode)));
+        lease_cache.state().inodes[&ino].until
+    };
+    let begun = Boottime::now();
+    let many = (MAX_CACHED_LEASES / MANY_LEASES_FRACTION) as u64;
+    for serial in 1..=many {
+        assert!(learn(serial, FileKind::File) > begun + BRIEF_LEASE);
+    }
+    let brief = learn(many + 1, FileKind::File);
+    assert!(brief < Boottime::now() + BRIEF_LEASE);
+    assert!(learn(many + 2, FileKind::Dir) > begun + BRIEF_LEASE);
+    // When it is over there is room, and what is cached for longer stays.
+    let mut state = lease_cache.state();
+    state.drop_ended(brief);
+    assert_eq!(state.inodes.len() as u64, many + 1);
+}
+
+#[test]
+fn what_is_answered_for_a_shorter_time_is_cached_for_as_long_as_it_was_leased_before() {
+    let lease_cache = lease_cache();
+    let told = |term| {
+        let mut asked = send(&lease_cache, lookup());
+        asked.leased = vec![Leased::ENTRY.and(Leased::ATTRIBUTES).within(term)];
+        learn(&lease_cache, &asked, &entry(0o600));
+        let state = lease_cache.state();
+        (
+            state.entries.values().next().unwrap().until,
+            state.inodes[&FILE].until,
+        )
+    };
+    let long = told(Term::Long);
+    assert_eq!(told(Term::Short), long);
+    assert_eq!(mode(&lease_cache), Some(0o600));
+    // The end of the last lease is not waited for besides.
+    assert!(lease_cache.state().ends[Term::Short as usize].is_empty());
+    recall(&lease_cache, &[LeaseKey::Inode(FILE)]);
+    let short = told(Term::Short);
+    assert_eq!(short.0, long.0, "it is the attributes that were recalled");
+    assert!(short.1 < long.1);
+}
+
+fn cut_inode(cuts: u32) -> Result<Reply, Refusal> {
+    Ok(Reply::Inode(InodeReply {
+        cuts,
+        ..inode(0o644)
+    }))
+}
+
+fn hold(lease_cache: &LeaseCache) -> Hold {
+    hold_of(lease_cache, FILE)
+}
+
+/// A write under the lease there is: it begins and ends, and knows of so many cuts.
+fn write(lease_cache: &LeaseCache) -> u32 {
+    let hold = hold(lease_cache);
+    let cuts = hold.cuts;
+    lease_cache.end_write(FILE, hold);
+    cuts
+}
+
+fn hold_of(lease_cache: &LeaseCache, ino: Ino) -> Hold {
+    match lease_cache.begin_write(ino, Boottime::now()) {
+        Begun::Held(hold) => hold,
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn who_writes_under_a_lease_knows_how_often_the_file_was_cut() {
+    let lease_cache = lease_cache();
+    let now = Boottime::now();
+    assert!(matches!(lease_cache.begin_write(FILE, now), Begun::Ask));
+    let early = send(&lease_cache, getattr());
+    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(3));
+    assert_eq!(write(&lease_cache), 3);
+    // A change of this client's own, and an answer from before, take nothing away.
+    let change = change(&lease_cache, &chmod());
+    learn(&lease_cache, &early, &cut_inode(2));
+    let under_way = hold(&lease_cache);
+    changed(
+        &lease_cache,
+        &send(&lease_cache, chmod()),
+        change,
+        &cut_inode(3).unwrap(),
+    );
+    lease_cache.end_write(FILE, under_way);
+    // A lease ends by its time.
+    let late = now + 2 * pandofs_types::limits::LEASE;
+    assert!(matches!(lease_cache.begin_write(FILE, late), Begun::Ask));
+    lease_cache.asked_in_vain(FILE, late);
+    assert!(matches!(
+        lease_cache.begin_write(FILE, late),
+        Begun::Without
+    ));
+}
+
+#[test]
+fn who_cuts_the_file_itself_writes_under_no_lease_from_before() {
+    let lease_cache = lease_cache();
+    let now = Boottime::now();
+    let leased = |cuts| {
+        learn(
+            &lease_cache,
+            &send(&lease_cache, getattr()),
+            &cut_inode(cuts),
+        )
+    };
+    leased(3);
+    let under_way = hold(&lease_cache);
+    let own = change(&lease_cache, &chmod());
+    let mut cut = send(&lease_cache, chmod());
+    cut.leased.clear();
+    changed(&lease_cache, &cut, own, &cut_inode(4).unwrap());
+    lease_cache.end_write(FILE, under_way);
+    assert!(matches!(lease_cache.begin_write(FILE, now), Begun::Ask));
+    leased(4);
+    assert_eq!(write(&lease_cache), 4);
+    // Nor where it is not known whether it did.
+    let own = change(&lease_cache, &chmod());
+    lease_cache.changed(own, None, None, now);
+    assert!(matches!(lease_cache.begin_write(FILE, now), Begun::Ask));
+}
+
+/// A question is answered, the thread that asked stands still, and another one of the same client
+/// cuts the file meanwhile.
+#[test]
+fn a_late_answer_leases_nothing_after_a_cut_of_ones_own() {
+    let now = Boottime::now();
+    let is_cut = |lease_cache: &LeaseCache, reply: Option<Reply>| {
+        let own = change(lease_cache, &chmod());
+        let mut cut = send(lease_cache, chmod());
+        cut.leased.clear();
+        lease_cache.changed(own, reply.as_ref(), cut.lease_grant(), now);
+    };
+    let asks = |lease_cache: &LeaseCache| matches!(lease_cache.begin_write(FILE, now), Begun::Ask);
+    // The file is written to before the cut, or for the first time after it; the cut is answered or
+    // not.
+    for (is_written, is_answered) in [(true, true), (true, false), (false, true)] {
+        let lease_cache = lease_cache();
+        if is_written {
+            assert!(asks(&lease_cache));
+        }
+        let late = send(&lease_cache, getattr());
+        is_cut(&lease_cache, is_answered.then(|| cut_inode(4).unwrap()));
+        assert!(asks(&lease_cache));
+        learn(&lease_cache, &late, &cut_inode(3));
+        assert!(asks(&lease_cache), "{is_written} {is_answered}");
+        learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(4));
+        assert_eq!(write(&lease_cache), 4);
+    }
+}
+
+/// It was cut, and that was not forced when the power failed.
+#[test]
+fn a_server_may_come_back_with_fewer_cuts() {
+    let lease_cache = lease_cache();
+    let now = Boottime::now();
+    assert!(matches!(lease_cache.begin_write(FILE, now), Begun::Ask));
+    let own = change(&lease_cache, &chmod());
+    changed(
+        &lease_cache,
+        &send(&lease_cache, chmod()),
+        own,
+        &cut_inode(4).unwrap(),
+    );
+    let late = send(&lease_cache, getattr());
+    lease_cache.lost(SERVER);
+    lease_cache.subscribed(SERVER, now);
+    learn(&lease_cache, &late, &cut_inode(4));
+    assert!(matches!(lease_cache.begin_write(FILE, now), Begun::Ask));
+    // It is not cached, as it is being changed, and is leased all the same.
+    let own = change(&lease_cache, &chmod());
+    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(3));
+    assert_eq!(write(&lease_cache), 3);
+    lease_cache.changed(own, cut_inode(3).ok().as_ref(), None, now);
+    assert_eq!(write(&lease_cache), 3);
+}
+
+/// The cut is not answered yet when a question is that was asked after it.
+#[test]
+fn who_writes_when_more_cuts_are_heard_of_was_under_no_lease_all_the_time() {
+    let lease_cache = lease_cache();
+    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(3));
+    let under_way = hold(&lease_cache);
+    let own = change(&lease_cache, &chmod());
+    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(4));
+    changed(
+        &lease_cache,
+        &send(&lease_cache, chmod()),
+        own,
+        &cut_inode(4).unwrap(),
+    );
+    lease_cache.end_write(FILE, under_way);
+    assert_eq!(write(&lease_cache), 4);
+}
+
+/// Returns whether a recall has to wait for a write.
+fn waits(lease_cache: &LeaseCache, keys: &[LeaseKey]) -> bool {
+    lease_cache.recall(keys, true).is_none()
+}
+
+#[test]
+fn a_recall_waits_for_what_is_written_under_the_lease() {
+    let lease_cache = lease_cache();
+    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(3));
+    let early = send(&lease_cache, getattr());
+    let (first, second) = (hold(&lease_cache), hold(&lease_cache));
+    let keys = [LeaseKey::Inode(FILE)];
+    let begun = || lease_cache.begin_write(FILE, Boottime::now());
+    let is_wanted = || matches!(begun(), Begun::Without);
+    assert!(waits(&lease_cache, &keys));
+    assert!(is_wanted(), "a write begins after it was recalled");
+    lease_cache.end_write(FILE, first);
+    assert!(waits(&lease_cache, &keys));
+    assert_eq!(mode(&lease_cache), Some(0o644), "it is cached meanwhile");
+    assert_eq!(lease_cache.recalled(), 0);
+    lease_cache.end_write(FILE, second);
+    assert!(!waits(&lease_cache, &keys));
+    assert_eq!((mode(&lease_cache), lease_cache.recalled()), (None, 1));
+    assert!(matches!(begun(), Begun::Ask));
+    // An answer that was on its way then leases nothing.
+    learn(&lease_cache, &early, &cut_inode(3));
+    assert!(matches!(begun(), Begun::Ask));
+    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(4));
+    assert_eq!(write(&lease_cache), 4);
+    // One that takes longer is waited for no more.
+    let slow = hold(&lease_cache);
+    recall(&lease_cache, &keys);
+    lease_cache.end_write(FILE, slow);
+    lease_cache.forget_write_lease(FILE);
+    assert!(lease_cache.state().write_leases.is_empty());
+}
+
+/// An answer about this inode.
+fn cut_inode_of(ino: Ino, cuts: u32) -> Result<Reply, Refusal> {
+    let attr = Attr {
+        ino,
+        ..inode(0o644).attr
+    };
+    Ok(Reply::Inode(InodeReply {
+        attr,
+        cuts,
+        ..inode(0o644)
+    }))
+}
+
+/// A recall of two files waits for writes to the one, when a first write to the other begins.
+#[test]
+fn a_recall_waits_for_what_begins_while_it_waits() {
+    const OTHER: Ino = Ino(6);
+    let lease_cache = lease_cache();
+    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(3));
+    let asked = send(
+        &lease_cache,
+        call(Request::GetAttr(op::GetAttr { ino: OTHER })),
+    );
+    learn(&lease_cache, &asked, &cut_inode_of(OTHER, 8));
+    let first = hold(&lease_cache);
+    let keys = [LeaseKey::Inode(FILE), LeaseKey::Inode(OTHER)];
+    assert!(waits(&lease_cache, &keys));
+    let other = hold_of(&lease_cache, OTHER);
+    lease_cache.end_write(FILE, first);
+    assert!(waits(&lease_cache, &keys));
+    lease_cache.end_write(OTHER, other);
+    assert!(!waits(&lease_cache, &keys));
+}
+
+#[test]
+fn with_very_many_files_written_to_they_are_looked_through_now_and_then() {
+    let lease_cache = lease_cache();
+    let now = Boottime::now();
+    let mut holds = Vec::new();
+    for serial in 1..=MAX_WRITE_LEASES as u64 {
+        let ino = Ino(serial);
+        let asked = send(&lease_cache, call(Request::GetAttr(op::GetAttr { ino })));
+        learn(&lease_cache, &asked, &cut_inode_of(ino, 1));
+        holds.push(hold_of(&lease_cache, ino));
+    }
+    let begin = |after| lease_cache.begin_write(Ino(0), now + after);
+    assert!(matches!(begin(Duration::ZERO), Begun::Without));
+    lease_cache.end_write(Ino(1), holds.remove(0));
+    recall(&lease_cache, &[LeaseKey::Inode(Ino(1))]);
+    assert!(matches!(begin(WRITE_LEASE_RETRY / 2), Begun::Without));
+    assert!(matches!(begin(WRITE_LEASE_RETRY), Begun::Ask));
+    // One that is closed makes room at once.
+    assert!(matches!(
+        lease_cache.begin_write(Ino(1), now),
+        Begun::Without
+    ));
+    lease_cache.forget_write_lease(Ino(0));
+    assert!(matches!(lease_cache.begin_write(Ino(1), now), Begun::Ask));
+}

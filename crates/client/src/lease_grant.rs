@@ -1,0 +1,24 @@
+//! Leases that a reply gives, with the request that it answers.
+
+use crate::boottime::Boottime;
+use pandofs_api::ShardRequest;
+use pandofs_types::{Leased, ServerId};
+
+/// The moment at which a request was sent.
+#[derive(Clone, Copy, Debug)]
+pub struct Sent {
+    pub(crate) at: Boottime,
+    /// Events of the lease cache until then.
+    pub(crate) events: u64,
+}
+
+/// The leases of a reply.
+#[derive(Clone, Copy, Debug)]
+pub struct LeaseGrant<'a> {
+    /// The request, with its shard.
+    pub asked: &'a ShardRequest,
+    pub sent: Sent,
+    /// The server that answered.
+    pub server: ServerId,
+    pub leased: &'a [Leased],
+}

@@ -1,0 +1,237 @@
+//! Trace of the operations of a session: caller, times and outcome of each, for a [`Tracer`].
+//!
+//! An event is recorded at the operation's end, on the thread that asked, before that has its
+//! answer: what depends on an answer begins after the recorded end. What the library asks itself in
+//! the course of an operation is not traced. A session without a tracer looks at one word for each
+//! operation.
+
+use crate::cancellation;
+use crate::{Client, ClientError, Node, Page};
+use pandofs_types::{FileKind, Ino, Name, SetAttr};
+use std::cell::Cell;
+use std::fmt;
+use std::sync::Arc;
+use std::time::Instant;
+
+/// A consumer of events.
+pub trait Tracer: fmt::Debug + Send + Sync {
+    /// Records that an operation has ended. Its caller waits meanwhile.
+    fn record(&self, event: &Event<'_>);
+}
+
+/// An operation that has ended.
+#[derive(Debug)]
+pub struct Event<'a> {
+    pub op: Op<'a>,
+    pub begun: Instant,
+    /// No later than the moment at which the caller has the answer.
+    pub ended: Instant,
+    /// The number in the [`Cancellation`](crate::Cancellation) of the thread that asked; `None`
+    /// without one.
+    pub caller: Option<u32>,
+    /// The outcome, or the error's number.
+    pub outcome: Result<Outcome<'a>, i32>,
+    /// It takes the place of the one before it that this thread was refused: see [`again`].
+    pub again: bool,
+}
+
+/// An operation, with its arguments.
+#[derive(Debug)]
+pub enum Op<'a> {
+    Lookup {
+        dir: Ino,
+        name: &'a Name,
+    },
+    Getattr {
+        ino: Ino,
+    },
+    Setattr {
+        ino: Ino,
+        set: &'a SetAttr,
+    },
+    Readlink {
+        ino: Ino,
+    },
+    Open {
+        ino: Ino,
+        truncate: bool,
+    },
+    Create {
+        dir: Ino,
+        name: &'a Name,
+        mode: u16,
+        truncate: bool,
+    },
+    /// A file without a name.
+    Unnamed {
+        dir: Ino,
+    },
+    Mknod {
+        dir: Ino,
+        name: &'a Name,
+        kind: FileKind,
+        mode: u16,
+    },
+    Symlink {
+        dir: Ino,
+        name: &'a Name,
+        /// Bytes of its target.
+        bytes: usize,
+    },
+    Mkdir {
+        dir: Ino,
+        name: &'a Name,
+        mode: u16,
+    },
+    Link {
+        ino: Ino,
+        dir: Ino,
+        name: &'a Name,
+    },
+    Unlink {
+        dir: Ino,
+        name: &'a Name,
+    },
+    Rmdir {
+        dir: Ino,
+        name: &'a Name,
+    },
+    Rename {
+        from: (Ino, &'a Name),
+        to: (Ino, &'a Name),
+        no_replace: bool,
+    },
+    Exchange {
+        from: (Ino, &'a Name),
+        to: (Ino, &'a Name),
+    },
+    Readdir {
+        dir: Ino,
+    },
+    Read {
+        ino: Ino,
+        offset: u64,
+        bytes: usize,
+    },
+    Write {
+        ino: Ino,
+        /// `None`: at the file's end.
+        offset: Option<u64>,
+        bytes: usize,
+    },
+    Allocate {
+        ino: Ino,
+        /// The file's end at least afterwards; `None` if that does not change.
+        end: Option<u64>,
+    },
+    Getxattr {
+        ino: Ino,
+        name: &'a [u8],
+    },
+    Listxattr {
+        ino: Ino,
+    },
+    Setxattr {
+        ino: Ino,
+        name: &'a [u8],
+        bytes: usize,
+    },
+    Removexattr {
+        ino: Ino,
+        name: &'a [u8],
+    },
+}
+
+/// The result of an operation that succeeded.
+#[derive(Debug)]
+pub enum Outcome<'a> {
+    Done,
+    /// A node that was found or made.
+    Node(&'a Node),
+    /// A file was opened that was there.
+    Found(&'a Node),
+    /// An inode that was removed or moved.
+    Ino(Ino),
+    Inos(Ino, Ino),
+    /// The offset of an append.
+    Offset(u64),
+    /// Entries; those with attributes are known to the caller from then on.
+    Page(&'a Page),
+}
+
+thread_local! {
+    /// This thread's requests are part of an operation that is traced, or are not to be traced.
+    static IS_UNTRACED: Cell<bool> = const { Cell::new(false) };
+    static IS_RETRY: Cell<bool> = const { Cell::new(false) };
+}
+
+/// Asks for something on one's own account, untraced.
+pub fn untraced<T>(work: impl FnOnce() -> T) -> T {
+    let before = IS_UNTRACED.replace(true);
+    let result = work();
+    IS_UNTRACED.set(before);
+    result
+}
+
+/// Asks once more, in another way, for what this thread was just refused. It is traced as no
+/// operation of its own.
+pub fn again<T>(work: impl FnOnce() -> T) -> T {
+    let before = IS_RETRY.replace(true);
+    let result = work();
+    IS_RETRY.set(before);
+    result
+}
+
+impl Client {
+    /// Traces what this session is asked for from now on.
+    ///
+    /// # Errors
+    /// The tracer, when the session has one already.
+    pub fn trace(&self, tracer: Arc<dyn Tracer>) -> Result<(), Arc<dyn Tracer>> {
+        self.session.tracer.set(tracer)
+    }
+
+    /// Does `work`, which is the operation `op`, and traces it with its outcome, if there is a
+    /// tracer.
+    pub(crate) fn traced<'a, T>(
+        &self,
+        op: impl FnOnce() -> Op<'a>,
+        outcome: impl for<'r> FnOnce(&'r T) -> Outcome<'r>,
+        work: impl FnOnce(&Client) -> Result<T, ClientError>,
+    ) -> Result<T, ClientError> {
+        let Some(span) = self.span() else {
+            return work(self);
+        };
+        let result = untraced(|| work(self));
+        span.ended(op(), result.as_ref().map(outcome).map_err(|e| e.errno()));
+        result
+    }
+
+    /// The beginning of an operation that is traced, if there is a tracer.
+    pub(crate) fn span(&self) -> Option<Span<'_>> {
+        let tracer = self.session.tracer.get()?;
+        (!IS_UNTRACED.get()).then(|| Span {
+            tracer: tracer.as_ref(),
+            begun: Instant::now(),
+        })
+    }
+}
+
+/// A traced operation that is under way.
+pub(crate) struct Span<'w> {
+    tracer: &'w dyn Tracer,
+    begun: Instant,
+}
+
+impl Span<'_> {
+    pub fn ended(self, op: Op<'_>, outcome: Result<Outcome<'_>, i32>) {
+        self.tracer.record(&Event {
+            op,
+            begun: self.begun,
+            ended: Instant::now(),
+            caller: cancellation::current(),
+            outcome,
+            again: IS_RETRY.get(),
+        });
+    }
+}

@@ -1,0 +1,18 @@
+//! Limits of traces and replays that nothing else uses, and their relations.
+
+use pandofs_types::limits::MAX_TRACE_WAITING_BYTES;
+use std::time::Duration;
+
+/// Bytes of a recording that are written at once, if there are as many within
+/// [`TRACE_WRITE_INTERVAL`].
+pub(crate) const TRACE_WRITE_BYTES: usize = 256 << 10;
+/// Time after which an operation's record is in the file.
+pub(crate) const TRACE_WRITE_INTERVAL: Duration = Duration::from_millis(100);
+/// Directories above something in a recording: what is deeper is not replayed.
+pub(crate) const MAX_TRACE_DEPTH: usize = 512;
+/// Paths of which a client of a replay through the library remembers the inodes.
+pub(crate) const MAX_KNOWN_PLACES: usize = 65_536;
+
+const _: () = {
+    assert!(TRACE_WRITE_BYTES <= MAX_TRACE_WAITING_BYTES);
+};
