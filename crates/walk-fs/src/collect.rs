@@ -6,12 +6,10 @@
 
 use crate::dir::Unreadable;
 use crate::letter::{self, Body, Letter};
+use crate::limits::{CHECKPOINT_PIECE_BYTES, LONGEST_POLL, SHORTEST_POLL, UNRECEIVED_PIECES};
 use crate::meter::Meter;
 use crate::processes::Processes;
 use crate::threads::WalkError;
-use pandofs_types::limits::{
-    WALK_CHECKPOINT_PIECE_BYTES, WALK_LONGEST_POLL, WALK_SHORTEST_POLL, WALK_UNRECEIVED_PIECES,
-};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 
@@ -90,7 +88,7 @@ impl Processes<'_> {
         let arriving = self.arriving.as_mut();
         let arriving = arriving
             .filter(|it| it.from == from && !it.is_whole)
-            .filter(|_| bytes.len() <= WALK_CHECKPOINT_PIECE_BYTES)
+            .filter(|_| bytes.len() <= CHECKPOINT_PIECE_BYTES)
             .ok_or(WalkError::Unreadable(Unreadable))?;
         arriving
             .file
@@ -106,14 +104,14 @@ impl Processes<'_> {
         })?;
         self.is_fetched = false;
         self.until(meter, |processes| {
-            while processes.link.unreceived() < WALK_UNRECEIVED_PIECES {
+            while processes.link.unreceived() < UNRECEIVED_PIECES {
                 let mut bytes = Vec::new();
-                let most = WALK_CHECKPOINT_PIECE_BYTES as u64;
+                let most = CHECKPOINT_PIECE_BYTES as u64;
                 Read::by_ref(&mut file)
                     .take(most)
                     .read_to_end(&mut bytes)
                     .map_err(WalkError::Checkpoint)?;
-                let last = bytes.len() < WALK_CHECKPOINT_PIECE_BYTES;
+                let last = bytes.len() < CHECKPOINT_PIECE_BYTES;
                 let letter = letter::write(&Letter {
                     walk: processes.walk,
                     body: Body::Piece {
@@ -136,7 +134,7 @@ impl Processes<'_> {
         meter: &Meter,
         mut is_so: impl FnMut(&mut Self) -> Result<bool, WalkError>,
     ) -> Result<(), WalkError> {
-        let mut pause = WALK_SHORTEST_POLL;
+        let mut pause = SHORTEST_POLL;
         loop {
             let mut moved = self.send_outputs()?;
             moved |= self.receive_all(meter)?;
@@ -144,10 +142,10 @@ impl Processes<'_> {
                 return Ok(());
             }
             if moved {
-                pause = WALK_SHORTEST_POLL;
+                pause = SHORTEST_POLL;
             } else {
                 std::thread::sleep(pause);
-                pause = (pause * 2).min(WALK_LONGEST_POLL);
+                pause = (pause * 2).min(LONGEST_POLL);
             }
         }
     }
@@ -211,7 +209,7 @@ mod tests {
 
     #[test]
     fn pieces_that_nobody_asked_for_are_refused() {
-        let most = WALK_CHECKPOINT_PIECE_BYTES;
+        let most = CHECKPOINT_PIECE_BYTES;
         let good = [piece(false, most), piece(true, 5)];
         assert_eq!(collected(&good).unwrap(), most as u64 + 5);
         assert!(collected(&[piece(true, most + 1)]).is_err(), "too long");

@@ -94,7 +94,7 @@ pub enum Body<'l> {
     Save,
     /// From rank 0: it takes what the receiver has for it, see [`crate::Processes::collect`].
     Fetch,
-    /// To rank 0: the next piece of that, of up to `WALK_CHECKPOINT_PIECE_BYTES`.
+    /// To rank 0: the next piece of that, of up to `CHECKPOINT_PIECE_BYTES`.
     Piece {
         last: bool,
         #[serde(with = "serde_bytes")]

@@ -44,6 +44,7 @@ mod floor;
 mod ftw;
 mod leave;
 mod letter;
+pub mod limits;
 mod link;
 mod merge;
 mod meter;

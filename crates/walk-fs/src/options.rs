@@ -1,10 +1,9 @@
 //! How a walk is done.
 
+use crate::limits::OPEN_DIRECTORIES;
 use crate::meter::Meter;
 use crate::saved::Saved;
-use pandofs_types::limits::{
-    WALK_OPEN_DIRECTORIES, WALK_SPILL_ABOVE_ITEMS, WALK_SPILL_CHUNK_ITEMS,
-};
+use pandofs_walk::limits::{SPILL_ABOVE_ITEMS, SPILL_CHUNK_ITEMS};
 use pandofs_walk::{Algorithm, Split};
 use rustix::fs::StatxFlags;
 use std::path::PathBuf;
@@ -61,8 +60,8 @@ impl Default for Options {
             follow: Follow::Never,
             one_file_system: false,
             fields: StatxFlags::BASIC_STATS,
-            spill_above: WALK_SPILL_ABOVE_ITEMS,
-            spill_chunk: WALK_SPILL_CHUNK_ITEMS,
+            spill_above: SPILL_ABOVE_ITEMS,
+            spill_chunk: SPILL_CHUNK_ITEMS,
             spill_directory: std::env::temp_dir(),
             open_directories: open_directories(),
             leaves: true,
@@ -77,5 +76,5 @@ impl Default for Options {
 fn open_directories() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let may = limit.current.unwrap_or(u64::MAX) / 2;
-    WALK_OPEN_DIRECTORIES.min(may as usize).max(1)
+    OPEN_DIRECTORIES.min(may as usize).max(1)
 }

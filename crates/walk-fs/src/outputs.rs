@@ -1,6 +1,6 @@
 //! What processes hand over for standard output.
 
-use pandofs_types::limits::WALK_WAITING_OUTPUTS;
+use crate::limits::WAITING_OUTPUTS;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -32,7 +32,7 @@ impl Outputs {
     /// Has whole records written by rank 0. Waits while too much waits already, but for what comes after a walk.
     pub fn write(&self, records: Vec<u8>) {
         let mut pieces = self.lock();
-        while pieces.taken && pieces.waiting.len() >= WALK_WAITING_OUTPUTS {
+        while pieces.taken && pieces.waiting.len() >= WAITING_OUTPUTS {
             let woken = self.0.room.wait(pieces);
             pieces = woken.unwrap_or_else(PoisonError::into_inner);
         }

@@ -16,6 +16,7 @@ use crate::collect::Arriving;
 use crate::dir::{Dir, DirState, Unreadable};
 use crate::floor::{Floor, Tray};
 use crate::letter::{self, Body, Letter};
+use crate::limits::{BETWEEN_REPORTS, LONGEST_POLL, SHORTEST_POLL, UNRECEIVED_OUTPUTS};
 use crate::link::Link;
 use crate::meter::{Meter, SoFar};
 use crate::options::Options;
@@ -24,9 +25,6 @@ use crate::questions::Questions;
 use crate::saved::{self, Saved};
 use crate::threads::{WalkError, Walked, first, run};
 use crate::visit::Visitor;
-use pandofs_types::limits::{
-    WALK_BETWEEN_REPORTS, WALK_LONGEST_POLL, WALK_SHORTEST_POLL, WALK_UNRECEIVED_OUTPUTS,
-};
 use pandofs_walk::{Event, RankId, Topology};
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -255,7 +253,7 @@ impl<'l> Processes<'l> {
         let mut told_save = false;
         let mut told_watch = false;
         let mut said: Option<Instant> = None;
-        let mut pause = WALK_SHORTEST_POLL;
+        let mut pause = SHORTEST_POLL;
         for (from, letter) in std::mem::take(&mut self.early) {
             self.open(from, letter, Some((floor, saved)), meter)?;
         }
@@ -289,7 +287,7 @@ impl<'l> Processes<'l> {
                 told_watch = true;
                 self.tell_others(Body::Watch);
             }
-            let is_due = said.is_none_or(|last| last.elapsed() >= WALK_BETWEEN_REPORTS);
+            let is_due = said.is_none_or(|last| last.elapsed() >= BETWEEN_REPORTS);
             if meter.is_watched() && self.rank() != 0 && is_due {
                 said = Some(Instant::now());
                 let SoFar { counted, queued } = meter.so_far();
@@ -302,9 +300,9 @@ impl<'l> Processes<'l> {
             if letters.is_empty() && !moved {
                 let waited = tray.bell.wait_timeout(letters, pause);
                 drop(waited.unwrap_or_else(PoisonError::into_inner));
-                pause = (pause * 2).min(WALK_LONGEST_POLL);
+                pause = (pause * 2).min(LONGEST_POLL);
             } else {
-                pause = WALK_SHORTEST_POLL;
+                pause = SHORTEST_POLL;
             }
         }
     }
@@ -343,7 +341,7 @@ impl<'l> Processes<'l> {
                 result,
             },
         }));
-        let mut pause = WALK_SHORTEST_POLL;
+        let mut pause = SHORTEST_POLL;
         for (from, letter) in std::mem::take(&mut self.early) {
             self.open::<()>(from, letter, None, meter)?;
         }
@@ -370,10 +368,10 @@ impl<'l> Processes<'l> {
                 break;
             }
             if moved {
-                pause = WALK_SHORTEST_POLL;
+                pause = SHORTEST_POLL;
             } else {
                 std::thread::sleep(pause);
-                pause = (pause * 2).min(WALK_LONGEST_POLL);
+                pause = (pause * 2).min(LONGEST_POLL);
             }
         }
         self.last_letters(meter)?;
@@ -384,7 +382,7 @@ impl<'l> Processes<'l> {
     /// Requests to processes that had ended already. They are received so that no message is left when MPI ends.
     fn last_letters(&mut self, meter: &Meter) -> Result<(), WalkError> {
         while !self.link.is_sent() {
-            std::thread::sleep(WALK_SHORTEST_POLL);
+            std::thread::sleep(SHORTEST_POLL);
         }
         self.link.tell_all(&[]);
         self.receive_all(meter)?;
@@ -424,7 +422,7 @@ impl<'l> Processes<'l> {
     /// Sends some output, if the last that was sent has arrived; whether there was some.
     pub(crate) fn send_outputs(&mut self) -> Result<bool, WalkError> {
         let mut moved = false;
-        while self.link.unreceived() < WALK_UNRECEIVED_OUTPUTS {
+        while self.link.unreceived() < UNRECEIVED_OUTPUTS {
             let Some(piece) = self.outputs.take() else {
                 break;
             };

@@ -25,12 +25,12 @@
 //! their names. For the bytes see `written.rs`.
 
 use crate::dir::{Dir, DirState, Unreadable};
+use crate::limits::LOADED_BYTES;
 use crate::slice::Item;
 use crate::threads::WalkError;
 use crate::written::{
     HEAD_BYTES, Head, Kind, Written, read_item, read_parts, read_table, write_table,
 };
-use pandofs_types::limits::WALK_LOADED_BYTES;
 use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -246,7 +246,7 @@ impl<D: DirState> Above<D> {
 
 /// Reads items that were written, from where the file is to its end: by one process, or those of several that are
 /// [one](crate::Merge) now. `keep` gets them some at a time, no more than `at_once` and not many more bytes than
-/// [`WALK_LOADED_BYTES`], but for the last, which are given back with what all roots are in: in memory are directories
+/// [`LOADED_BYTES`], but for the last, which are given back with what all roots are in: in memory are directories
 /// above items, and these.
 pub(crate) fn load<D: DirState>(
     file: &mut (impl Read + Seek + ?Sized),
@@ -257,7 +257,7 @@ pub(crate) fn load<D: DirState>(
     let mut from = BufReader::new(file.take(length));
     let (mut some, mut bytes) = (Vec::new(), 0);
     while !from.fill_buf().map_err(|_| UNREADABLE)?.is_empty() {
-        if some.len() >= at_once || bytes >= WALK_LOADED_BYTES {
+        if some.len() >= at_once || bytes >= LOADED_BYTES {
             keep(std::mem::take(&mut some))?;
             bytes = 0;
         }
@@ -370,7 +370,7 @@ pub(crate) mod tests {
         let saved = Saved::new(file.try_clone().unwrap());
         let top = Dir::<Bytes>::top();
         let a = Arc::new(Dir::child(&top, c"a", [0, 0]));
-        let large = vec![1; WALK_LOADED_BYTES / 3].into_boxed_slice();
+        let large = vec![1; LOADED_BYTES / 3].into_boxed_slice();
         for number in 0..30_u8 {
             let what = if number < 10 {
                 large.clone()

@@ -5,6 +5,7 @@ use crate::descriptors::{Descriptors, Handle};
 use crate::dir::{Dir, DirState, Origin};
 use crate::entry::Entry;
 use crate::leave::Leaving;
+use crate::limits::{LEAST_SLICE_ENTRIES, LISTING_BYTES, SLICE_ENTRIES};
 use crate::options::{Follow, Options};
 use crate::paths::Paths;
 use crate::saved::Saved;
@@ -12,9 +13,7 @@ use crate::slice::{self, Item};
 use crate::stat::Stat;
 use crate::task::Task;
 use crate::visit::{Flow, Problem, ProblemKind, Visitor};
-use pandofs_types::limits::{
-    WALK_GIVEN_ITEMS, WALK_LEAST_SLICE_ENTRIES, WALK_LISTING_BYTES, WALK_SLICE_ENTRIES,
-};
+use pandofs_walk::limits::GIVEN_ITEMS;
 use rustix::fd::AsFd;
 use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
@@ -81,7 +80,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
             paths: Paths::new(),
             found: Vec::new(),
             claims: Vec::new(),
-            listing: Box::new_uninit_slice(WALK_LISTING_BYTES),
+            listing: Box::new_uninit_slice(LISTING_BYTES),
         }
     }
 
@@ -188,7 +187,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
                     }
                 }
                 // A directory may have more directories in it than fit in memory: the rank spills them.
-                if wanted > 0 || self.found.len() >= WALK_GIVEN_ITEMS {
+                if wanted > 0 || self.found.len() >= GIVEN_ITEMS {
                     desk.hand_over(std::mem::take(&mut self.found));
                 }
             }
@@ -227,7 +226,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
         let most = if self.options.slow_entries {
             SLOW_SLICE_ENTRIES
         } else {
-            WALK_SLICE_ENTRIES
+            SLICE_ENTRIES
         };
         let (mut slice, mut entries) = (Vec::new(), 0);
         loop {
@@ -267,7 +266,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
         let (least, most) = if self.options.slow_entries {
             (1, SLOW_SLICE_ENTRIES)
         } else {
-            (WALK_LEAST_SLICE_ENTRIES, WALK_SLICE_ENTRIES)
+            (LEAST_SLICE_ENTRIES, SLICE_ENTRIES)
         };
         let mut made = 0;
         while made < slices && (made == 0 || !raw.is_buffer_empty()) {

@@ -8,6 +8,7 @@
 //! 31 bits in MPI: no message is longer than a piece, and what all tell all before a walk is a few hundred bytes of each, or of
 //! the first a part of a list.
 
+pub mod limits;
 #[cfg(feature = "mpi")]
 mod link;
 #[cfg(feature = "mpi")]

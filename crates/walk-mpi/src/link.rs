@@ -1,11 +1,11 @@
 //! MPI as what carries messages between processes.
 
+use crate::limits::MESSAGE_BYTES;
 use mpi::Count;
 use mpi::datatype::PartitionMut;
 use mpi::request::{Request, StaticScope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, MatchedReceiveVec, Source};
-use pandofs_types::limits::WALK_MESSAGE_BYTES;
 use pandofs_walk_fs::Link;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -75,8 +75,8 @@ impl MpiLink {
     fn begin(&mut self, to: u32, bytes: Vec<u8>, counted: bool) {
         self.traffic.count(to, bytes.len());
         let mut rest = bytes;
-        while rest.len() > WALK_MESSAGE_BYTES {
-            let after = rest.split_off(WALK_MESSAGE_BYTES);
+        while rest.len() > MESSAGE_BYTES {
+            let after = rest.split_off(MESSAGE_BYTES);
             self.begin_piece(to, rest, MORE, false);
             rest = after;
         }

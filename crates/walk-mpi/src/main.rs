@@ -6,8 +6,8 @@ use clap::{Parser, Subcommand};
 use measure::Measure;
 use mpi::Threading;
 use mpi::traits::Communicator;
-use pandofs_types::limits::WALK_LONGEST_SILENCE;
 use pandofs_walk_fs::{Link, Processes};
+use pandofs_walk_mpi::limits::LONGEST_SILENCE;
 use pandofs_walk_mpi::{MpiLink, Pulse, write_to_launchers};
 use pandofs_walk_tools::{Crew, Outcome, Tool};
 use std::ffi::OsString;
@@ -122,7 +122,7 @@ fn begin(
         Command::Tool(tool) => tool.how().silence,
         Command::Measure(_) => None,
     };
-    let limit = asked.map_or(WALK_LONGEST_SILENCE, Duration::from_secs);
+    let limit = asked.map_or(LONGEST_SILENCE, Duration::from_secs);
     if limit.is_zero() || link.ranks() == 1 {
         return Ok((host, None));
     }

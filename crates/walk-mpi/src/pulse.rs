@@ -6,13 +6,12 @@
 //! file system that does not answer, or for somebody who reads standard output page by page, is heard of all the
 //! same. It speaks in the communicator of all processes, and the walk in another.
 
+use crate::limits::{ABORT_PATIENCE, BEATS_IN_SILENCE, LONGEST_END_POLL};
 use crate::watch::Watch;
 use mpi::request::{Request, StaticScope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
-use pandofs_types::limits::{
-    WALK_ABORT_PATIENCE, WALK_BEATS_IN_SILENCE, WALK_LONGEST_END_POLL, WALK_SHORTEST_POLL,
-};
+use pandofs_walk_fs::limits::SHORTEST_POLL;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -107,13 +106,13 @@ impl Beating {
     }
 
     fn go_on(mut self, ending: &Ending) {
-        let interval = self.limit / WALK_BEATS_IN_SILENCE;
+        let interval = self.limit / BEATS_IN_SILENCE;
         while !ending.rest(interval) {
             self.tell(&THERE);
             self.listen();
         }
         self.tell(&ENDED);
-        let mut pause = WALK_SHORTEST_POLL;
+        let mut pause = SHORTEST_POLL;
         loop {
             self.listen();
             let is_sent = self.others.iter().all(|(_, sending)| sending.is_empty());
@@ -121,7 +120,7 @@ impl Beating {
                 return;
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(WALK_LONGEST_END_POLL);
+            pause = (pause * 2).min(LONGEST_END_POLL);
         }
     }
 
@@ -173,7 +172,7 @@ impl Beating {
         );
         // A launcher that is behind the same network may never answer.
         let patience = std::thread::Builder::new().spawn(|| {
-            std::thread::sleep(WALK_ABORT_PATIENCE);
+            std::thread::sleep(ABORT_PATIENCE);
             // SAFETY: it ends the process, whatever its other threads do.
             unsafe { libc::_exit(1) }
         });

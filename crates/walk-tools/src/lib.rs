@@ -16,6 +16,7 @@ mod how;
 mod job;
 mod lattice;
 pub mod launcher;
+mod limits;
 mod linked;
 mod mirror;
 mod mode;

@@ -6,7 +6,7 @@
 use crate::outcome::wrong;
 use crate::text::shown;
 use anyhow::{Context, Result};
-use pandofs_types::limits::WALK_OPEN_DIRECTORIES;
+use pandofs_walk_fs::limits::OPEN_DIRECTORIES;
 use pandofs_walk_fs::{Dir, DirState};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -155,7 +155,7 @@ impl<D: Mirrored> Mirror<D> {
         dir.state().slot().set(Some(Arc::clone(fd)));
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push_back(Arc::downgrade(dir));
-        let oldest = if kept.len() > WALK_OPEN_DIRECTORIES / 4 {
+        let oldest = if kept.len() > OPEN_DIRECTORIES / 4 {
             kept.pop_front()
         } else {
             None

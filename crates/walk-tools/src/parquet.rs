@@ -6,9 +6,9 @@
 //! What says where columns are comes at the end of such a file: one that was begun cannot be cut and gone on with, and there are
 //! no checkpoints of it.
 
+use crate::limits::{TABLE_BYTES, TABLE_ROWS};
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use pandofs_types::limits::{TOOL_TABLE_BYTES, TOOL_TABLE_ROWS};
 use pandofs_walk_fs::{FileType, Stat};
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
@@ -253,7 +253,7 @@ impl Rows {
 
     fn is_full(&self) -> bool {
         let rows = self.kinds.len();
-        rows >= TOOL_TABLE_ROWS || self.paths.len() + rows * ROW_BYTES >= TOOL_TABLE_BYTES
+        rows >= TABLE_ROWS || self.paths.len() + rows * ROW_BYTES >= TABLE_BYTES
     }
 
     fn write(
@@ -311,8 +311,8 @@ mod tests {
         for length in [1, 4_000] {
             let file = tempfile::tempfile().unwrap();
             let mut table = Table::new(file.try_clone().unwrap()).unwrap();
-            let in_first = TOOL_TABLE_BYTES.div_ceil(length + ROW_BYTES);
-            let in_first = in_first.min(TOOL_TABLE_ROWS);
+            let in_first = TABLE_BYTES.div_ceil(length + ROW_BYTES);
+            let in_first = in_first.min(TABLE_ROWS);
             let rows = in_first + 3;
             let piece = of(length).repeat(9);
             for _ in 0..rows.div_ceil(9) {
@@ -336,7 +336,7 @@ mod tests {
         let mut table = Table::new(write).unwrap();
         let piece = of(4_000).repeat(9);
         // A group is written in the middle.
-        let told = (0..TOOL_TABLE_ROWS).find_map(|_| table.write_all(&piece).err());
+        let told = (0..TABLE_ROWS).find_map(|_| table.write_all(&piece).err());
         assert_eq!(told.unwrap().kind(), ErrorKind::BrokenPipe);
         table.finish().unwrap();
     }

@@ -28,6 +28,7 @@
 mod algorithm;
 mod central;
 mod command;
+pub mod limits;
 mod message;
 mod order;
 mod queue;

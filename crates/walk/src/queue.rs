@@ -1,8 +1,8 @@
 //! The items of one rank that no worker has yet.
 
 use crate::algorithm::Split;
+use crate::limits::GIVEN_ITEMS;
 use crate::rng::Rng;
-use pandofs_types::limits::WALK_GIVEN_ITEMS;
 use std::collections::VecDeque;
 
 /// Oldest in front. The rank's own workers take from the back, so the walk goes deep and the queue stays
@@ -78,7 +78,7 @@ impl<T> Queue<T> {
             Split::Random => 1 + rng.below(len as u64) as usize,
             Split::Equal => len.div_ceil(2),
         };
-        self.items.drain(..part.min(WALK_GIVEN_ITEMS)).collect()
+        self.items.drain(..part.min(GIVEN_ITEMS)).collect()
     }
 
     /// The oldest items, when there are too many. The next to be worked on are the newest.

@@ -3,15 +3,13 @@
 use crate::Algorithm;
 use crate::central::{Master, Slave};
 use crate::command::{Command, Event, Failure};
+use crate::limits::{READY_ITEMS_PER_WORKER, SPILL_ABOVE_ITEMS, SPILL_CHUNK_ITEMS};
 use crate::message::Message;
 use crate::order::Order;
 use crate::queue::Queue;
 use crate::rng::Rng;
 use crate::share::Sharer;
 use crate::topology::{RankId, Topology};
-use pandofs_types::limits::{
-    WALK_READY_ITEMS_PER_WORKER, WALK_SPILL_ABOVE_ITEMS, WALK_SPILL_CHUNK_ITEMS,
-};
 
 /// What a rank is made with.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,8 +33,8 @@ impl Config {
             algorithm,
             workers: 1,
             seed,
-            spill_above: WALK_SPILL_ABOVE_ITEMS,
-            spill_chunk: WALK_SPILL_CHUNK_ITEMS,
+            spill_above: SPILL_ABOVE_ITEMS,
+            spill_chunk: SPILL_CHUNK_ITEMS,
         }
     }
 }
@@ -146,7 +144,7 @@ impl<T> Rank<T> {
             Role::Sharer(sharer) => sharer.wanted(),
             Role::Master(_) => 0,
             // It has no queue, and the master tells nobody how long its own is.
-            Role::Slave(_) => WALK_READY_ITEMS_PER_WORKER,
+            Role::Slave(_) => READY_ITEMS_PER_WORKER,
         }
     }
 

@@ -2,16 +2,16 @@
 
 use crate::algorithm::Split;
 use crate::command::{Command, Event};
+use crate::limits::{
+    DENIALS_BEFORE_PAUSE, ITEMS_BETWEEN_ASKERS, LONGEST_PAUSE, READY_ITEMS_FOR_OTHERS,
+    READY_ITEMS_PER_WORKER, SHORTEST_PAUSE,
+};
 use crate::message::Message;
 use crate::order::Order;
 use crate::queue::Queue;
 use crate::rng::Rng;
 use crate::token::{Detector, Verdict};
 use crate::topology::RankId;
-use pandofs_types::limits::{
-    WALK_DENIALS_BEFORE_PAUSE, WALK_ITEMS_BETWEEN_ASKERS, WALK_LONGEST_PAUSE,
-    WALK_READY_ITEMS_FOR_OTHERS, WALK_READY_ITEMS_PER_WORKER, WALK_SHORTEST_PAUSE,
-};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -69,7 +69,7 @@ impl<T> Sharer<T> {
             started: false,
             asking: Asking::Nobody,
             denials: 0,
-            pause: WALK_SHORTEST_PAUSE,
+            pause: SHORTEST_PAUSE,
             asked: 0,
             detector: Detector::new(),
         }
@@ -113,7 +113,7 @@ impl<T> Sharer<T> {
     fn message(&mut self, from: RankId, message: Message<T>, out: &mut Vec<Command<T>>) {
         match message {
             Message::Ask => {
-                self.asked = WALK_ITEMS_BETWEEN_ASKERS;
+                self.asked = ITEMS_BETWEEN_ASKERS;
                 // A piece goes as it is, whatever part would have been drawn: there is a multiple of it, or little else.
                 if self.queue.give_spilled() {
                     self.detector.work_sent();
@@ -141,11 +141,11 @@ impl<T> Sharer<T> {
                 assert_eq!(self.asking, Asking::Somebody);
                 self.asking = Asking::Nobody;
                 self.denials += 1;
-                if self.denials >= WALK_DENIALS_BEFORE_PAUSE.min(self.ranks - 1) {
+                if self.denials >= DENIALS_BEFORE_PAUSE.min(self.ranks - 1) {
                     self.denials = 0;
                     self.asking = Asking::Paused;
                     out.push(Command::Wake { after: self.pause });
-                    self.pause = (self.pause * 2).min(WALK_LONGEST_PAUSE);
+                    self.pause = (self.pause * 2).min(LONGEST_PAUSE);
                 }
             }
             Message::Token(token) => self.detector.token_arrived(token),
@@ -162,7 +162,7 @@ impl<T> Sharer<T> {
     fn settle(&mut self, out: &mut Vec<Command<T>>) -> bool {
         if self.queue.len() > 0 {
             self.denials = 0;
-            self.pause = WALK_SHORTEST_PAUSE;
+            self.pause = SHORTEST_PAUSE;
             if self.asking == Asking::Paused {
                 self.asking = Asking::Nobody;
             }
@@ -232,11 +232,11 @@ impl<T> Sharer<T> {
     pub fn wanted(&self) -> usize {
         let for_workers = match self.workers {
             1 => 0,
-            workers => WALK_READY_ITEMS_PER_WORKER * workers as usize,
+            workers => READY_ITEMS_PER_WORKER * workers as usize,
         };
         let for_others = match self.asked {
             0 => 0,
-            _ => WALK_READY_ITEMS_FOR_OTHERS,
+            _ => READY_ITEMS_FOR_OTHERS,
         };
         for_workers.max(for_others).saturating_sub(self.queue.len())
     }

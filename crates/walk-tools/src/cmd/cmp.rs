@@ -7,6 +7,7 @@ use crate::copy::wanted::is_excluded_as;
 use crate::crew::Crew;
 use crate::find::glob::Glob;
 use crate::how::How;
+use crate::limits::PIECE_BYTES;
 use crate::mirror::{DIRECTORY, Mirror, Mirrored, Slot};
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
@@ -16,7 +17,6 @@ use crate::text::{JsonPath, count, json_line, show};
 use crate::together::Joined;
 use anyhow::Result;
 use clap::Args;
-use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{
     Dir, DirState, Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Task, Visitor,
 };
@@ -296,12 +296,12 @@ impl Comparer<'_> {
             }
             FileType::RegularFile if stat.size() != other.size() => Some("size"),
             FileType::RegularFile if self.cmp.quick || stat.size() == 0 => None,
-            FileType::RegularFile if stat.size() > 2 * TOOL_PIECE_BYTES => {
-                for start in (0..stat.size()).step_by(TOOL_PIECE_BYTES as usize) {
+            FileType::RegularFile if stat.size() > 2 * PIECE_BYTES => {
+                for start in (0..stat.size()).step_by(PIECE_BYTES as usize) {
                     let piece = Piece {
                         name: name.to_owned(),
                         start,
-                        end: stat.size().min(start + TOOL_PIECE_BYTES),
+                        end: stat.size().min(start + PIECE_BYTES),
                     };
                     later.push(postcard::to_stdvec(&piece).unwrap_or_default());
                 }

@@ -3,6 +3,7 @@
 use crate::copy::data::fill;
 use crate::crew::Crew;
 use crate::how::How;
+use crate::limits::PIECE_BYTES;
 use crate::mirror::refuse_doubles;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
@@ -20,7 +21,6 @@ use blake3::hazmat::{
 };
 use blake3::{Hash, Hasher};
 use clap::Args;
-use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{
     Dir, Entry, FileType, Flow, Leaving, Meter, Problem, ProblemKind, Stat, Task, Visitor,
 };
@@ -257,8 +257,8 @@ impl Summer<'_> {
     fn digest(&mut self, entry: &mut Entry<'_, Below>, stat: &Stat) -> Result<Option<Hash>, Errno> {
         let name = entry.name();
         Ok(Some(match stat.kind() {
-            FileType::RegularFile if stat.size() > 2 * TOOL_PIECE_BYTES => {
-                let pieces = stat.size().div_ceil(TOOL_PIECE_BYTES);
+            FileType::RegularFile if stat.size() > 2 * PIECE_BYTES => {
+                let pieces = stat.size().div_ceil(PIECE_BYTES);
                 for number in 0..pieces {
                     let piece = (name, number, stat.size());
                     entry.later(postcard::to_stdvec(&piece).unwrap_or_default());
@@ -365,7 +365,7 @@ impl Summer<'_> {
                 .map(|piece| piece.value)
                 .collect();
             // Of what could not be read something is missing, which has been said.
-            if values.len() as u64 != large.size.div_ceil(TOOL_PIECE_BYTES) {
+            if values.len() as u64 != large.size.div_ceil(PIECE_BYTES) {
                 continue;
             }
             let digest = merge(&values, large.size);
@@ -405,8 +405,8 @@ impl Summer<'_> {
 /// Which piece of which file it is, and where in it; what was put off.
 fn piece_of(what: &[u8]) -> Option<(CString, u64, std::ops::Range<u64>)> {
     let (name, number, size) = postcard::from_bytes::<(CString, u64, u64)>(what).ok()?;
-    let start = number.checked_mul(TOOL_PIECE_BYTES)?;
-    let end = size.min(start.saturating_add(TOOL_PIECE_BYTES));
+    let start = number.checked_mul(PIECE_BYTES)?;
+    let end = size.min(start.saturating_add(PIECE_BYTES));
     (start < end).then_some((name, number, start..end))
 }
 
@@ -417,14 +417,14 @@ fn merge(values: &[ChainingValue], size: u64) -> Hash {
             [one] => *one,
             _ => {
                 let left = left_subtree_len(size);
-                let (ours, theirs) = values.split_at((left / TOOL_PIECE_BYTES) as usize);
+                let (ours, theirs) = values.split_at((left / PIECE_BYTES) as usize);
                 let (ours, theirs) = (below(ours, left), below(theirs, size - left));
                 merge_subtrees_non_root(&ours, &theirs, HashMode::Hash)
             }
         }
     }
     let left = left_subtree_len(size);
-    let (ours, theirs) = values.split_at((left / TOOL_PIECE_BYTES) as usize);
+    let (ours, theirs) = values.split_at((left / PIECE_BYTES) as usize);
     let (ours, theirs) = (below(ours, left), below(theirs, size - left));
     merge_subtrees_root(&ours, &theirs, HashMode::Hash)
 }
@@ -547,7 +547,7 @@ mod tests {
             let what = postcard::to_stdvec(&(c"a".to_owned(), number, size)).unwrap();
             piece_of(&what).map(|(_, _, range)| range)
         };
-        let piece = TOOL_PIECE_BYTES;
+        let piece = PIECE_BYTES;
         assert_eq!(of(2, 2 * piece + 1), Some(2 * piece..2 * piece + 1));
         assert_eq!(of(0, 3 * piece), Some(0..piece));
         assert_eq!((of(2, 2 * piece), of(u64::MAX, u64::MAX)), (None, None));
@@ -556,13 +556,13 @@ mod tests {
 
     #[test]
     fn pieces_make_the_digest_of_the_whole() {
-        let piece = TOOL_PIECE_BYTES as usize;
+        let piece = PIECE_BYTES as usize;
         let bytes: Vec<u8> = (0..2 * piece + 12_345).map(|at| (at % 251) as u8).collect();
         let values: Vec<ChainingValue> = (0..)
             .zip(bytes.chunks(piece))
             .map(|(number, part)| {
                 let mut hasher = Hasher::new();
-                hasher.set_input_offset(number * TOOL_PIECE_BYTES);
+                hasher.set_input_offset(number * PIECE_BYTES);
                 hasher.update(part);
                 hasher.finalize_non_root()
             })

@@ -3,6 +3,7 @@
 use crate::crew::Crew;
 use crate::du::names::has_several;
 use crate::how::How;
+use crate::limits::{LINKED_NAMES, LINKED_PARTS};
 use crate::linked::{Linked, Unnamed, sums};
 use crate::outcome::{Outcome, wrong};
 use crate::output::{Output, Part};
@@ -13,7 +14,6 @@ use crate::text::{count, human, show};
 use crate::together::Joined;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use pandofs_types::limits::{TOOL_LINKED_NAMES, TOOL_LINKED_PARTS};
 use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Options, Problem, StatxFlags, Visitor};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -265,7 +265,7 @@ impl Place {
             return Ok(());
         };
         file.rewind()?;
-        let sums = sums(file, directory, TOOL_LINKED_NAMES, TOOL_LINKED_PARTS);
+        let sums = sums(file, directory, LINKED_NAMES, LINKED_PARTS);
         let sums = sums.context("names of files with several names")?;
         counts.bytes += sums.bytes;
         counts.disk_bytes += sums.disk_bytes;

@@ -4,8 +4,8 @@ use crate::copy::attributes::take_over_with;
 use crate::copy::copier::{COPY, Copier, Trouble, Way};
 use crate::copy::links::Links;
 use crate::copy::twin::{Large, Seen, Twin};
+use crate::limits::PIECE_BYTES;
 use crate::text::joined;
-use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{Dir, Stat, Task};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, CWD, Mode, ftruncate, openat, renameat, unlinkat};
@@ -27,7 +27,7 @@ struct Piece {
 
 /// Whether a file is copied piece by piece.
 pub fn is_large(stat: &Stat) -> bool {
-    stat.size() > 2 * TOOL_PIECE_BYTES
+    stat.size() > 2 * PIECE_BYTES
 }
 
 /// Whether a file is still what it was before it was copied.
@@ -49,7 +49,7 @@ impl Copier<'_> {
         later: &mut Vec<Vec<u8>>,
     ) {
         let (size, sparse) = (way.stat.size(), way.is_sparse());
-        for (at, start) in (0..size).step_by(TOOL_PIECE_BYTES as usize).enumerate() {
+        for (at, start) in (0..size).step_by(PIECE_BYTES as usize).enumerate() {
             if there.get(at) == Some(&true) {
                 continue;
             }
@@ -57,7 +57,7 @@ impl Copier<'_> {
                 name: way.name.to_owned(),
                 temporary: temporary.map(CStr::to_owned),
                 start,
-                end: size.min(start + TOOL_PIECE_BYTES),
+                end: size.min(start + PIECE_BYTES),
                 sparse,
             };
             later.push(postcard::to_stdvec(&piece).unwrap_or_default());

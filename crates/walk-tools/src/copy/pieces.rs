@@ -7,7 +7,7 @@
 //! does, is copied from its beginning.
 
 use crate::copy::temporary;
-use pandofs_types::limits::{TOOL_BETWEEN_FORCED_PIECES, TOOL_PIECE_BYTES, TOOL_UNFORCED_FILES};
+use crate::limits::{BETWEEN_FORCED_PIECES, PIECE_BYTES, UNFORCED_FILES};
 use pandofs_walk_fs::{FileType, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, fdatasync, fstat, openat, unlinkat};
@@ -44,7 +44,7 @@ impl Pieces {
         let given = std::env::var(BETWEEN_VARIABLE).ok();
         let given = given.and_then(|it| it.parse().ok());
         Pieces {
-            between: given.map_or(TOOL_BETWEEN_FORCED_PIECES, Duration::from_millis),
+            between: given.map_or(BETWEEN_FORCED_PIECES, Duration::from_millis),
             unforced: Mutex::default(),
         }
     }
@@ -63,14 +63,14 @@ impl Pieces {
         let key = (stat.st_dev, stat.st_ino);
         let mut all = self.unforced.lock().unwrap_or_else(PoisonError::into_inner);
         // Those of copies that another process has finished stay otherwise.
-        if all.len() >= TOOL_UNFORCED_FILES && !all.contains_key(&key) {
+        if all.len() >= UNFORCED_FILES && !all.contains_key(&key) {
             all.clear();
         }
         let mine = all.entry(key).or_insert_with(|| Unforced {
             since: Instant::now(),
             pieces: Vec::new(),
         });
-        mine.pieces.push(start / TOOL_PIECE_BYTES);
+        mine.pieces.push(start / PIECE_BYTES);
         if mine.since.elapsed() < self.between && !at_once {
             return;
         }
@@ -129,7 +129,7 @@ pub fn begin(dir: BorrowedFd<'_>, copy: &CStr, name: &CStr, of: &Stat, to: Borro
         let flags = KNOWN.union(OFlags::CREATE).union(OFlags::TRUNC);
         let known = openat(dir, &*beside, flags, Mode::RUSR | Mode::WUSR)?;
         pwrite(&known, &head(of, stat.st_ino), 0)?;
-        let end = HEAD_BYTES as u64 + of.size().div_ceil(TOOL_PIECE_BYTES);
+        let end = HEAD_BYTES as u64 + of.size().div_ceil(PIECE_BYTES);
         pwrite(&known, name.to_bytes(), end)?;
         Ok(())
     };
@@ -182,7 +182,7 @@ impl Written {
 fn written(dir: BorrowedFd<'_>, copy: &CStr, size: u64) -> Option<Written> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let known = openat(dir, &*temporary::known(copy), flags, Mode::empty()).ok()?;
-    let pieces = usize::try_from(size.div_ceil(TOOL_PIECE_BYTES)).ok()?;
+    let pieces = usize::try_from(size.div_ceil(PIECE_BYTES)).ok()?;
     let most = HEAD_BYTES + pieces + NAME_BYTES;
     // A size may be anything; what was written is as long as it is.
     let bytes = read(&known, most.min(fstat(&known).ok()?.st_size as usize))?;
@@ -218,7 +218,7 @@ fn head(of: &Stat, copy: u64) -> [u8; HEAD_BYTES] {
         changed.seconds as u64,
         changed.nanoseconds.into(),
         copy,
-        TOOL_PIECE_BYTES,
+        PIECE_BYTES,
     ];
     let mut bytes = [0; HEAD_BYTES];
     for (eight, number) in bytes.chunks_exact_mut(8).zip(numbers) {
@@ -237,7 +237,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let make = |name| {
             let file = File::create(dir.path().join(name)).unwrap();
-            file.set_len(2 * TOOL_PIECE_BYTES + 1).unwrap();
+            file.set_len(2 * PIECE_BYTES + 1).unwrap();
             file
         };
         let (from, to) = (make("from"), make("to"));
@@ -259,7 +259,7 @@ mod tests {
             unforced: Mutex::default(),
         };
         let made = |pieces: &Pieces, piece: u64, is_ending| {
-            let start = piece * TOOL_PIECE_BYTES;
+            let start = piece * PIECE_BYTES;
             pieces.made(here.as_fd(), &copy, to.as_fd(), start, is_ending);
         };
         made(&at_once, 2, false);

@@ -1,8 +1,8 @@
 //! What is known of a directory that is summed up.
 
 use crate::lattice::Set;
+use crate::limits::PIECE_BYTES;
 use blake3::hazmat::ChainingValue;
-use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{DirState, Unreadable};
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
@@ -60,7 +60,7 @@ impl DirState for Below {
         let (lanes, larges, pieces): (Vec<u16>, Vec<Large>, Vec<Piece>) =
             postcard::from_bytes(gathered).map_err(|_| Unreadable)?;
         // Those that are not larger are read at once.
-        if larges.iter().any(|it| it.size <= 2 * TOOL_PIECE_BYTES) {
+        if larges.iter().any(|it| it.size <= 2 * PIECE_BYTES) {
             return Err(Unreadable);
         }
         let mut elements = self.lock();

@@ -8,6 +8,7 @@
 use crate::copy::attributes::{list, list_at};
 use crate::copy::data::{Copying, DataError, Methods, fill, segment};
 use crate::find::users::{group_name, user_name};
+use crate::limits::PIECE_BYTES;
 use crate::output::Part;
 use crate::session::say;
 use crate::tar::acl::{self, Who};
@@ -16,7 +17,6 @@ use crate::tar::choice::Excluded;
 use crate::tar::header::{BLOCK, Kind, Member, fill_up};
 use crate::tar::listing::{Detail, Listing, Says};
 use crate::tar::sink::Sink;
-use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{
     DirState, Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Task, Visitor,
 };
@@ -404,7 +404,7 @@ fn pieces(member: &Member, name: &CStr, at: u64) -> Vec<Vec<u8>> {
             let piece = Piece {
                 name: name.to_owned(),
                 start,
-                end: end.min(start + TOOL_PIECE_BYTES),
+                end: end.min(start + PIECE_BYTES),
                 at: place,
             };
             place += piece.end - piece.start;

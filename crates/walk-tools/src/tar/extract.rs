@@ -2,6 +2,7 @@
 
 use crate::copy::data::Methods;
 use crate::find::users::{group_number, user_number};
+use crate::limits::PIECE_BYTES;
 use crate::session::say;
 use crate::tar::acl::{self, Who};
 use crate::tar::beneath::{Beneath, Own};
@@ -15,7 +16,6 @@ use crate::tar::pending::{Key, Pending};
 use crate::tar::unpack::{Existing, Job, Keeping, Large, Shared, Trouble, write_at};
 use crate::text::shown;
 use anyhow::{Context, Result, ensure};
-use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{FileType, Options, Stat};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, ftruncate, makedev, mkdirat, mknodat, symlinkat, unlinkat};
@@ -290,7 +290,7 @@ impl<R: Read> Reader<'_, R> {
         if let Some(archive) = self.shared.archive {
             // Before anything is made of what a header claims.
             self.parser.is_there(stored, archive)?;
-            if stored > 2 * TOOL_PIECE_BYTES {
+            if stored > 2 * PIECE_BYTES {
                 self.pieces(member, at, jobs);
             } else {
                 self.hand_over(Job::Stored(member, at), jobs);
@@ -335,7 +335,7 @@ impl<R: Read> Reader<'_, R> {
         let segments = member.sparse.clone().unwrap_or(whole);
         let left: u64 = segments
             .iter()
-            .map(|(_, length)| length.div_ceil(TOOL_PIECE_BYTES))
+            .map(|(_, length)| length.div_ceil(PIECE_BYTES))
             .sum();
         self.shared.pending.begin(Key::of(&path));
         let large = Arc::new(Large {
@@ -347,8 +347,8 @@ impl<R: Read> Reader<'_, R> {
         // Made as they are handed over: there may be as many as an archive with holes is long.
         let mut from = at;
         for (start, length) in segments {
-            for offset in (0..length).step_by(TOOL_PIECE_BYTES as usize) {
-                let length = TOOL_PIECE_BYTES.min(length - offset);
+            for offset in (0..length).step_by(PIECE_BYTES as usize) {
+                let length = PIECE_BYTES.min(length - offset);
                 let large = Arc::clone(&large);
                 let to = start + offset;
                 self.hand_over(
