@@ -1,7 +1,7 @@
 //! Things that must be counted once by all processes together, as files with several names.
 //!
 //! Each key has a process that knows who claimed it first: which one follows from the key, so that nobody knows all of
-//! them and two processes ask the same one. An answer takes as long as a letter and back; until it is there the
+//! them and two processes ask the same one. An answer takes as long as a message and back; until it is there the
 //! claim is a part of the entry's directory, which is not left before.
 
 use crate::dir::Dir;

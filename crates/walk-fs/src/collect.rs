@@ -5,8 +5,8 @@
 //! it was sent before, to the same one. Those that wait sleep, as in a walk.
 
 use crate::dir::Unreadable;
-use crate::letter::{self, Body, Letter};
 use crate::limits::{CHECKPOINT_PIECE_BYTES, LONGEST_POLL, SHORTEST_POLL, UNRECEIVED_PIECES};
+use crate::message::{self, Body, Envelope};
 use crate::meter::Meter;
 use crate::processes::Processes;
 use crate::threads::WalkError;
@@ -54,15 +54,15 @@ impl Processes<'_> {
     /// When another process sent what makes no sense.
     pub fn tell(&mut self, said: &[u8], meter: &Meter) -> Result<Vec<u8>, WalkError> {
         if self.rank() == 0 {
-            self.tell_others(Body::Told(said));
+            self.tell_others(Body::Broadcast(said));
             return Ok(said.to_vec());
         }
-        let mut told = None;
+        let mut broadcast = None;
         self.until(meter, |processes| {
-            told = processes.told.pop_front();
-            Ok(told.is_some())
+            broadcast = processes.broadcasts.pop_front();
+            Ok(broadcast.is_some())
         })?;
-        told.ok_or(WalkError::Unreadable(Unreadable))
+        broadcast.ok_or(WalkError::Unreadable(Unreadable))
     }
 
     fn fetch(&mut self, from: u32, file: File, meter: &Meter) -> Result<File, WalkError> {
@@ -112,14 +112,14 @@ impl Processes<'_> {
                     .read_to_end(&mut bytes)
                     .map_err(WalkError::Checkpoint)?;
                 let last = bytes.len() < CHECKPOINT_PIECE_BYTES;
-                let letter = letter::write(&Letter {
+                let envelope = message::write(&Envelope {
                     walk: processes.walk,
                     body: Body::Piece {
                         last,
                         bytes: &bytes,
                     },
                 });
-                processes.link.send_counted(0, letter);
+                processes.link.send_counted(0, envelope);
                 if last {
                     return Ok(true);
                 }
@@ -185,15 +185,15 @@ mod tests {
 
     fn piece(last: bool, length: usize) -> Vec<u8> {
         let bytes = &vec![7; length];
-        letter::write(&Letter {
+        message::write(&Envelope {
             walk: 0,
             body: Body::Piece { last, bytes },
         })
     }
 
     /// What comes of it at the first process, if the other one sends this.
-    fn collected(letters: &[Vec<u8>]) -> Result<u64, WalkError> {
-        let mut link = Said(0, letters.iter().cloned().collect());
+    fn collected(messages: &[Vec<u8>]) -> Result<u64, WalkError> {
+        let mut link = Said(0, messages.iter().cloned().collect());
         let mut processes = Processes::new(&mut link, "host", "v1", |_| Ok(())).unwrap();
         let mut length = 0;
         let file = tempfile::tempfile().unwrap();

@@ -6,7 +6,7 @@
 //! stand still. That thread sleeps between two looks, longer each time it looked in vain, and is woken when its own
 //! workers have something to send. (MPI's own waiting takes a whole processor.)
 //!
-//! When a walk ends, its last letters may still be under way; letters tell their walk, and those of an earlier one are
+//! When a walk ends, its last messages may still be under way; messages tell their walk, and those of an earlier one are
 //! dropped. One that is early is kept: another process may have begun the next walk already.
 //!
 //! A process that cannot go on has to end all of them; the caller does that with what its link has for it.
@@ -14,15 +14,15 @@
 use crate::claims::Decided;
 use crate::collect::Arriving;
 use crate::dir::{Dir, DirState, Unreadable};
-use crate::floor::{Floor, Tray};
-use crate::letter::{self, Body, Letter};
 use crate::limits::{BETWEEN_REPORTS, LONGEST_POLL, SHORTEST_POLL, UNRECEIVED_OUTPUTS};
 use crate::link::Link;
+use crate::message::{self, Body, Envelope};
 use crate::meter::{Meter, SoFar};
 use crate::options::Options;
 use crate::outputs::Outputs;
-use crate::questions::Questions;
+use crate::rpc::Rpc;
 use crate::saved::{self, Saved};
+use crate::scheduler::{Scheduler, Tray};
 use crate::threads::{WalkError, Walked, first, run};
 use crate::visit::Visitor;
 use pandofs_walk::{Event, RankId, Topology};
@@ -55,13 +55,13 @@ pub struct Processes<'l> {
     closed: bool,
     decided: Arc<Decided>,
     tray: Arc<Tray>,
-    questions: Option<Questions>,
+    rpc: Option<Rpc>,
     /// Rank 0 takes what this process has for it.
     pub(crate) is_fetched: bool,
     /// At rank 0: what it takes.
     pub(crate) arriving: Option<Arriving>,
     /// What rank 0 has told, in this order.
-    pub(crate) told: VecDeque<Vec<u8>>,
+    pub(crate) broadcasts: VecDeque<Vec<u8>>,
 }
 
 impl<'l> Processes<'l> {
@@ -79,12 +79,12 @@ impl<'l> Processes<'l> {
     ) -> Result<Processes<'l>, NotTheSame> {
         // A digest: what is told by all goes to all, and arguments may be megabytes.
         let same = blake3::hash(same.as_bytes());
-        let told = link.tell_all(&[host.as_bytes(), &[0], same.as_bytes()].concat());
+        let gathered = link.tell_all(&[host.as_bytes(), &[0], same.as_bytes()].concat());
         let mut hosts: Vec<&[u8]> = Vec::new();
         let mut of_ranks = Vec::new();
-        for (rank, told) in told.iter().enumerate() {
-            let end = told.iter().position(|byte| *byte == 0);
-            let (name, theirs) = told.split_at(end.unwrap_or(told.len()));
+        for (rank, sent) in gathered.iter().enumerate() {
+            let end = sent.iter().position(|byte| *byte == 0);
+            let (name, theirs) = sent.split_at(end.unwrap_or(sent.len()));
             if theirs.get(1..) != Some(same.as_bytes()) {
                 return Err(NotTheSame(rank, String::from_utf8_lossy(name).into_owned()));
             }
@@ -106,10 +106,10 @@ impl<'l> Processes<'l> {
             closed: false,
             decided: Arc::default(),
             tray: Arc::default(),
-            questions: None,
+            rpc: None,
             is_fetched: false,
             arriving: None,
-            told: VecDeque::new(),
+            broadcasts: VecDeque::new(),
             link,
         })
     }
@@ -151,17 +151,14 @@ impl<'l> Processes<'l> {
 
     /// Questions that visitors of all processes may ask in walks from now on; at rank 0 `answerer` answers them. All processes
     /// call it, before a walk.
-    pub fn questions(
-        &mut self,
-        answerer: impl FnMut(&[u8]) -> Vec<u8> + Send + 'static,
-    ) -> Questions {
+    pub fn rpc(&mut self, answerer: impl FnMut(&[u8]) -> Vec<u8> + Send + 'static) -> Rpc {
         let mut answers = None;
         if self.rank() == 0 {
             answers = Some(Box::new(answerer) as Box<_>);
         }
-        let questions = Questions::new(answers, Arc::clone(&self.tray));
-        self.questions = Some(questions.clone());
-        questions
+        let rpc = Rpc::new(answers, Arc::clone(&self.tray));
+        self.rpc = Some(rpc.clone());
+        rpc
     }
 
     /// As [`crate::walk`], by all processes together, which call it with the same roots and options. Of
@@ -201,12 +198,12 @@ impl<'l> Processes<'l> {
     ) -> Result<Walked<V>, WalkError> {
         let is_first = self.rank() == 0;
         self.since = self.since.max(1);
-        self.begin(options, make, |floor| {
+        self.begin(options, make, |scheduler| {
             if !is_first {
                 return Ok((Dir::top(), Vec::new()));
             }
             saved::load(saved, options.spill_chunk, |items| {
-                floor.keep(RankId::ROOT, items)
+                scheduler.keep(RankId::ROOT, items)
             })
         })
     }
@@ -215,61 +212,61 @@ impl<'l> Processes<'l> {
         &mut self,
         options: &Options,
         mut make: impl FnMut(usize) -> V,
-        fill: impl FnOnce(&Floor<'_, V::Dir>) -> Result<saved::Loaded<V::Dir>, WalkError>,
+        fill: impl FnOnce(&Scheduler<'_, V::Dir>) -> Result<saved::Loaded<V::Dir>, WalkError>,
     ) -> Result<Walked<V>, WalkError> {
         let me = RankId(self.rank());
         self.walk += 1;
         let walks = (self.walk, self.since);
         let decided = Arc::clone(&self.decided);
         let tray = Arc::clone(&self.tray);
-        let floor = Floor::among(options, &self.topology, me, walks, decided, tray);
-        let (top, roots) = fill(&floor)?;
-        floor.deliver(me, Event::Start { roots });
+        let scheduler = Scheduler::among(options, &self.topology, me, walks, decided, tray);
+        let (top, roots) = fill(&scheduler)?;
+        scheduler.deliver(me, Event::Start { roots });
         self.outputs.set_taken(true);
-        let visitors = run(&floor, options, &mut make, |ended| {
-            let spoken = self.speak(&floor, options, ended);
+        let visitors = run(&scheduler, options, &mut make, |ended| {
+            let spoken = self.speak(&scheduler, options, ended);
             self.outputs.set_taken(false);
-            if let (Err(_), Some(questions)) = (&spoken, &self.questions) {
-                questions.close();
+            if let (Err(_), Some(rpc)) = (&spoken, &self.rpc) {
+                rpc.close();
             }
             spoken
         })?;
-        floor.outcome()?;
+        scheduler.outcome()?;
         Ok(Walked { visitors, top })
     }
 
-    /// Speaks with the others until the workers of this process have ended and all letters are away.
+    /// Speaks with the others until the workers of this process have ended and all messages are away.
     fn speak<D: DirState>(
         &mut self,
-        floor: &Floor<'_, D>,
+        scheduler: &Scheduler<'_, D>,
         options: &Options,
         ended: &dyn Fn() -> bool,
     ) -> Result<(), WalkError> {
-        let Some(tray) = floor.tray() else {
+        let Some(tray) = scheduler.tray() else {
             return Ok(());
         };
         let (meter, saved) = (&*options.meter, options.saved.as_deref());
-        let mut told_stop = false;
-        let mut told_save = false;
-        let mut told_watch = false;
+        let mut sent_stop = false;
+        let mut sent_save = false;
+        let mut sent_watch = false;
         let mut said: Option<Instant> = None;
         let mut pause = SHORTEST_POLL;
-        for (from, letter) in std::mem::take(&mut self.early) {
-            self.open(from, letter, Some((floor, saved)), meter)?;
+        for (from, envelope) in std::mem::take(&mut self.early) {
+            self.open(from, envelope, Some((scheduler, saved)), meter)?;
         }
         loop {
             let mut moved = self.send_outputs()?;
             let over = ended();
-            for (to, letter) in std::mem::take(&mut *tray.lock()) {
+            for (to, envelope) in std::mem::take(&mut *tray.lock()) {
                 moved = true;
-                self.link.send(to.0, letter);
+                self.link.send(to.0, envelope);
             }
-            while let Some((from, letter)) = self.link.receive() {
+            while let Some((from, envelope)) = self.link.receive() {
                 moved = true;
-                self.open(from, letter, Some((floor, saved)), meter)?;
+                self.open(from, envelope, Some((scheduler, saved)), meter)?;
             }
-            if saved.is_some_and(Saved::is_asked) && !told_save {
-                told_save = true;
+            if saved.is_some_and(Saved::is_asked) && !sent_save {
+                sent_save = true;
                 // One that was asked tells the first, and that one all.
                 match self.rank() {
                     0 => self.tell_others(Body::Save),
@@ -279,12 +276,12 @@ impl<'l> Processes<'l> {
             if self.outputs.ends_walks() {
                 meter.stop();
             }
-            if meter.is_stopped() && !told_stop {
-                told_stop = true;
+            if meter.is_stopped() && !sent_stop {
+                sent_stop = true;
                 self.tell_others(Body::Stop);
             }
-            if meter.is_watched() && self.rank() == 0 && !told_watch {
-                told_watch = true;
+            if meter.is_watched() && self.rank() == 0 && !sent_watch {
+                sent_watch = true;
                 self.tell_others(Body::Watch);
             }
             let is_due = said.is_none_or(|last| last.elapsed() >= BETWEEN_REPORTS);
@@ -293,12 +290,12 @@ impl<'l> Processes<'l> {
                 let SoFar { counted, queued } = meter.so_far();
                 self.send(0, Body::SoFar { counted, queued });
             }
-            let letters = tray.lock();
-            if over && letters.is_empty() && self.link.is_sent() {
+            let messages = tray.lock();
+            if over && messages.is_empty() && self.link.is_sent() {
                 return Ok(());
             }
-            if letters.is_empty() && !moved {
-                let waited = tray.bell.wait_timeout(letters, pause);
+            if messages.is_empty() && !moved {
+                let waited = tray.bell.wait_timeout(messages, pause);
                 drop(waited.unwrap_or_else(PoisonError::into_inner));
                 pause = (pause * 2).min(LONGEST_POLL);
             } else {
@@ -309,15 +306,15 @@ impl<'l> Processes<'l> {
 
     pub(crate) fn send(&mut self, to: u32, body: Body<'_>) {
         let walk = self.walk;
-        self.link.send(to, letter::write(&Letter { walk, body }));
+        self.link.send(to, message::write(&Envelope { walk, body }));
     }
 
     pub(crate) fn tell_others(&mut self, body: Body<'_>) {
         let walk = self.walk;
-        let letter = letter::write(&Letter { walk, body });
+        let envelope = message::write(&Envelope { walk, body });
         let me = self.rank();
         for other in (0..self.ranks()).filter(|it| *it != me) {
-            self.link.send(other, letter.clone());
+            self.link.send(other, envelope.clone());
         }
     }
 
@@ -334,7 +331,7 @@ impl<'l> Processes<'l> {
         let me = self.rank();
         self.walk = u32::MAX;
         self.results[me as usize] = Some(result.to_vec());
-        let mut bye = Some(letter::write(&Letter {
+        let mut bye = Some(message::write(&Envelope {
             walk: self.walk,
             body: Body::Bye {
                 counted: meter.all(),
@@ -342,15 +339,15 @@ impl<'l> Processes<'l> {
             },
         }));
         let mut pause = SHORTEST_POLL;
-        for (from, letter) in std::mem::take(&mut self.early) {
-            self.open::<()>(from, letter, None, meter)?;
+        for (from, envelope) in std::mem::take(&mut self.early) {
+            self.open::<()>(from, envelope, None, meter)?;
         }
         loop {
             let mut moved = self.send_outputs()?;
             moved |= self.receive_all(meter)?;
             let written = self.outputs.is_empty();
             if me == 0 && written && self.results.iter().all(Option::is_some) {
-                let close = letter::write(&Letter {
+                let close = message::write(&Envelope {
                     walk: self.walk,
                     body: Body::Close,
                 });
@@ -389,12 +386,12 @@ impl<'l> Processes<'l> {
         Ok(())
     }
 
-    /// Takes all letters that have come, between walks; whether there was one.
+    /// Takes all messages that have come, between walks; whether there was one.
     pub(crate) fn receive_all(&mut self, meter: &Meter) -> Result<bool, WalkError> {
         let mut moved = false;
-        while let Some((from, letter)) = self.link.receive() {
+        while let Some((from, envelope)) = self.link.receive() {
             moved = true;
-            self.open::<()>(from, letter, None, meter)?;
+            self.open::<()>(from, envelope, None, meter)?;
         }
         Ok(moved)
     }
@@ -430,27 +427,27 @@ impl<'l> Processes<'l> {
             if self.rank() == 0 {
                 self.put(&piece)?;
             } else {
-                let letter = letter::write(&Letter {
+                let envelope = message::write(&Envelope {
                     walk: self.walk,
                     body: Body::Output(&piece),
                 });
-                self.link.send_counted(0, letter);
+                self.link.send_counted(0, envelope);
             }
         }
         Ok(moved)
     }
 
-    /// Takes up a letter. The floor is that of the walk that is going on, with where its items are saved.
+    /// Takes up a message. The scheduler is that of the walk that is going on, with where its items are saved.
     fn open<D: DirState>(
         &mut self,
         from: u32,
         bytes: Vec<u8>,
-        floor: Option<(&Floor<'_, D>, Option<&Saved>)>,
+        scheduler: Option<(&Scheduler<'_, D>, Option<&Saved>)>,
         meter: &Meter,
     ) -> Result<(), WalkError> {
-        let letter = letter::read(&bytes).map_err(WalkError::Unreadable)?;
+        let envelope = message::read(&bytes).map_err(WalkError::Unreadable)?;
         let me = RankId(self.rank());
-        match letter.body {
+        match envelope.body {
             Body::Output(piece) => self.put(piece)?,
             Body::Bye { counted, result } => {
                 meter.add_all(counted);
@@ -464,24 +461,26 @@ impl<'l> Processes<'l> {
                 let answers = answers
                     .map(|(number, key)| (number, self.decided.is_first(since, key)))
                     .collect();
-                let (walk, body) = (letter.walk, Body::Claimed(answers));
-                self.link.send(from, letter::write(&Letter { walk, body }));
+                let (walk, body) = (envelope.walk, Body::Claimed(answers));
+                self.link
+                    .send(from, message::write(&Envelope { walk, body }));
             }
             Body::Question { number, question } => {
-                let questions = self.questions.as_ref();
-                let answer = questions.and_then(|it| it.answer(question));
+                let rpc = self.rpc.as_ref();
+                let answer = rpc.and_then(|it| it.answer(question));
                 let answer = &answer.ok_or(WalkError::Unreadable(Unreadable))?;
                 let (walk, body) = (0, Body::Answer { number, answer });
-                self.link.send(from, letter::write(&Letter { walk, body }));
+                self.link
+                    .send(from, message::write(&Envelope { walk, body }));
             }
             Body::Answer { number, answer } => {
-                let questions = self.questions.as_ref();
-                if !questions.is_some_and(|it| it.answered(number, answer)) {
+                let rpc = self.rpc.as_ref();
+                if !rpc.is_some_and(|it| it.answered(number, answer)) {
                     return Err(WalkError::Unreadable(Unreadable));
                 }
             }
-            _ if letter.walk > self.walk => self.early.push_back((from, bytes)),
-            body if letter.walk == self.walk => match (body, floor) {
+            _ if envelope.walk > self.walk => self.early.push_back((from, bytes)),
+            body if envelope.walk == self.walk => match (body, scheduler) {
                 (Body::Stop, _) => meter.stop(),
                 (Body::Watch, _) => meter.watch(),
                 (Body::SoFar { counted, queued }, _) => {
@@ -490,9 +489,9 @@ impl<'l> Processes<'l> {
                 (Body::Save, Some((_, Some(saved)))) => saved.ask(),
                 (Body::Fetch, _) => self.is_fetched = true,
                 (Body::Piece { last, bytes }, _) => self.arrived(from, last, bytes)?,
-                (Body::Told(bytes), _) => self.told.push_back(bytes.to_vec()),
-                (Body::Claimed(answers), Some((floor, _))) => {
-                    floor.claimed(answers).map_err(WalkError::Unreadable)?;
+                (Body::Broadcast(bytes), _) => self.broadcasts.push_back(bytes.to_vec()),
+                (Body::Claimed(answers), Some((scheduler, _))) => {
+                    scheduler.claimed(answers).map_err(WalkError::Unreadable)?;
                 }
                 (
                     Body::Back {
@@ -501,15 +500,15 @@ impl<'l> Processes<'l> {
                         gathered,
                         unfinished,
                     },
-                    Some((floor, _)),
-                ) => floor
+                    Some((scheduler, _)),
+                ) => scheduler
                     .back(loan, place, gathered, unfinished)
                     .map_err(WalkError::Unreadable)?,
-                (body, Some((floor, _))) => {
-                    let message = letter::message(body, RankId(from));
+                (body, Some((scheduler, _))) => {
+                    let message = message::walk_message(body, RankId(from));
                     if let Some(message) = message.map_err(WalkError::Unreadable)? {
                         let from = RankId(from);
-                        floor.deliver(me, Event::Message { from, message });
+                        scheduler.deliver(me, Event::Message { from, message });
                     }
                 }
                 (_, None) => {}

@@ -10,7 +10,7 @@
 //! it, and what its state has [gathered](DirState::gathered).
 //!
 //! Over several processes a directory has its home where it was listed; other processes have stand-ins of it, for parts
-//! that they were given (`letter.rs`). A stand-in whose last part is done goes back to whom it came from, with what was
+//! that they were given (`message.rs`). A stand-in whose last part is done goes back to whom it came from, with what was
 //! gathered and whether it is unfinished, in any case: so chains and rings of them end at the home, whose last part is done
 //! after all of that has come. From this follows, by the parts of a directory, that:
 //!
@@ -458,7 +458,7 @@ pub(crate) mod tests {
         let file = tempfile::tempfile().unwrap();
         let saved = Saved::new(file.try_clone().unwrap());
         for number in 0..3 {
-            // As three letters have them.
+            // As three messages have them.
             let top = Arc::new(Dir::<Bytes>::proxy(None, c"", [0, 0], 0, None));
             let a = Arc::new(Dir::proxy(Some(&top), c"a", [3, 0], 1, None));
             a.state().0.fetch_add(7, Ordering::Relaxed);

@@ -2,7 +2,7 @@
 
 use crate::dir::DirState;
 use crate::entry::Entry;
-use crate::leave::Leaving;
+use crate::post_order::Leaving;
 use crate::task::Task;
 use rustix::io::Errno;
 

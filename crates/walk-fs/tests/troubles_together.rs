@@ -96,7 +96,7 @@ fn links_are_followed_and_one_that_leads_back_is_not() {
 }
 
 #[test]
-fn what_may_not_be_read_is_told_once_by_whoever_meets_it() {
+fn what_may_not_be_read_is_reported_once() {
     let dir = tempfile::tempdir().unwrap();
     let allow = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();

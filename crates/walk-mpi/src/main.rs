@@ -9,7 +9,7 @@ use mpi::traits::Communicator;
 use pandofs_walk_fs::{Link, Processes};
 use pandofs_walk_mpi::limits::LONGEST_SILENCE;
 use pandofs_walk_mpi::{MpiLink, Pulse, write_to_launchers};
-use pandofs_walk_tools::{Crew, Outcome, Tool};
+use pandofs_walk_tools::{Executor, Outcome, Tool};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -119,7 +119,7 @@ fn begin(
 ) -> Result<(String, Option<Pulse>), Failed> {
     let host = mpi::environment::processor_name().map_err(|error| failed(&error))?;
     let asked = match command {
-        Command::Tool(tool) => tool.how().silence,
+        Command::Tool(tool) => tool.common_args().silence,
         Command::Measure(_) => None,
     };
     let limit = asked.map_or(LONGEST_SILENCE, Duration::from_secs);
@@ -167,18 +167,18 @@ fn run(command: &Command, host: &str, link: &mut MpiLink) -> Result<Outcome, Fai
         out.write_all(records).and_then(|()| out.flush())
     };
     let processes = Processes::new(link, &host, &same, write).map_err(|error| failed(&error))?;
-    let mut crew = Crew::Together(Box::new(processes));
+    let mut executor = Executor::Together(Box::new(processes));
     let ended = match command {
-        Command::Tool(tool) => tool.run(&mut crew).map_err(|error| {
+        Command::Tool(tool) => tool.run(&mut executor).map_err(|error| {
             let (_, message) = failed(&error);
             (tool.failed(&error), message)
         }),
         Command::Measure(measure) => measure
-            .run(&mut crew, &traffic)
+            .run(&mut executor, &traffic)
             .map_err(|error| failed(&error)),
     };
     match ended {
-        Err((outcome, message)) if crew.is_over() => {
+        Err((outcome, message)) if executor.is_over() => {
             eprintln!("{message}");
             Ok(outcome)
         }
@@ -197,8 +197,8 @@ mod tests {
     }
 
     #[test]
-    fn open_mpi_is_told_of_one_host_what_nobody_else_has_told_it() {
-        let told = |pairs: &[(&str, &str)]| {
+    fn open_mpi_gets_a_default_on_one_host_unless_it_has_a_setting() {
+        let setting = |pairs: &[(&str, &str)]| {
             way_of_messages(|name| {
                 let found = pairs.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| OsString::from(value))
@@ -206,13 +206,13 @@ mod tests {
         };
         let (all, here) = ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE");
         let ob1 = Some(("OMPI_MCA_pml", "ob1"));
-        assert_eq!(told(&[(all, "8"), (here, "8")]), ob1);
-        assert_eq!(told(&[(all, "8"), (here, "4")]), None);
+        assert_eq!(setting(&[(all, "8"), (here, "8")]), ob1);
+        assert_eq!(setting(&[(all, "8"), (here, "4")]), None);
         assert_eq!(
-            told(&[(all, "8"), (here, "8"), ("OMPI_MCA_pml", "ucx")]),
+            setting(&[(all, "8"), (here, "8"), ("OMPI_MCA_pml", "ucx")]),
             None
         );
-        assert_eq!(told(&[(all, "8")]), None);
-        assert_eq!(told(&[]), None);
+        assert_eq!(setting(&[(all, "8")]), None);
+        assert_eq!(setting(&[]), None);
     }
 }

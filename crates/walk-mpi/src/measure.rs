@@ -5,7 +5,7 @@ use anyhow::{Result, bail};
 use clap::Args;
 use pandofs_walk_fs::{Entry, FileType, Flow, Problem, StatxFlags, Visitor};
 use pandofs_walk_mpi::{Sent, Traffic};
-use pandofs_walk_tools::{Crew, How, Outcome};
+use pandofs_walk_tools::{CommonArgs, Executor, Outcome};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 #[derive(Args, Clone, Debug)]
 pub struct Measure {
     #[command(flatten)]
-    how: How,
+    common_args: CommonArgs,
     /// Take so many processes in a row to be on a host of their own, wherever they are
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks_per_host: Option<u32>,
@@ -58,15 +58,15 @@ impl Measure {
 
     /// # Errors
     /// When the walk fails.
-    pub fn run(&self, crew: &mut Crew<'_>, traffic: &Traffic) -> Result<Outcome> {
-        let mut options = self.how.options(crew)?;
+    pub fn run(&self, executor: &mut Executor<'_>, traffic: &Traffic) -> Result<Outcome> {
+        let mut options = self.common_args.options(executor)?;
         options.leaves = false;
         options.fields = StatxFlags::TYPE
             | StatxFlags::SIZE
             | StatxFlags::BLOCKS
             | StatxFlags::NLINK
             | StatxFlags::INO;
-        let Crew::Together(processes) = crew else {
+        let Executor::Together(processes) = executor else {
             bail!("there is nothing to measure without MPI");
         };
         let roots = [self.root.clone()];
@@ -88,7 +88,7 @@ impl Measure {
             speaking_ns: nanoseconds(speaking),
             sent: traffic.sent(),
         };
-        if let Some(ranks) = crew.gather(share, &options.meter)? {
+        if let Some(ranks) = executor.gather(share, &options.meter)? {
             let seconds = elapsed.as_secs_f64();
             println!("{}", serde_json::to_string(&Report { seconds, ranks })?);
         }

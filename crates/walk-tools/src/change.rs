@@ -1,8 +1,8 @@
 //! What `chmod` and `chown` have in common: something is done to each entry, and to directories before or after
 //! what is in them.
 
-use crate::crew::Crew;
-use crate::how::How;
+use crate::common_args::CommonArgs;
+use crate::executor::Executor;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
 use crate::roots::{is_slash, leads_to_slash};
@@ -24,7 +24,7 @@ use std::sync::Arc;
 #[derive(Args, Clone, Debug)]
 pub struct Common {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     /// Say what would be changed, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -110,7 +110,7 @@ pub fn run<C: Change>(
     common: &Common,
     change: &C,
     roots: &[OsString],
-    crew: &mut Crew<'_>,
+    executor: &mut Executor<'_>,
 ) -> Result<Outcome> {
     let follows = C::FOLLOWS_ROOTS && !common.no_dereference;
     let refused = if follows { leads_to_slash } else { is_slash };
@@ -122,14 +122,14 @@ pub fn run<C: Change>(
             root.display()
         );
     }
-    let mut options = common.how.options(crew)?;
+    let mut options = common.common_args.options(executor)?;
     options.one_file_system = common.one_file_system;
     options.leaves = !change.before();
     if follows {
         options.follow = Follow::Roots;
     }
-    let output = Output::new(&options.meter, crew).aside(!common.dry_run);
-    let mut ran = session::run(crew, roots, &options, false, |_| Changer {
+    let output = Output::new(&options.meter, executor).aside(!common.dry_run);
+    let mut ran = session::run(executor, roots, &options, false, |_| Changer {
         common,
         change,
         follows,
@@ -142,7 +142,7 @@ pub fn run<C: Change>(
         counts.entries += changer.counts.entries;
         counts.changed += changer.counts.changed;
     }
-    let Some(all) = crew.gather(counts, &ran.meter)? else {
+    let Some(all) = executor.gather(counts, &ran.meter)? else {
         return Ok(Outcome::Done);
     };
     let counts = Counts {

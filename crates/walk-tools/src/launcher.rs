@@ -55,19 +55,19 @@ mod tests {
 
     #[test]
     fn launchers_are_known_by_what_they_say() {
-        let told = |pairs: &[(&str, &str)]| {
+        let ranks = |pairs: &[(&str, &str)]| {
             launched(|name| {
                 let pair = pairs.iter().find(|(key, _)| *key == name);
                 pair.map(|(_, value)| (*value).to_owned())
             })
         };
-        assert_eq!(told(&[]), 1);
-        assert_eq!(told(&[("OMPI_COMM_WORLD_SIZE", "20")]), 20);
-        assert_eq!(told(&[("PMI_RANK", "3"), ("PMI_SIZE", "8")]), 8);
+        assert_eq!(ranks(&[]), 1);
+        assert_eq!(ranks(&[("OMPI_COMM_WORLD_SIZE", "20")]), 20);
+        assert_eq!(ranks(&[("PMI_RANK", "3"), ("PMI_SIZE", "8")]), 8);
         // A script in a batch job, which no launcher started.
-        assert_eq!(told(&[("SLURM_STEP_NUM_TASKS", "8")]), 1);
+        assert_eq!(ranks(&[("SLURM_STEP_NUM_TASKS", "8")]), 1);
         assert_eq!(
-            told(&[("SLURM_STEP_NUM_TASKS", "8"), ("PMIX_RANK", "0")]),
+            ranks(&[("SLURM_STEP_NUM_TASKS", "8"), ("PMIX_RANK", "0")]),
             8
         );
     }

@@ -7,14 +7,14 @@
 
 mod change;
 mod checkpoint;
+mod checkpoint_merge;
 pub mod cmd;
+mod common_args;
 mod copy;
-mod crew;
 mod du;
+mod executor;
 mod find;
-mod how;
 mod job;
-mod lattice;
 pub mod launcher;
 mod limits;
 mod linked;
@@ -28,13 +28,13 @@ mod parts;
 mod progress;
 mod roots;
 mod session;
+mod set_hash;
 mod sum;
 mod tar;
 mod text;
-mod together;
 
-pub use crew::Crew;
-pub use how::How;
+pub use common_args::CommonArgs;
+pub use executor::Executor;
 pub use outcome::Outcome;
 
 use anyhow::Result;
@@ -62,24 +62,24 @@ impl Tool {
     ///
     /// # Errors
     /// When it could not begin, or came to an end that is none, and that has no exit code of its own.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         pages::small_only();
         let ended = match self {
-            Tool::Walk(walk) => walk.run(crew),
-            Tool::Find(find) => find.run(crew),
-            Tool::Du(du) => du.run(crew),
-            Tool::Rm(rm) => rm.run(crew),
-            Tool::Cp(cp) => cp.run(crew),
-            Tool::Sync(sync) => sync.run(crew),
-            Tool::Cmp(cmp) => cmp.run(crew),
-            Tool::Sum(sum) => sum.run(crew),
-            Tool::Tar(tar) => tar.run(crew),
-            Tool::Chmod(chmod) => chmod.run(crew),
-            Tool::Chown(chown) => chown.run(crew),
+            Tool::Walk(walk) => walk.run(executor),
+            Tool::Find(find) => find.run(executor),
+            Tool::Du(du) => du.run(executor),
+            Tool::Rm(rm) => rm.run(executor),
+            Tool::Cp(cp) => cp.run(executor),
+            Tool::Sync(sync) => sync.run(executor),
+            Tool::Cmp(cmp) => cmp.run(executor),
+            Tool::Sum(sum) => sum.run(executor),
+            Tool::Tar(tar) => tar.run(executor),
+            Tool::Chmod(chmod) => chmod.run(executor),
+            Tool::Chown(chown) => chown.run(executor),
         };
         match ended {
             // Others have to hear of it, where there are some: see `failed`.
-            Err(error) if !crew.is_several() && self.failed(&error) == Outcome::Trouble => {
+            Err(error) if !executor.is_several() && self.failed(&error) == Outcome::Trouble => {
                 let name = self.name();
                 eprintln!("pandofs {name}: {error:#}");
                 if error.is::<Wrong>() {
@@ -93,19 +93,19 @@ impl Tool {
     }
 
     /// How it walks.
-    pub fn how(&self) -> &How {
+    pub fn common_args(&self) -> &CommonArgs {
         match self {
-            Tool::Walk(walk) => &walk.how,
-            Tool::Find(find) => &find.how,
-            Tool::Du(du) => &du.how,
-            Tool::Rm(rm) => &rm.how,
-            Tool::Cp(cp) => &cp.how,
-            Tool::Sync(sync) => &sync.how,
-            Tool::Cmp(cmp) => &cmp.how,
-            Tool::Sum(sum) => &sum.how,
-            Tool::Tar(tar) => &tar.how,
-            Tool::Chmod(chmod) => &chmod.common.how,
-            Tool::Chown(chown) => &chown.common.how,
+            Tool::Walk(walk) => &walk.common_args,
+            Tool::Find(find) => &find.common_args,
+            Tool::Du(du) => &du.common_args,
+            Tool::Rm(rm) => &rm.common_args,
+            Tool::Cp(cp) => &cp.common_args,
+            Tool::Sync(sync) => &sync.common_args,
+            Tool::Cmp(cmp) => &cmp.common_args,
+            Tool::Sum(sum) => &sum.common_args,
+            Tool::Tar(tar) => &tar.common_args,
+            Tool::Chmod(chmod) => &chmod.common.common_args,
+            Tool::Chown(chown) => &chown.common.common_args,
         }
     }
 
@@ -137,5 +137,5 @@ impl Tool {
 
 /// The words of the command line, as they are understood: `tar xf ARCHIVE` has no dash.
 pub fn arguments() -> Vec<std::ffi::OsString> {
-    tar::words::plain(std::env::args_os().collect())
+    tar::args::plain(std::env::args_os().collect())
 }

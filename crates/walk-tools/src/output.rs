@@ -1,6 +1,6 @@
 //! Standard output, written by many threads.
 
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::progress::apart;
 use pandofs_walk_fs::{Meter, Outputs};
 use std::fs::File;
@@ -58,8 +58,8 @@ impl std::fmt::Debug for Writer {
 
 impl Output {
     /// Of the walk.
-    pub fn new(meter: &Arc<Meter>, crew: &Crew<'_>) -> Output {
-        let outputs = crew.outputs();
+    pub fn new(meter: &Arc<Meter>, executor: &Executor<'_>) -> Output {
+        let outputs = executor.outputs();
         Output::to(
             meter,
             outputs.map_or_else(Target::standard, Target::Outputs),

@@ -336,8 +336,8 @@ mod tests {
         let mut table = Table::new(write).unwrap();
         let piece = of(4_000).repeat(9);
         // A group is written in the middle.
-        let told = (0..TABLE_ROWS).find_map(|_| table.write_all(&piece).err());
-        assert_eq!(told.unwrap().kind(), ErrorKind::BrokenPipe);
+        let error = (0..TABLE_ROWS).find_map(|_| table.write_all(&piece).err());
+        assert_eq!(error.unwrap().kind(), ErrorKind::BrokenPipe);
         table.finish().unwrap();
     }
 
@@ -352,9 +352,9 @@ mod tests {
         }
         let mut table = Table::new(tempfile::tempfile().unwrap()).unwrap();
         let bad = [&[8], &whole[1..]].concat();
-        // Sooner or later it is told to who writes, and what was told is not told again.
-        let told = (0..1_000).find_map(|_| table.write_all(&bad).err());
-        assert_eq!(told.unwrap().to_string(), "it is no record");
+        // A later write reports it, once.
+        let error = (0..1_000).find_map(|_| table.write_all(&bad).err());
+        assert_eq!(error.unwrap().to_string(), "it is no record");
         assert!(table.write_all(&whole).is_err());
     }
 }

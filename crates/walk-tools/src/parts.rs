@@ -4,16 +4,16 @@
 //! walk stops between two items; what was found, how long the files are and the items that are left are written, and the
 //! walk goes on. After a crash it goes on from the last checkpoint: what was appended later is cut off the files.
 //!
-//! Of several processes the first has the checkpoint and what is listed; `together.rs` makes one of what all have done. All
+//! Of several processes the first has the checkpoint and what is listed; `checkpoint_merge.rs` makes one of what all have done. All
 //! items are at the first one when the walk goes on, and are shared as its roots were. So any number of
 //! processes can go on, and one.
 
 use crate::checkpoint::{self, Checkpoint, Timer};
-use crate::crew::Crew;
+use crate::checkpoint_merge::{Contribution, Joined, Verdict, merge_checkpoints};
+use crate::executor::Executor;
 use crate::mirror::refuse_doubles;
 use crate::output::Output;
 use crate::session::{self, Interrupts, Ran};
-use crate::together::{Joined, Told, Verdict, together};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandofs_walk_fs::{Meter, Options, Saved, Visitor};
@@ -56,9 +56,9 @@ impl Resumable {
     ///
     /// # Errors
     /// When what is there would be lost, or what is wanted is not there.
-    pub fn refuse_others(&self, crew: &Crew<'_>) -> Result<()> {
+    pub fn refuse_others(&self, executor: &Executor<'_>) -> Result<()> {
         match &self.checkpoint {
-            Some(path) if crew.is_first() => checkpoint::refuse(path, self.resume),
+            Some(path) if executor.is_first() => checkpoint::refuse(path, self.resume),
             _ => Ok(()),
         }
     }
@@ -118,19 +118,19 @@ impl Resumable {
     pub fn appended(
         &self,
         path: &Path,
-        crew: &mut Crew<'_>,
+        executor: &mut Executor<'_>,
         meter: &Arc<Meter>,
     ) -> Result<(Output, Option<File>)> {
-        if !crew.is_first() {
-            return Ok((Output::new(meter, crew), None));
+        if !executor.is_first() {
+            return Ok((Output::new(meter, executor), None));
         }
         let file = self.file(path)?;
         let clone = file.try_clone()?;
-        let output = match crew {
-            Crew::Alone => Output::file(meter, clone),
-            Crew::Together(_) => {
-                crew.redirect(clone);
-                Output::new(meter, crew)
+        let output = match executor {
+            Executor::Alone => Output::file(meter, clone),
+            Executor::Together(_) => {
+                executor.redirect(clone);
+                Output::new(meter, executor)
             }
         };
         Ok((output, Some(file)))
@@ -141,15 +141,15 @@ impl Resumable {
     ///
     /// # Errors
     /// When that file cannot be opened.
-    pub fn list(&self, crew: &mut Crew<'_>, meter: &Arc<Meter>) -> Result<List> {
+    pub fn list(&self, executor: &mut Executor<'_>, meter: &Arc<Meter>) -> Result<List> {
         let Some(checkpoint) = &self.checkpoint else {
             return Ok(List {
-                output: Output::new(meter, crew),
+                output: Output::new(meter, executor),
                 file: None,
             });
         };
         let path = checkpoint::beside(checkpoint, checkpoint::LIST);
-        let (output, file) = self.appended(&path, crew, meter)?;
+        let (output, file) = self.appended(&path, executor, meter)?;
         Ok(List {
             output,
             file: file.map(|file| (file, path)),
@@ -229,7 +229,7 @@ impl Parts {
     /// When it cannot go on.
     pub fn begin<T: Serialize + DeserializeOwned>(
         resumable: &Resumable,
-        crew: &Crew<'_>,
+        executor: &Executor<'_>,
         meter: &Meter,
         asked: String,
         files: &[&File],
@@ -249,7 +249,7 @@ impl Parts {
         for file in files {
             parts.files.push(file.try_clone()?);
         }
-        if !crew.is_first() {
+        if !executor.is_first() {
             parts.rest = resumable.resume.then(nothing);
             return Ok((parts, None));
         }
@@ -295,14 +295,14 @@ impl Parts {
     /// When the walk is not complete for another reason than that some entries cannot be read, or cannot be written down.
     pub fn run<V: Visitor, T: Joined>(
         &mut self,
-        crew: &mut Crew<'_>,
+        executor: &mut Executor<'_>,
         roots: &[OsString],
         options: &mut Options,
         shares: bool,
         mut make: impl FnMut(usize) -> V,
         mut take: impl FnMut(Vec<V>, bool) -> Result<T>,
     ) -> Result<Ran<V>> {
-        if self.is_wanted && matches!(crew, Crew::Together(_)) {
+        if self.is_wanted && matches!(executor, Executor::Together(_)) {
             // In what several have written they would be one.
             refuse_doubles(roots).context("--checkpoint over several processes")?;
         }
@@ -312,8 +312,8 @@ impl Parts {
             let mut own = None;
             let mut timer = None;
             if self.is_wanted {
-                let file = match (&self.checkpoint, &*crew) {
-                    (Some(checkpoint), Crew::Alone) => checkpoint.begin()?,
+                let file = match (&self.checkpoint, &*executor) {
+                    (Some(checkpoint), Executor::Alone) => checkpoint.begin()?,
                     _ => tempfile::tempfile_in(&options.spill_directory)?,
                 };
                 let saved = Arc::new(Saved::new(file.try_clone()?));
@@ -321,15 +321,15 @@ impl Parts {
                     // While the last checkpoint was written.
                     saved.ask();
                 }
-                if crew.is_first() {
+                if executor.is_first() {
                     timer = Some(Timer::start(&saved, self.interval)?);
                 }
                 own = Some((file, Arc::clone(&saved)));
                 options.saved = Some(saved);
             }
             let walked = match self.rest.take() {
-                Some(mut rest) => session::go_on(crew, &mut *rest, options, shares, &mut make),
-                None => session::run(crew, roots, options, shares, &mut make),
+                Some(mut rest) => session::go_on(executor, &mut *rest, options, shares, &mut make),
+                None => session::run(executor, roots, options, shares, &mut make),
             };
             drop(timer);
             let mut ran = walked?;
@@ -342,7 +342,7 @@ impl Parts {
                 return Ok(ran);
             };
             let items = saved.finish::<V::Dir>().context("the checkpoint")?;
-            let mut told = Told {
+            let mut contribution = Contribution {
                 interrupted: ran.interrupted,
                 done: Done {
                     found,
@@ -351,15 +351,15 @@ impl Parts {
                     seconds: self.seconds,
                 },
             };
-            let verdict = match crew {
-                Crew::Alone => Verdict {
+            let verdict = match executor {
+                Executor::Alone => Verdict {
                     is_left: items > 0 && !ran.meter.is_stopped(),
                     interrupted: ran.interrupted,
                 },
-                Crew::Together(processes) => {
+                Executor::Together(processes) => {
                     file.rewind()?;
                     let to = self.checkpoint.as_ref();
-                    together::<V::Dir, T>(processes, options, &mut told, file, to)?
+                    merge_checkpoints::<V::Dir, T>(processes, options, &mut contribution, file, to)?
                 }
             };
             // By now also a failure is known to write what visitors had gathered: a walk that was stopped has dropped items, and
@@ -371,8 +371,8 @@ impl Parts {
                 && let Some(checkpoint) = &self.checkpoint
             {
                 // Now that what others have handed over is there as well.
-                longest(&mut told.done.lengths, &self.lengths()?);
-                checkpoint.write(Some(told.done))?;
+                longest(&mut contribution.done.lengths, &self.lengths()?);
+                checkpoint.write(Some(contribution.done))?;
             }
             if !verdict.is_left || ran.interrupted {
                 return Ok(ran);
@@ -420,13 +420,13 @@ impl Parts {
     pub fn is_put_off<V: Visitor>(
         &self,
         tool: &str,
-        crew: &mut Crew<'_>,
+        executor: &mut Executor<'_>,
         ran: &Ran<V>,
     ) -> Result<bool> {
         let is_put_off = self.is_left && ran.interrupted;
         if is_put_off {
-            crew.gather((), &ran.meter)?;
-            if crew.is_first() {
+            executor.gather((), &ran.meter)?;
+            if executor.is_first() {
                 let what = "the same command goes on with --resume";
                 session::interrupted(tool, format_args!("{}; {what}", ran.so_far()));
             }

@@ -1,6 +1,6 @@
 //! What all tools do around a walk.
 
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::progress::{Progress, apart};
@@ -55,20 +55,20 @@ impl<V: Visitor> Ran<V> {
 /// # Errors
 /// When the walk is not complete for another reason than that some entries cannot be read.
 pub fn run<V: Visitor>(
-    crew: &mut Crew<'_>,
+    executor: &mut Executor<'_>,
     roots: &[OsString],
     options: &Options,
     shares: bool,
     make: impl FnMut(usize) -> V,
 ) -> Result<Ran<V>> {
-    let shows = Shows::of(crew, shares);
+    let shows = Shows::of(executor, shares);
     let attended = attended(
         &options.meter,
         options.saved.as_ref(),
         shows,
-        || match crew {
-            Crew::Alone => walk(roots, options, make),
-            Crew::Together(processes) => processes.walk(roots, options, make),
+        || match executor {
+            Executor::Alone => walk(roots, options, make),
+            Executor::Together(processes) => processes.walk(roots, options, make),
         },
     )?;
     attended.ran(options)
@@ -79,20 +79,20 @@ pub fn run<V: Visitor>(
 /// # Errors
 /// As [`run`].
 pub fn go_on<V: Visitor>(
-    crew: &mut Crew<'_>,
+    executor: &mut Executor<'_>,
     saved: &mut (impl Read + Seek + ?Sized),
     options: &Options,
     shares: bool,
     make: impl FnMut(usize) -> V,
 ) -> Result<Ran<V>> {
-    let shows = Shows::of(crew, shares);
+    let shows = Shows::of(executor, shares);
     let attended = attended(
         &options.meter,
         options.saved.as_ref(),
         shows,
-        || match crew {
-            Crew::Alone => pandofs_walk_fs::go_on(saved, options, make),
-            Crew::Together(processes) => processes.go_on(saved, options, make),
+        || match executor {
+            Executor::Alone => pandofs_walk_fs::go_on(saved, options, make),
+            Executor::Together(processes) => processes.go_on(saved, options, make),
         },
     )?;
     attended.ran(options)
@@ -107,11 +107,11 @@ pub struct Shows {
 }
 
 impl Shows {
-    fn of(crew: &Crew<'_>, shares: bool) -> Shows {
+    fn of(executor: &Executor<'_>, shares: bool) -> Shows {
         Shows {
             shares,
             // The others tell the first how far they are.
-            is_first: crew.is_first(),
+            is_first: executor.is_first(),
         }
     }
 }

@@ -21,7 +21,7 @@ pub struct Master<T> {
     waiting: VecDeque<RankId>,
     /// Tasks that slaves have.
     out: u32,
-    found_told: u64,
+    found_reported: u64,
     found_received: u64,
 }
 
@@ -33,7 +33,7 @@ impl<T> Master<T> {
             started: false,
             waiting: VecDeque::new(),
             out: 0,
-            found_told: 0,
+            found_reported: 0,
             found_received: 0,
         }
     }
@@ -58,7 +58,7 @@ impl<T> Master<T> {
                 } => {
                     assert!(self.out > 0, "rank {from} had no task");
                     self.out -= 1;
-                    self.found_told += found_messages;
+                    self.found_reported += found_messages;
                     self.queue.push(items);
                     self.waiting.push_back(from);
                 }
@@ -106,7 +106,7 @@ impl<T> Master<T> {
         self.started
             && self.queue.total() == 0
             && self.out == 0
-            && self.found_told == self.found_received
+            && self.found_reported == self.found_received
     }
 
     pub fn queued(&self) -> u64 {

@@ -170,13 +170,13 @@ impl<T> Rank<T> {
         );
         self.ended = true;
         let (me, ranks) = (u64::from(self.me.0), u64::from(self.ranks));
-        let told = match self.role {
+        let receivers = match self.role {
             Role::Sharer(_) => me * 2 + 1..me * 2 + 3,
             // Slaves talk to the master alone.
             Role::Master(_) => 1..ranks,
             Role::Slave(_) => 0..0,
         };
-        for to in told.start..told.end.min(ranks) {
+        for to in receivers.start..receivers.end.min(ranks) {
             out.push(Command::Send {
                 to: RankId(to as u32),
                 message: Message::Finish,

@@ -1,7 +1,7 @@
 //! `chmod`
 
 use crate::change::{self, Common};
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::mode::{Change, umask};
 use crate::outcome::{Outcome, wrong};
 use anyhow::Result;
@@ -43,7 +43,7 @@ pub struct Chmod {
 impl Chmod {
     /// # Errors
     /// When it cannot begin, or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         let mut roots = self.roots.clone();
         let wanted = match &self.reference {
             Some(file) => {
@@ -60,7 +60,7 @@ impl Chmod {
             change: wanted,
             umask: umask().as_raw_mode(),
         };
-        change::run(&self.common, &change, &roots, crew)
+        change::run(&self.common, &change, &roots, executor)
     }
 }
 

@@ -1,7 +1,7 @@
 //! `chown`
 
 use crate::change::{self, Common};
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::find::users::{group_number, login, user_number};
 use crate::outcome::{Outcome, wrong};
 use anyhow::{Context, Result, bail};
@@ -48,7 +48,7 @@ pub struct Chown {
 impl Chown {
     /// # Errors
     /// When it cannot begin, or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         let from = match &self.from {
             Some(from) => owner(from)?,
             None => Owner::default(),
@@ -65,7 +65,7 @@ impl Chown {
             }
             None => owner(&self.owner.to_string_lossy())?,
         };
-        change::run(&self.common, &Changed { from, to }, &roots, crew)
+        change::run(&self.common, &Changed { from, to }, &roots, executor)
     }
 }
 

@@ -1,12 +1,13 @@
 //! `cmp`
 
+use crate::checkpoint_merge::Joined;
 use crate::cmd::cp::patterns;
+use crate::common_args::CommonArgs;
 use crate::copy::attributes::{list, list_at};
 use crate::copy::data::Copying;
 use crate::copy::wanted::is_excluded_as;
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::find::glob::Glob;
-use crate::how::How;
 use crate::limits::PIECE_BYTES;
 use crate::mirror::{DIRECTORY, Mirror, Mirrored, Slot};
 use crate::outcome::Outcome;
@@ -14,7 +15,6 @@ use crate::output::{Output, Part};
 use crate::parts::{Parts, Resumable};
 use crate::session::{self, say};
 use crate::text::{JsonPath, count, json_line, show};
-use crate::together::Joined;
 use anyhow::Result;
 use clap::Args;
 use pandofs_walk_fs::{
@@ -48,7 +48,7 @@ What is compared is kinds, sizes, what is in files, and where links lead to. Wit
 #[command(after_help = EXAMPLES)]
 pub struct Cmp {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     /// Compare owners, permissions, times and extended attributes too
     #[arg(short, long)]
     attributes: bool,
@@ -101,15 +101,15 @@ impl Counts {
 impl Cmp {
     /// # Errors
     /// When it cannot begin, or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
-        let mut options = self.how.options(crew)?;
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
+        let mut options = self.common_args.options(executor)?;
         options.one_file_system = self.one_file_system;
         options.slow_entries = !self.quick;
         options.leaves = self.attributes;
         let excluded = patterns(&self.exclude)?;
         let mut interrupted = false;
-        self.resumable.refuse_others(crew)?;
-        let list = self.resumable.list(crew, &options.meter)?;
+        self.resumable.refuse_others(executor)?;
+        let list = self.resumable.list(executor, &options.meter)?;
         let files: Vec<_> = list.file().into_iter().collect();
         let asked = format!(
             "cmp of {:?} and {:?}, attributes {}, quick {}, without {:?}, one file system {}, JSON {}",
@@ -122,9 +122,9 @@ impl Cmp {
             self.json
         );
         let (mut parts, before) =
-            Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &files)?;
+            Parts::begin::<Found>(&self.resumable, executor, &options.meter, asked, &files)?;
         let Found { back, mut counts } = before.unwrap_or_default();
-        let back = crew.agree(back)?;
+        let back = executor.agree(back)?;
         let meter = Arc::clone(&options.meter);
         // There and back: what only the other tree has is not met in the first.
         for there in [true, false] {
@@ -157,15 +157,15 @@ impl Cmp {
                 })
             };
             let root = std::slice::from_ref(one);
-            let ran = parts.run(crew, root, &mut options, false, make, take)?;
+            let ran = parts.run(executor, root, &mut options, false, make, take)?;
             counts.seconds = ran.elapsed.as_secs_f64();
-            if parts.is_put_off("cmp", crew, &ran)? {
+            if parts.is_put_off("cmp", executor, &ran)? {
                 return session::finish(Outcome::Interrupted, &list.output);
             }
             interrupted |= ran.interrupted;
         }
         let seconds = counts.seconds;
-        let Some(all) = crew.gather(counts, &options.meter)? else {
+        let Some(all) = executor.gather(counts, &options.meter)? else {
             return Ok(Outcome::Done);
         };
         let mut counts = Counts::default();

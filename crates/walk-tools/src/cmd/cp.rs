@@ -1,10 +1,10 @@
 //! `cp`
 
+use crate::common_args::CommonArgs;
 use crate::copy::data::{Holes, Methods};
 use crate::copy::wanted::Wanted;
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::find::glob::Glob;
-use crate::how::How;
 use crate::job::{self, Job};
 use crate::mirror::{parted, refuse_doubles};
 use crate::outcome::{Outcome, wrong};
@@ -36,7 +36,7 @@ is not missed.";
 #[command(after_help = EXAMPLES)]
 pub struct Cp {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     /// Leave files alone that are there already, with the same size and time of modification, and go on
     /// in the middle of large files; what is left of these at Ctrl-C is for that
     #[arg(long)]
@@ -122,11 +122,11 @@ enum Reflink {
 impl Cp {
     /// # Errors
     /// When it cannot begin, or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         let (sources, target) = self.sources_and_target()?;
         refuse_doubles(sources)?;
         let into = !self.no_target_directory && Path::new(target).is_dir();
-        let into = crew.agree(into)?;
+        let into = executor.agree(into)?;
         if !into && (sources.len() > 1 || self.target_directory.is_some()) {
             bail!(
                 "'{}' is no directory to copy something into",
@@ -146,7 +146,7 @@ impl Cp {
             };
             pairs.push((source.clone(), target));
         }
-        let mut options = self.how.options(crew)?;
+        let mut options = self.common_args.options(executor)?;
         options.one_file_system = self.one_file_system;
         if self.follow {
             options.follow = Follow::Always;
@@ -171,7 +171,7 @@ impl Cp {
         } else {
             OsStr::from_bytes(parted(target.as_bytes()).0).to_owned()
         };
-        let output = Output::new(&options.meter, crew).aside(!self.dry_run);
+        let output = Output::new(&options.meter, executor).aside(!self.dry_run);
         Job {
             pairs,
             base,
@@ -181,7 +181,7 @@ impl Cp {
             output,
             json: self.json,
         }
-        .run(crew, job::Removed::default())
+        .run(executor, job::Removed::default())
     }
 }
 

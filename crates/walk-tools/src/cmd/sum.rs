@@ -1,8 +1,9 @@
 //! `sum`
 
+use crate::checkpoint_merge::Joined;
+use crate::common_args::CommonArgs;
 use crate::copy::data::fill;
-use crate::crew::Crew;
-use crate::how::How;
+use crate::executor::Executor;
 use crate::limits::PIECE_BYTES;
 use crate::mirror::refuse_doubles;
 use crate::outcome::Outcome;
@@ -13,7 +14,6 @@ use crate::sum::check::report;
 use crate::sum::elements::{Below, Large, Piece};
 use crate::sum::list::{Digests, line, read_list};
 use crate::text::{count, human, joined};
-use crate::together::Joined;
 use anyhow::{Context, Result};
 use blake3::hazmat::{
     ChainingValue, HasherExt, Mode as HashMode, left_subtree_len, merge_subtrees_non_root,
@@ -55,7 +55,7 @@ newline or a backslash in them are written as sha256sum does.";
 #[command(after_help = EXAMPLES)]
 pub struct Sum {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     /// Print the digest of each file as well
     #[arg(short, long, conflicts_with = "check")]
     files: bool,
@@ -92,13 +92,13 @@ struct Report {
 impl Sum {
     /// # Errors
     /// When it cannot begin, or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         let wanted: Option<Digests> = match &self.check {
             // Of several processes the first has the standard input.
             Some(list) if list == "-" => {
-                let read = crew.is_first().then(|| read_list(list)).transpose()?;
+                let read = executor.is_first().then(|| read_list(list)).transpose()?;
                 let digests: Vec<_> = read.into_iter().flatten().collect();
-                Some(crew.agree_all(digests)?.into_iter().collect())
+                Some(executor.agree_all(digests)?.into_iter().collect())
             }
             Some(list) => Some(read_list(list)?),
             None => None,
@@ -111,18 +111,18 @@ impl Sum {
             None => self.roots.clone(),
         };
         refuse_doubles(&roots)?;
-        let mut options = self.how.options(crew)?;
+        let mut options = self.common_args.options(executor)?;
         options.one_file_system = self.one_file_system;
         options.slow_entries = true;
-        self.resumable.refuse_others(crew)?;
-        let list = self.resumable.list(crew, &options.meter)?;
+        self.resumable.refuse_others(executor)?;
+        let list = self.resumable.list(executor, &options.meter)?;
         let files: Vec<_> = list.file().into_iter().collect();
         let asked = format!(
             "sum of {roots:?}, files {}, attributes {}, one file system {}",
             self.files, self.attributes, self.one_file_system
         );
         let (mut parts, before) =
-            Parts::begin::<Done>(&self.resumable, crew, &options.meter, asked, &files)?;
+            Parts::begin::<Done>(&self.resumable, executor, &options.meter, asked, &files)?;
         let (mut bytes, digests, broken) = before.unwrap_or_default();
         let digests = digests.into_iter().collect();
         let found = Found(Mutex::new(Roots { digests, broken }));
@@ -140,14 +140,14 @@ impl Sum {
             bytes += summers.iter().map(|summer| summer.bytes).sum::<u64>();
             Ok(found.done(bytes))
         };
-        let ran = parts.run(crew, &roots, &mut options, false, make, take)?;
-        if parts.is_put_off("sum", crew, &ran)? {
+        let ran = parts.run(executor, &roots, &mut options, false, make, take)?;
+        if parts.is_put_off("sum", executor, &ran)? {
             return session::finish(ran.outcome(), &list.output);
         }
-        if crew.is_first() {
+        if executor.is_first() {
             make(0).finish_larges(&ran.top, b"");
         }
-        let Some(all) = crew.gather(found.done(bytes), &ran.meter)? else {
+        let Some(all) = executor.gather(found.done(bytes), &ran.meter)? else {
             return Ok(Outcome::Done);
         };
         list.finish()?;
@@ -327,7 +327,7 @@ impl Summer<'_> {
     }
 
     /// Adds an entry to its directory, or tells a root's digest.
-    fn told(
+    fn emit(
         &mut self,
         holder: &Arc<Dir<Below>>,
         name: &CStr,
@@ -369,7 +369,7 @@ impl Summer<'_> {
                 continue;
             }
             let digest = merge(&values, large.size);
-            self.told(dir, &large.name, b'f', &large.attributes, &digest);
+            self.emit(dir, &large.name, b'f', &large.attributes, &digest);
             if self.sum.files && !dir.is_above_roots() {
                 let path = joined(path, large.name.to_bytes());
                 line(&path, digest.as_bytes(), self.out.bytes());
@@ -456,7 +456,7 @@ impl Visitor for Summer<'_> {
             Ok(Some(digest)) => {
                 let attributes = self.attributes(&stat);
                 let kind = letter(stat.kind());
-                self.told(entry.holder(), entry.name(), kind, &attributes, &digest);
+                self.emit(entry.holder(), entry.name(), kind, &attributes, &digest);
                 if self.sum.files && kind == b'f' && entry.depth() > 0 {
                     line(entry.path(), digest.as_bytes(), self.out.bytes());
                     self.out.end_record();
@@ -515,7 +515,7 @@ impl Visitor for Summer<'_> {
         }
         // A root's own attributes count as well: nothing above it holds them.
         match dir.parent() {
-            Some(parent) => self.told(parent, dir.name(), b'd', &attributes, &digest),
+            Some(parent) => self.emit(parent, dir.name(), b'd', &attributes, &digest),
             None => {
                 let mut hasher = Hasher::new_derive_key("pandofs sum 1: root");
                 hasher.update(&attributes);

@@ -1,8 +1,9 @@
 //! `walk`
 
-use crate::crew::Crew;
+use crate::checkpoint_merge::Joined;
+use crate::common_args::CommonArgs;
 use crate::du::names::has_several;
-use crate::how::How;
+use crate::executor::Executor;
 use crate::limits::{LINKED_NAMES, LINKED_PARTS};
 use crate::linked::{Linked, Unnamed, sums};
 use crate::outcome::{Outcome, wrong};
@@ -11,7 +12,6 @@ use crate::parquet::{Table, kind_name, record};
 use crate::parts::{Parts, Resumable};
 use crate::session::{self, complain};
 use crate::text::{count, human, show};
-use crate::together::Joined;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Options, Problem, StatxFlags, Visitor};
@@ -44,7 +44,7 @@ plain numbers in JSON and Parquet (420).";
 #[command(after_help = EXAMPLES)]
 pub struct Walk {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     /// List the entries instead of counting them
     #[arg(short, long, value_name = "FORMAT")]
     list: Option<Format>,
@@ -84,9 +84,9 @@ enum Format {
 impl Walk {
     /// # Errors
     /// When the walk or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
-        self.resumable.refuse_others(crew)?;
-        let mut options = self.how.options(crew)?;
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
+        self.resumable.refuse_others(executor)?;
+        let mut options = self.common_args.options(executor)?;
         options.leaves = false;
         options.one_file_system = self.one_file_system;
         if self.follow {
@@ -99,18 +99,18 @@ impl Walk {
                 | StatxFlags::NLINK
                 | StatxFlags::INO;
         }
-        let place = self.place(crew, &options)?;
+        let place = self.place(executor, &options)?;
         let files: Vec<&File> = place.appended.iter().collect();
         let asked = format!(
             "walk of {:?}, list {:?}, one file system {}, follow {}",
             self.roots, self.list, self.one_file_system, self.follow
         );
         let (mut parts, found) =
-            Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &files)?;
+            Parts::begin::<Found>(&self.resumable, executor, &options.meter, asked, &files)?;
         let is_new = found.is_none();
         let mut found = found.unwrap_or_default();
         let header = "path,kind,size,blocks,mode,uid,gid,links,mtime,ino\n";
-        if self.list == Some(Format::Csv) && crew.is_first() && is_new {
+        if self.list == Some(Format::Csv) && executor.is_first() && is_new {
             place.output.print(header);
         }
         let lists = self.list.is_some();
@@ -127,12 +127,12 @@ impl Walk {
                 .for_each(|it| found.counts.add(&it.found.counts));
             Ok(found)
         };
-        let ran = parts.run(crew, &self.roots, &mut options, false, make, take)?;
-        if parts.is_put_off("walk", crew, &ran)? {
+        let ran = parts.run(executor, &self.roots, &mut options, false, make, take)?;
+        if parts.is_put_off("walk", executor, &ran)? {
             self.written(&place)?;
             return Ok(ran.outcome());
         }
-        let Some(all) = crew.gather(found, &ran.meter)? else {
+        let Some(all) = executor.gather(found, &ran.meter)? else {
             return Ok(Outcome::Done);
         };
         // Before the checkpoint goes: where the disk was full, it is what there is to go on from.
@@ -162,7 +162,7 @@ impl Walk {
             session::interrupted("walk", ran.so_far());
         }
         parts.finish()?;
-        if let Some(path) = self.linked().filter(|_| crew.is_first()) {
+        if let Some(path) = self.linked().filter(|_| executor.is_first()) {
             std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
         }
         Ok(ran.outcome())
@@ -175,7 +175,7 @@ impl Walk {
     }
 
     /// Where what is met goes.
-    fn place(&self, crew: &mut Crew<'_>, options: &Options) -> Result<Place> {
+    fn place(&self, executor: &mut Executor<'_>, options: &Options) -> Result<Place> {
         let meter = &options.meter;
         let is_parquet = self.list == Some(Format::Parquet);
         if is_parquet && self.resumable.is_wanted() {
@@ -184,29 +184,29 @@ impl Walk {
             ));
         }
         let mut place = Place {
-            output: Output::new(meter, crew),
+            output: Output::new(meter, executor),
             appended: None,
             unnamed: None,
             table: None,
         };
         match (self.linked(), &self.output) {
             (Some(path), _) => {
-                (place.output, place.appended) = self.resumable.appended(&path, crew, meter)?;
+                (place.output, place.appended) = self.resumable.appended(&path, executor, meter)?;
             }
             (None, _) if self.list.is_none() => {
                 let unnamed = Unnamed::new(&options.spill_directory);
-                place.output = redirected(crew, options, unnamed.clone());
+                place.output = redirected(executor, options, unnamed.clone());
                 place.unnamed = Some(unnamed);
             }
             (None, output) if is_parquet => {
-                if crew.is_first() {
+                if executor.is_first() {
                     let table = Table::new(self.parquet_file(output.as_deref())?)?;
-                    place.output = redirected(crew, options, table.clone());
+                    place.output = redirected(executor, options, table.clone());
                     place.table = Some(table);
                 }
             }
             (None, Some(path)) => {
-                (place.output, place.appended) = self.resumable.appended(path, crew, meter)?;
+                (place.output, place.appended) = self.resumable.appended(path, executor, meter)?;
             }
             (None, None) if self.resumable.is_wanted() => {
                 return Err(wrong("--checkpoint of a list needs --output"));
@@ -274,14 +274,18 @@ impl Place {
 }
 
 /// What threads of all processes hand over goes to this, at the first one.
-fn redirected(crew: &mut Crew<'_>, options: &Options, to: impl Write + Send + 'static) -> Output {
-    match crew {
-        Crew::Alone => Output::writer(&options.meter, to),
-        Crew::Together(_) => {
-            if crew.is_first() {
-                crew.redirect(to);
+fn redirected(
+    executor: &mut Executor<'_>,
+    options: &Options,
+    to: impl Write + Send + 'static,
+) -> Output {
+    match executor {
+        Executor::Alone => Output::writer(&options.meter, to),
+        Executor::Together(_) => {
+            if executor.is_first() {
+                executor.redirect(to);
             }
-            Output::new(&options.meter, crew)
+            Output::new(&options.meter, executor)
         }
     }
 }

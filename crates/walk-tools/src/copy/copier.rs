@@ -112,7 +112,7 @@ impl<'c> Copier<'c> {
             return Err(Trouble::InTheWay("it is what is copied to"));
         }
         if entry.holder().state().missing {
-            self.told("+", entry);
+            self.report("+", entry);
             self.count(&stat);
             return Ok(if is_directory {
                 Flow::Descend([1, 0])
@@ -152,7 +152,7 @@ impl<'c> Copier<'c> {
                 let differs =
                     attributes::differ(&way, old) || old.modified() != way.stat.modified();
                 if differs && (shared.wanted.dry_run || shared.wanted.verbose) {
-                    self.told(ATTRIBUTES, entry);
+                    self.report(ATTRIBUTES, entry);
                 }
                 if !shared.wanted.dry_run {
                     self.keep(&way, old, differs)?;
@@ -164,7 +164,7 @@ impl<'c> Copier<'c> {
         }
         if shared.wanted.dry_run || shared.wanted.verbose {
             let sign = if existing.is_some() { "~" } else { "+" };
-            self.told(sign, entry);
+            self.report(sign, entry);
         }
         self.count(&stat);
         if shared.wanted.dry_run {
@@ -199,7 +199,7 @@ impl<'c> Copier<'c> {
             if is_directory(old) {
                 let is_told = self.shared.wanted.dry_run || self.shared.wanted.verbose;
                 if is_told && !is_root && attributes::differ(way, old) {
-                    self.told(ATTRIBUTES, entry);
+                    self.report(ATTRIBUTES, entry);
                     self.counts.attributes += 1;
                 }
                 return Ok(Flow::Descend([0, 0]));
@@ -213,14 +213,14 @@ impl<'c> Copier<'c> {
             }
         }
         if self.shared.wanted.dry_run {
-            self.told("+", entry);
+            self.report("+", entry);
             self.counts.directories += 1;
             return Ok(Flow::Descend([1, 0]));
         }
         match mkdirat(way.to, way.to_name, Mode::RWXU) {
             Ok(()) => {
                 if self.shared.wanted.verbose {
-                    self.told("+", entry);
+                    self.report("+", entry);
                 }
                 self.counts.directories += 1;
             }
@@ -402,22 +402,22 @@ impl<'c> Copier<'c> {
         say(self.shared.wanted.tool, path, trouble);
     }
 
-    fn told(&mut self, sign: &str, entry: &mut Entry<'_, Twin>) {
-        told(sign, entry.path(), self.shared.wanted.json, &mut self.out);
+    fn report(&mut self, sign: &str, entry: &mut Entry<'_, Twin>) {
+        report_change(sign, entry.path(), self.shared.wanted.json, &mut self.out);
     }
 }
 
 /// Tells what becomes of an entry.
-pub(super) fn told(sign: &str, path: &[u8], json: bool, out: &mut Part) {
+pub(super) fn report_change(sign: &str, path: &[u8], json: bool, out: &mut Part) {
     #[derive(serde::Serialize)]
-    struct Told<'t> {
+    struct Change<'t> {
         #[serde(flatten)]
         path: JsonPath<'t>,
         done: &'t str,
     }
     if json {
         let path = JsonPath::new(path);
-        json_line(&Told { path, done: sign }, out.bytes());
+        json_line(&Change { path, done: sign }, out.bytes());
     } else {
         let mut line = format!("{sign} ");
         show(path, &mut line);

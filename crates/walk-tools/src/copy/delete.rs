@@ -1,6 +1,6 @@
 //! Removes what a copy has and the tree that it is a copy of has not.
 
-use crate::copy::copier::told;
+use crate::copy::copier::report_change;
 use crate::copy::wanted::is_excluded_as;
 use crate::copy::{pieces, temporary};
 use crate::find::glob::Glob;
@@ -133,7 +133,7 @@ impl Deleter<'_> {
             Ok(()) => {
                 self.removed += 1;
                 if self.dry_run || self.verbose {
-                    told("-", path, self.json, &mut self.out);
+                    report_change("-", path, self.json, &mut self.out);
                 }
                 true
             }

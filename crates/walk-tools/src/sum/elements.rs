@@ -1,7 +1,7 @@
 //! What is known of a directory that is summed up.
 
-use crate::lattice::Set;
 use crate::limits::PIECE_BYTES;
+use crate::set_hash::SetHash;
 use blake3::hazmat::ChainingValue;
 use pandofs_walk_fs::{DirState, Unreadable};
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ pub struct Below(Mutex<Elements>);
 /// Its entries, as far as they are known.
 #[derive(Debug, Default)]
 pub struct Elements {
-    pub set: Set,
+    pub set: SetHash,
     pub larges: Vec<Large>,
     pub pieces: Vec<Piece>,
 }

@@ -12,7 +12,7 @@ use crate::limits::PIECE_BYTES;
 use crate::output::Part;
 use crate::session::say;
 use crate::tar::acl::{self, Who};
-use crate::tar::book::{Claim, Place};
+use crate::tar::allocator::{Claim, Place};
 use crate::tar::choice::Excluded;
 use crate::tar::header::{BLOCK, Kind, Member, fill_up};
 use crate::tar::listing::{Detail, Listing, Says};
@@ -33,11 +33,11 @@ const SMALL_BYTES: u64 = 1 << 20;
 
 /// Whether a directory is in the archive before a link that leads out of it.
 #[derive(Debug)]
-pub struct Told(AtomicBool);
+pub struct InArchive(AtomicBool);
 
-impl DirState for Told {
-    fn new(_seed: [u64; 2]) -> Told {
-        Told(AtomicBool::new(false))
+impl DirState for InArchive {
+    fn new(_seed: [u64; 2]) -> InArchive {
+        InArchive(AtomicBool::new(false))
     }
 }
 
@@ -120,7 +120,7 @@ impl<'c> Creator<'c> {
         }
     }
 
-    fn add(&mut self, entry: &mut Entry<'_, Told>, is_left: Left) -> Result<Flow, Trouble> {
+    fn add(&mut self, entry: &mut Entry<'_, InArchive>, is_left: Left) -> Result<Flow, Trouble> {
         let Ok(stat) = entry.stat().copied() else {
             return Ok(Flow::Skip);
         };
@@ -188,7 +188,7 @@ impl<'c> Creator<'c> {
     }
 
     /// A link that leads out of its directory, right after the directory.
-    fn link_out(&mut self, entry: &mut Entry<'_, Told>, link: &Member) -> Result<(), Trouble> {
+    fn link_out(&mut self, entry: &mut Entry<'_, InArchive>, link: &Member) -> Result<(), Trouble> {
         let mut bytes = Vec::new();
         let above = link.path.iter().rposition(|byte| *byte == b'/');
         if let Some(end) = above.filter(|_| entry.depth() > 0) {
@@ -267,7 +267,7 @@ impl<'c> Creator<'c> {
 
     fn file(
         &mut self,
-        entry: &mut Entry<'_, Told>,
+        entry: &mut Entry<'_, InArchive>,
         stat: &Stat,
         mut member: Member,
     ) -> Result<Flow, Trouble> {
@@ -501,9 +501,9 @@ fn segments(file: &OwnedFd, size: u64) -> Result<Vec<(u64, u64)>, Trouble> {
 }
 
 impl Visitor for Creator<'_> {
-    type Dir = Told;
+    type Dir = InArchive;
 
-    fn entry(&mut self, entry: &mut Entry<'_, Told>) -> Flow {
+    fn entry(&mut self, entry: &mut Entry<'_, InArchive>) -> Flow {
         let excluded = &self.archive.excluded;
         if !excluded.is_empty() && excluded.has(entry.path()) {
             return Flow::Skip;
@@ -514,7 +514,7 @@ impl Visitor for Creator<'_> {
         })
     }
 
-    fn task(&mut self, task: &mut Task<'_, Told>) {
+    fn task(&mut self, task: &mut Task<'_, InArchive>) {
         let piece = postcard::from_bytes::<Piece>(task.what()).ok();
         // Whatever has brought it here.
         let Some(piece) = piece.filter(|it| it.start <= it.end) else {
@@ -529,7 +529,7 @@ impl Visitor for Creator<'_> {
         }
     }
 
-    fn leave(&mut self, leaving: &mut Leaving<'_, Told>) {
+    fn leave(&mut self, leaving: &mut Leaving<'_, InArchive>) {
         let added = leaving.as_entry(|entry| self.add(entry, Left::Yes).map(drop));
         match added {
             Ok(Ok(())) => {}

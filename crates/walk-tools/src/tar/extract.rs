@@ -5,14 +5,14 @@ use crate::find::users::{group_number, user_number};
 use crate::limits::PIECE_BYTES;
 use crate::session::say;
 use crate::tar::acl::{self, Who};
-use crate::tar::beneath::{Beneath, Own};
+use crate::tar::byte_budget::ByteBudget;
 use crate::tar::choice::Choice;
 use crate::tar::header::{BLOCK, Kind, Member};
-use crate::tar::held::Held;
 use crate::tar::last::Last;
 use crate::tar::listing::Listing;
 use crate::tar::parse::Parser;
 use crate::tar::pending::{Key, Pending};
+use crate::tar::resolve_beneath::{Own, Resolver};
 use crate::tar::unpack::{Existing, Job, Keeping, Large, Shared, Trouble, write_at};
 use crate::text::shown;
 use anyhow::{Context, Result, ensure};
@@ -83,7 +83,7 @@ pub fn extract(
         existing: wanted.existing,
         keeping: wanted.keeping,
         own: (wanted.existing != Existing::Replace).then(Own::default),
-        held: Held::default(),
+        budget: ByteBudget::default(),
         pending: Pending::default(),
         not_made: AtomicU64::new(0),
     };
@@ -93,7 +93,7 @@ pub fn extract(
         shared: &shared,
         part: from.part,
         parser: Parser::new(BufReader::with_capacity(1 << 20, from.input)),
-        beneath: shared.beneath(),
+        resolver: shared.resolver(),
         last: Last::new(&options.spill_directory),
         ids: HashMap::new(),
         unpacked: Unpacked::default(),
@@ -117,7 +117,7 @@ pub fn extract(
     let mut unpacked = std::mem::take(&mut reader.unpacked);
     let is_first = reader.is_first();
     let finished = if is_first {
-        reader.last.finish(&shared, reader.beneath)
+        reader.last.finish(&shared, reader.resolver)
     } else {
         Ok(())
     };
@@ -138,7 +138,7 @@ struct Reader<'e, R> {
     shared: &'e Shared<'e>,
     part: (u32, u32),
     parser: Parser<BufReader<R>>,
-    beneath: Beneath,
+    resolver: Resolver,
     /// Of the first process.
     last: Last,
     ids: HashMap<(bool, String), Option<u32>>,
@@ -238,7 +238,7 @@ impl<R: Read> Reader<'_, R> {
     /// Makes the links that wait.
     fn make_links(&mut self) -> Result<()> {
         self.shared.pending.wait_for_all();
-        self.last.make_links(self.shared, &mut self.beneath)
+        self.last.make_links(self.shared, &mut self.resolver)
     }
 
     /// Names count more than numbers, which are those of another machine.
@@ -301,7 +301,7 @@ impl<R: Read> Reader<'_, R> {
             let mut data = vec![0; padded as usize];
             self.parser.read(&mut data)?;
             data.truncate(stored as usize);
-            self.shared.held.take(data.len());
+            self.shared.budget.take(data.len());
             self.hand_over(Job::Small(member, data), jobs);
             return Ok(());
         }
@@ -319,7 +319,7 @@ impl<R: Read> Reader<'_, R> {
     fn pieces(&mut self, member: Member, at: u64, jobs: &SyncSender<Job>) {
         let path = member.path.clone();
         let file = self
-            .beneath
+            .resolver
             .spot(&path)
             .map_err(Trouble::from)
             .and_then(|spot| {
@@ -367,13 +367,13 @@ impl<R: Read> Reader<'_, R> {
 
     /// Writes a large file from what can be read but once.
     fn stream(&mut self, member: &Member, stored: u64) -> Result<()> {
-        let made = self.beneath.spot(&member.path).map_err(Trouble::from);
+        let made = self.resolver.spot(&member.path).map_err(Trouble::from);
         let made = made.and_then(|spot| self.shared.make_file(&spot, member));
         let poured = self.pour(made.as_ref().ok(), member);
         let is_whole = matches!(poured, Ok(Poured::Whole));
         // Of what this run has not made nothing goes.
         if made.is_ok() && !is_whole {
-            self.shared.give_up(&mut self.beneath, member);
+            self.shared.give_up(&mut self.resolver, member);
         }
         let done = match (made, poured?) {
             (Ok(file), Poured::Whole) => self.shared.attributes(file.as_fd(), member),
@@ -422,7 +422,7 @@ impl<R: Read> Reader<'_, R> {
 
     /// Makes a directory; whether it gets its attributes in the end.
     fn directory(&mut self, member: &Member) -> Result<bool, Trouble> {
-        let spot = self.beneath.spot(&member.path)?;
+        let spot = self.resolver.spot(&member.path)?;
         let own = self.shared.own.as_ref();
         if &*spot.name == c"." {
             return Ok(own.is_none());
@@ -446,7 +446,7 @@ impl<R: Read> Reader<'_, R> {
             Existing::Refuse => return Err(Errno::EXIST.into()),
             Existing::Leave | Existing::LeaveNewer => return Err(Trouble::Left),
         }
-        self.beneath.forget();
+        self.resolver.forget();
         match unlinkat(spot.dir(), &*spot.name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => {}
             Err(error) => return Err(error.into()),
@@ -459,7 +459,7 @@ impl<R: Read> Reader<'_, R> {
 
     /// Links and devices.
     fn other(&mut self, member: &Member) -> Result<(), Trouble> {
-        let spot = self.beneath.spot(&member.path)?;
+        let spot = self.resolver.spot(&member.path)?;
         let mode = Mode::from_raw_mode(member.mode);
         let device = makedev(member.device.0, member.device.1);
         let node = |kind, device| mknodat(spot.dir(), &*spot.name, kind, mode, device);

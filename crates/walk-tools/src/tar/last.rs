@@ -1,9 +1,9 @@
 //! What comes last when an archive is unpacked: names of files, when the files are there, and attributes of directories: what
 //! is made in them changes their times, and may need permission.
 
-use crate::tar::beneath::{Beneath, Spot};
 use crate::tar::header::Member;
 use crate::tar::pending::Key;
+use crate::tar::resolve_beneath::{Resolver, Spot};
 use crate::tar::sorted::Sorted;
 use crate::tar::unpack::{Shared, Trouble};
 use anyhow::Result;
@@ -75,16 +75,20 @@ impl Last {
     ///
     /// # Errors
     /// When the file cannot be read. What could not be made is told.
-    pub(super) fn make_links(&mut self, shared: &Shared<'_>, beneath: &mut Beneath) -> Result<()> {
+    pub(super) fn make_links(
+        &mut self,
+        shared: &Shared<'_>,
+        resolver: &mut Resolver,
+    ) -> Result<()> {
         self.linked.clear();
         let links = std::mem::replace(&mut self.links, Sorted::new(&self.spill_directory));
         let mut links = links.finish()?;
-        let mut target_beneath = shared.beneath();
+        let mut target_resolver = shared.resolver();
         while let Some((_, link)) = links.next()? {
             let (path, target, time): Link = postcard::from_bytes(&link)?;
             let made: Result<(), Trouble> = (|| {
-                let target = target_beneath.spot(&target)?;
-                let spot = beneath.spot(&path)?;
+                let target = target_resolver.spot(&target)?;
+                let spot = resolver.spot(&path)?;
                 let (from, to) = (target.dir(), spot.dir());
                 if is_same(&target, &spot) {
                     return Ok(());
@@ -108,8 +112,8 @@ impl Last {
     ///
     /// # Errors
     /// When the file cannot be read. What could not be made is told.
-    pub(super) fn finish(mut self, shared: &Shared<'_>, mut beneath: Beneath) -> Result<()> {
-        self.make_links(shared, &mut beneath)?;
+    pub(super) fn finish(mut self, shared: &Shared<'_>, mut resolver: Resolver) -> Result<()> {
+        self.make_links(shared, &mut resolver)?;
         let mut directories = self.directories.finish()?;
         let mut next = directories.next()?;
         while let Some((key, member)) = next {
@@ -119,7 +123,7 @@ impl Last {
                 continue;
             }
             let member: Member = postcard::from_bytes(&member)?;
-            let done = beneath
+            let done = resolver
                 .spot(&member.path)
                 .map_err(Trouble::from)
                 .and_then(|spot| {

@@ -2,8 +2,8 @@
 
 use crate::find::permissions::letters;
 use crate::output::Part;
+use crate::tar::args::quote;
 use crate::tar::header::{Kind, Member};
-use crate::tar::words::quote;
 use crate::text::{JsonPath, json_line};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;

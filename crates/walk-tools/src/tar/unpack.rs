@@ -4,10 +4,10 @@ use crate::copy::attributes::{is_missed, set_at, what};
 use crate::copy::data::{Copying, DataError, Methods};
 use crate::session::say;
 use crate::tar::acl::Malformed;
-use crate::tar::beneath::{Beneath, Nowhere, Own, Spot};
+use crate::tar::byte_budget::ByteBudget;
 use crate::tar::header::{Kind, Member};
-use crate::tar::held::Held;
 use crate::tar::pending::{Key, Pending};
+use crate::tar::resolve_beneath::{Nowhere, Own, Resolver, Spot};
 use pandofs_walk_fs::{Meter, Stat, chmod_at};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -114,7 +114,7 @@ pub(super) struct Shared<'e> {
     pub keeping: Keeping,
     /// Directories that were made by now, if it matters which were there before.
     pub own: Option<Own>,
-    pub held: Held,
+    pub budget: ByteBudget,
     /// Paths of jobs that are not done.
     pub pending: Pending,
     /// Members that were given up, or left as they were.
@@ -124,19 +124,19 @@ pub(super) struct Shared<'e> {
 impl Shared<'_> {
     /// Does jobs until there are no more.
     pub fn work(&self, jobs: &Mutex<Receiver<Job>>) {
-        let mut beneath = self.beneath();
+        let mut resolver = self.resolver();
         let mut copying = Copying::new();
         loop {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(job) = job else { return };
             match &job {
                 Job::Small(member, data) => {
-                    let done = self.small(&mut beneath, member, data);
-                    self.held.give_back(data.len());
+                    let done = self.small(&mut resolver, member, data);
+                    self.budget.give_back(data.len());
                     self.ended(member, done);
                 }
                 Job::Stored(member, at) => {
-                    let done = self.stored(&mut beneath, &mut copying, member, *at);
+                    let done = self.stored(&mut resolver, &mut copying, member, *at);
                     self.ended(member, done);
                 }
                 Job::Piece {
@@ -146,7 +146,7 @@ impl Shared<'_> {
                     length,
                 } => {
                     let place = (*from, *to, *length);
-                    self.piece(&mut beneath, &mut copying, large, place);
+                    self.piece(&mut resolver, &mut copying, large, place);
                 }
             }
             self.meter.count_entries(1);
@@ -164,7 +164,7 @@ impl Shared<'_> {
     /// Copies a piece: from where, to where, how long. A file of which one is missing goes, when the others are done.
     fn piece(
         &self,
-        beneath: &mut Beneath,
+        resolver: &mut Resolver,
         copying: &mut Copying,
         large: &Large,
         (from, to, length): (u64, u64, u64),
@@ -180,7 +180,7 @@ impl Shared<'_> {
         if large.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let mut done = Ok(());
             if large.is_broken.load(Ordering::Relaxed) {
-                self.give_up(beneath, &large.member);
+                self.give_up(resolver, &large.member);
             } else {
                 done = self.attributes(file, &large.member);
             }
@@ -188,8 +188,8 @@ impl Shared<'_> {
         }
     }
 
-    fn small(&self, beneath: &mut Beneath, member: &Member, data: &[u8]) -> Result<(), Trouble> {
-        let file = self.make_file(&beneath.spot(&member.path)?, member)?;
+    fn small(&self, resolver: &mut Resolver, member: &Member, data: &[u8]) -> Result<(), Trouble> {
+        let file = self.make_file(&resolver.spot(&member.path)?, member)?;
         if let Some(segments) = &member.sparse {
             ftruncate(&file, member.size)?;
             let mut rest = data;
@@ -206,12 +206,12 @@ impl Shared<'_> {
 
     fn stored(
         &self,
-        beneath: &mut Beneath,
+        resolver: &mut Resolver,
         copying: &mut Copying,
         member: &Member,
         at: u64,
     ) -> Result<(), Trouble> {
-        let file = self.make_file(&beneath.spot(&member.path)?, member)?;
+        let file = self.make_file(&resolver.spot(&member.path)?, member)?;
         let whole = [(0, member.size)];
         let mut from = at;
         if member.sparse.is_some() {
@@ -312,14 +312,14 @@ impl Shared<'_> {
     }
 
     /// A way through the directory that is unpacked to.
-    pub fn beneath(&self) -> Beneath {
-        Beneath::new(Arc::clone(self.root), self.own.clone())
+    pub fn resolver(&self) -> Resolver {
+        Resolver::new(Arc::clone(self.root), self.own.clone())
     }
 
     /// Removes what there is of a large file that this run made and will not finish.
-    pub fn give_up(&self, beneath: &mut Beneath, member: &Member) {
+    pub fn give_up(&self, resolver: &mut Resolver, member: &Member) {
         self.not_made.fetch_add(1, Ordering::Relaxed);
-        if let Ok(spot) = beneath.spot(&member.path) {
+        if let Ok(spot) = resolver.spot(&member.path) {
             let _ = unlinkat(spot.dir(), &*spot.name, AtFlags::empty());
         }
     }

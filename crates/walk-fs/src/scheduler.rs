@@ -3,11 +3,11 @@
 //! Each rank is behind a lock; whoever has something to tell it, a worker of its own or another rank's, takes
 //! the lock, lets it step, and carries out what it wants. Messages to other ranks of this process leave after
 //! the lock is let go, one after the other: two locks are never held at once. Those to other processes become
-//! letters, which the thread that speaks with these sends.
+//! messages, which the thread that speaks with these sends.
 
 use crate::claims::{self, Claim, Decided, Key, Open};
 use crate::dir::{Dir, DirState, Origin, Unreadable};
-use crate::letter::{self, Body, Letter, Loans};
+use crate::message::{self, Body, Envelope, Loans};
 use crate::options::Options;
 use crate::slice::Item;
 use crate::spill::Spill;
@@ -21,7 +21,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Where the ranks of this process are.
-pub struct Floor<'f, D> {
+pub struct Scheduler<'f, D> {
     options: &'f Options,
     /// The first of them.
     first: u32,
@@ -40,11 +40,11 @@ pub struct Away {
     tray: Arc<Tray>,
 }
 
-/// Where letters lie until they are sent.
+/// Where messages lie until they are sent.
 #[derive(Debug, Default)]
 pub struct Tray {
-    letters: Mutex<VecDeque<(RankId, Vec<u8>)>>,
-    /// Rung when there are letters, or a worker has ended.
+    messages: Mutex<VecDeque<(RankId, Vec<u8>)>>,
+    /// Rung when there are messages, or a worker has ended.
     pub bell: Condvar,
 }
 
@@ -100,12 +100,12 @@ pub enum End {
     Broken,
 }
 
-impl<'f, D: DirState> Floor<'f, D> {
+impl<'f, D: DirState> Scheduler<'f, D> {
     /// All ranks are here.
-    pub fn alone(options: &'f Options) -> Floor<'f, D> {
+    pub fn alone(options: &'f Options) -> Scheduler<'f, D> {
         let topology = Topology::one_host(options.ranks);
         let all = 0..options.ranks;
-        Floor::new(options, &topology, all, None, Arc::default())
+        Scheduler::new(options, &topology, all, None, Arc::default())
     }
 
     /// One is here, the others in other processes.
@@ -116,14 +116,14 @@ impl<'f, D: DirState> Floor<'f, D> {
         (walk, since): (u32, u32),
         decided: Arc<Decided>,
         tray: Arc<Tray>,
-    ) -> Floor<'f, D> {
+    ) -> Scheduler<'f, D> {
         let away = Away {
             walk,
             since,
             ranks: topology.ranks(),
             tray,
         };
-        Floor::new(options, topology, me.0..me.0 + 1, Some(away), decided)
+        Scheduler::new(options, topology, me.0..me.0 + 1, Some(away), decided)
     }
 
     fn new(
@@ -132,7 +132,7 @@ impl<'f, D: DirState> Floor<'f, D> {
         here: Range<u32>,
         away: Option<Away>,
         decided: Arc<Decided>,
-    ) -> Floor<'f, D> {
+    ) -> Scheduler<'f, D> {
         let config = Config {
             algorithm: options.algorithm,
             workers: options.workers,
@@ -160,7 +160,7 @@ impl<'f, D: DirState> Floor<'f, D> {
             bells: (0..options.workers).map(|_| Condvar::new()).collect(),
             wanted: AtomicUsize::new(0),
         };
-        Floor {
+        Scheduler {
             options,
             first: here.start,
             ranks: here.map(RankId).map(shared).collect(),
@@ -265,8 +265,8 @@ impl<'f, D: DirState> Floor<'f, D> {
         if self.is_here(to) {
             mail.push_back((to, Event::Message { from, message }));
         } else if let Some(away) = &self.away {
-            let letter = letter::pack(away.walk, &message, &mut state.loans);
-            away.tray.post(to, letter);
+            let envelope = message::pack(away.walk, &message, &mut state.loans);
+            away.tray.post(to, envelope);
         }
     }
 
@@ -348,7 +348,7 @@ impl<'f, D: DirState> Floor<'f, D> {
                     keys: claims,
                 };
                 away.tray
-                    .post(RankId(decider), letter::write(&Letter { walk, body }));
+                    .post(RankId(decider), message::write(&Envelope { walk, body }));
             }
         }
     }
@@ -370,7 +370,7 @@ impl<'f, D: DirState> Floor<'f, D> {
     /// What this process had of another one's directory is done, or was written in place of that if it is unfinished.
     pub fn give_back(&self, origin: Origin, gathered: &[u8], unfinished: bool) {
         if let Some(away) = &self.away {
-            let letter = Letter {
+            let envelope = Envelope {
                 walk: away.walk,
                 body: Body::Back {
                     loan: origin.loan,
@@ -379,11 +379,11 @@ impl<'f, D: DirState> Floor<'f, D> {
                     unfinished,
                 },
             };
-            away.tray.post(origin.rank, letter::write(&letter));
+            away.tray.post(origin.rank, message::write(&envelope));
         }
     }
 
-    /// A worker has ended: whoever waits for letters may be waiting for that.
+    /// A worker has ended: whoever waits for messages may be waiting for that.
     pub fn worker_ended(&self) {
         if let Some(away) = &self.away {
             let _letters = away.tray.lock();
@@ -445,12 +445,12 @@ impl<D> Shared<D> {
 }
 
 impl Tray {
-    pub fn post(&self, to: RankId, letter: Vec<u8>) {
-        self.lock().push_back((to, letter));
+    pub fn post(&self, to: RankId, envelope: Vec<u8>) {
+        self.lock().push_back((to, envelope));
         self.bell.notify_one();
     }
 
     pub fn lock(&self) -> MutexGuard<'_, VecDeque<(RankId, Vec<u8>)>> {
-        self.letters.lock().unwrap_or_else(PoisonError::into_inner)
+        self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

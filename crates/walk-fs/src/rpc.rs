@@ -3,8 +3,8 @@
 //! A worker that asks waits for the answer, so it has an item as long, and the walk does not end meanwhile. The thread that
 //! speaks with the others never waits for an answer, at rank 0 either: whoever asks is always answered.
 
-use crate::floor::Tray;
-use crate::letter::{self, Body, Letter};
+use crate::message::{self, Body, Envelope};
+use crate::scheduler::Tray;
 use pandofs_walk::RankId;
 use std::collections::HashMap;
 use std::fmt;
@@ -15,7 +15,7 @@ type Answerer = Box<dyn FnMut(&[u8]) -> Vec<u8> + Send>;
 
 /// Asks rank 0.
 #[derive(Clone)]
-pub struct Questions(Arc<Shared>);
+pub struct Rpc(Arc<Shared>);
 
 struct Shared {
     /// At rank 0.
@@ -29,14 +29,14 @@ struct Shared {
 struct Open {
     last: u64,
     /// With their answers, if these have come.
-    questions: HashMap<u64, Option<Vec<u8>>>,
+    calls: HashMap<u64, Option<Vec<u8>>>,
     /// Nobody answers any more.
     closed: bool,
 }
 
-impl Questions {
-    pub(crate) fn new(answerer: Option<Answerer>, tray: Arc<Tray>) -> Questions {
-        Questions(Arc::new(Shared {
+impl Rpc {
+    pub(crate) fn new(answerer: Option<Answerer>, tray: Arc<Tray>) -> Rpc {
+        Rpc(Arc::new(Shared {
             answerer: answerer.map(Mutex::new),
             tray,
             open: Mutex::default(),
@@ -52,19 +52,19 @@ impl Questions {
         let mut open = self.lock();
         open.last += 1;
         let number = open.last;
-        open.questions.insert(number, None);
+        open.calls.insert(number, None);
         // Whichever walk it is: see `Processes::open`.
-        let letter = Letter {
+        let envelope = Envelope {
             walk: 0,
             body: Body::Question { number, question },
         };
-        self.0.tray.post(RankId::ROOT, letter::write(&letter));
+        self.0.tray.post(RankId::ROOT, message::write(&envelope));
         loop {
             if open.closed {
                 return None;
             }
-            if let Some(Some(_)) = open.questions.get(&number) {
-                return open.questions.remove(&number).flatten();
+            if let Some(Some(_)) = open.calls.get(&number) {
+                return open.calls.remove(&number).flatten();
             }
             let woken = self.0.answered.wait(open);
             open = woken.unwrap_or_else(PoisonError::into_inner);
@@ -81,7 +81,7 @@ impl Questions {
     /// An answer has come; whether there was such a question.
     pub(crate) fn answered(&self, number: u64, answer: &[u8]) -> bool {
         let mut open = self.lock();
-        let Some(question) = open.questions.get_mut(&number) else {
+        let Some(question) = open.calls.get_mut(&number) else {
             return false;
         };
         *question = Some(answer.to_vec());
@@ -100,8 +100,8 @@ impl Questions {
     }
 }
 
-impl fmt::Debug for Questions {
+impl fmt::Debug for Rpc {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Questions")
+        f.write_str("Rpc")
     }
 }

@@ -1,7 +1,7 @@
-//! What processes of one walk tell each other, as bytes.
+//! Messages between the processes of one walk, and their encoding.
 //!
-//! A letter is in postcard's encoding: numbers as varints, sequences with their length in front. Items travel with
-//! the names of the directories above them, each once in a letter and after the one that it is in, so that paths
+//! A message is in postcard's encoding: numbers as varints, sequences with their length in front. Items travel with
+//! the names of the directories above them, each once in a message and after the one that it is in, so that paths
 //! have no limit and no process needs to know what another one has seen. All processes of a walk are of one
 //! version (see `processes.rs`), so the format is pinned only against changes by accident.
 
@@ -14,10 +14,10 @@ use std::collections::HashMap;
 use std::ffi::CString;
 use std::sync::Arc;
 
-/// What is sent.
+/// A message with the number of its walk.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Letter<'l> {
-    /// Which of the walks that these processes do, from 1. Letters of a walk that has ended are late.
+pub struct Envelope<'l> {
+    /// Which of the walks that these processes do, from 1. Messages of a walk that has ended are late.
     pub walk: u32,
     #[serde(borrow)]
     pub body: Body<'l>,
@@ -71,7 +71,7 @@ pub enum Body<'l> {
     },
     /// From rank 0: everybody is done.
     Close,
-    /// To rank 0: see [`Questions`](crate::Questions). Of no walk.
+    /// To rank 0: see [`Rpc`](crate::Rpc). Of no walk.
     Question {
         number: u64,
         #[serde(with = "serde_bytes")]
@@ -101,7 +101,7 @@ pub enum Body<'l> {
         bytes: &'l [u8],
     },
     /// From rank 0: see [`crate::Processes::tell`].
-    Told(#[serde(with = "serde_bytes")] &'l [u8]),
+    Broadcast(#[serde(with = "serde_bytes")] &'l [u8]),
 }
 
 /// Items, and the directories that they are in.
@@ -171,7 +171,7 @@ impl<D> Loans<D> {
     }
 }
 
-/// Puts a message of the walk in a letter.
+/// Encodes a message of the step machine.
 pub fn pack<D: DirState>(walk: u32, message: &Message<Item<D>>, loans: &mut Loans<D>) -> Vec<u8> {
     let body = match message {
         Message::Ask => Body::Ask,
@@ -192,20 +192,20 @@ pub fn pack<D: DirState>(walk: u32, message: &Message<Item<D>>, loans: &mut Loan
             found_messages: *found_messages,
         },
     };
-    write(&Letter { walk, body })
+    write(&Envelope { walk, body })
 }
 
-/// The bytes of a letter.
-pub fn write(letter: &Letter<'_>) -> Vec<u8> {
-    match postcard::to_stdvec(letter) {
+/// The bytes of a message.
+pub fn write(envelope: &Envelope<'_>) -> Vec<u8> {
+    match postcard::to_stdvec(envelope) {
         Ok(bytes) => bytes,
         Err(error) => unreachable!("a vector takes everything: {error}"),
     }
 }
 
 /// # Errors
-/// When these are no letter's bytes.
-pub fn read(bytes: &[u8]) -> Result<Letter<'_>, Unreadable> {
+/// When these are no message's bytes.
+pub fn read(bytes: &[u8]) -> Result<Envelope<'_>, Unreadable> {
     postcard::from_bytes(bytes).map_err(|_| Unreadable)
 }
 
@@ -253,7 +253,7 @@ fn parcel<'i, D: DirState>(items: &'i [Item<D>], loans: &mut Loans<D>) -> Parcel
     }
 }
 
-/// The place of a directory among those of a letter, to which it and those above it are added if need be.
+/// The place of a directory among those of a message, to which it and those above it are added if need be.
 fn place<'i, D>(
     dir: &'i Arc<Dir<D>>,
     places: &mut HashMap<*const Dir<D>, u32>,
@@ -282,11 +282,11 @@ fn place<'i, D>(
     at
 }
 
-/// The walk's message in a letter; none if it is for the transport.
+/// Returns the message for the step machine; none if it is for the transport.
 ///
 /// # Errors
-/// When the letter contradicts itself.
-pub fn message<D: DirState>(
+/// When the message contradicts itself.
+pub fn walk_message<D: DirState>(
     body: Body<'_>,
     from: RankId,
 ) -> Result<Option<Message<Item<D>>>, Unreadable> {
@@ -326,7 +326,7 @@ pub fn message<D: DirState>(
         | Body::Save
         | Body::Fetch
         | Body::Piece { .. }
-        | Body::Told(_) => {
+        | Body::Broadcast(_) => {
             return Ok(None);
         }
     }))
@@ -436,10 +436,10 @@ mod tests {
     #[test]
     fn items_arrive_with_the_directories_above_them_and_come_back() {
         let (mut loans, bytes) = sent(true);
-        let letter = read(&bytes).unwrap();
-        assert_eq!(letter.walk, 7);
+        let envelope = read(&bytes).unwrap();
+        assert_eq!(envelope.walk, 7);
         let from = RankId(3);
-        let Some(Message::Work { items }) = message::<()>(letter.body, from).unwrap() else {
+        let Some(Message::Work { items }) = walk_message::<()>(envelope.body, from).unwrap() else {
             panic!("no work");
         };
         let [
@@ -481,7 +481,7 @@ mod tests {
         let (loans, bytes) = sent(false);
         assert!(loans.is_empty());
         let Some(Message::Work { items }) =
-            message::<()>(read(&bytes).unwrap().body, RankId(3)).unwrap()
+            walk_message::<()>(read(&bytes).unwrap().body, RankId(3)).unwrap()
         else {
             panic!("no work");
         };
@@ -499,8 +499,8 @@ mod tests {
             for bit in 0..8 {
                 let mut other = bytes.clone();
                 other[at] ^= 1 << bit;
-                if let Ok(letter) = read(&other) {
-                    let _ = message::<()>(letter.body, RankId(3));
+                if let Ok(envelope) = read(&other) {
+                    let _ = walk_message::<()>(envelope.body, RankId(3));
                 }
             }
         }
@@ -508,7 +508,7 @@ mod tests {
 
     #[test]
     fn a_part_that_is_unfinished_comes_back_as_such() {
-        let back = Letter {
+        let back = Envelope {
             walk: 7,
             body: Body::Back {
                 loan: 2,

@@ -1,36 +1,36 @@
 //! Who walks: the threads of this process, or several processes together.
 
 use anyhow::{Context, Result, bail};
-use pandofs_walk_fs::{Entry, Flow, Meter, Options, Outputs, Processes, Questions, Visitor};
+use pandofs_walk_fs::{Entry, Flow, Meter, Options, Outputs, Processes, Rpc, Visitor};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::io::Write;
 
-/// Elements of a list that the first process tells the others at once.
-const TOLD_AT_ONCE: usize = 65_536;
+/// Elements of a list that the first process sends to the others at once.
+const ELEMENTS_AT_ONCE: usize = 65_536;
 
 /// Who walks.
-pub enum Crew<'c> {
+pub enum Executor<'c> {
     /// This process, with threads.
     Alone,
     /// Several processes, started together.
     Together(Box<Processes<'c>>),
 }
 
-impl Crew<'_> {
+impl Executor<'_> {
     /// Whether this process tells what all have found.
     pub fn is_first(&self) -> bool {
         match self {
-            Crew::Alone => true,
-            Crew::Together(processes) => processes.rank() == 0,
+            Executor::Alone => true,
+            Executor::Together(processes) => processes.rank() == 0,
         }
     }
 
     /// Whether there are other processes.
     pub fn is_several(&self) -> bool {
         match self {
-            Crew::Alone => false,
-            Crew::Together(processes) => processes.ranks() > 1,
+            Executor::Alone => false,
+            Executor::Together(processes) => processes.ranks() > 1,
         }
     }
 
@@ -41,8 +41,8 @@ impl Crew<'_> {
     /// When the other processes do not speak as they should.
     pub fn agree<T: Serialize + DeserializeOwned>(&mut self, found: T) -> Result<T> {
         match self {
-            Crew::Alone => Ok(found),
-            Crew::Together(processes) => {
+            Executor::Alone => Ok(found),
+            Executor::Together(processes) => {
                 let bytes = postcard::to_stdvec(&found)?;
                 Ok(postcard::from_bytes(&processes.agree(&bytes))?)
             }
@@ -61,9 +61,9 @@ impl Crew<'_> {
             return Ok(list);
         }
         let mut all = Vec::new();
-        for at in (0..self.agree(list.len())?).step_by(TOLD_AT_ONCE) {
+        for at in (0..self.agree(list.len())?).step_by(ELEMENTS_AT_ONCE) {
             // The others have none.
-            let end = list.len().min(at + TOLD_AT_ONCE);
+            let end = list.len().min(at + ELEMENTS_AT_ONCE);
             let some = list.get(at..end).unwrap_or_default().to_vec();
             all.extend(self.agree(some)?);
         }
@@ -72,7 +72,7 @@ impl Crew<'_> {
 
     /// What all hand over for standard output goes to this, at the first process, which calls it.
     pub fn redirect(&mut self, to: impl Write + 'static) {
-        if let Crew::Together(processes) = self {
+        if let Executor::Together(processes) = self {
             processes.redirect(to);
         }
     }
@@ -80,29 +80,24 @@ impl Crew<'_> {
     /// Processes of the walk on this host.
     pub fn on_this_host(&self) -> usize {
         match self {
-            Crew::Alone => 1,
-            Crew::Together(processes) => processes.on_this_host(),
+            Executor::Alone => 1,
+            Executor::Together(processes) => processes.on_this_host(),
         }
     }
 
     /// Where standard output goes to, if not to this process's.
     pub fn outputs(&self) -> Option<Outputs> {
         match self {
-            Crew::Alone => None,
-            Crew::Together(processes) => Some(processes.outputs()),
+            Executor::Alone => None,
+            Executor::Together(processes) => Some(processes.outputs()),
         }
     }
 
     /// Questions that the first process answers; nothing if there is but one, which can answer them itself. To be called by
     /// all, before a walk.
-    pub fn questions(
-        &mut self,
-        answerer: impl FnMut(&[u8]) -> Vec<u8> + Send + 'static,
-    ) -> Option<Questions> {
+    pub fn rpc(&mut self, answerer: impl FnMut(&[u8]) -> Vec<u8> + Send + 'static) -> Option<Rpc> {
         match self {
-            Crew::Together(processes) if processes.ranks() > 1 => {
-                Some(processes.questions(answerer))
-            }
+            Executor::Together(processes) if processes.ranks() > 1 => Some(processes.rpc(answerer)),
             _ => None,
         }
     }
@@ -110,16 +105,16 @@ impl Crew<'_> {
     /// Whether nobody waits for this process any more.
     pub fn is_over(&self) -> bool {
         match self {
-            Crew::Alone => true,
-            Crew::Together(processes) => processes.is_over(),
+            Executor::Alone => true,
+            Executor::Together(processes) => processes.is_over(),
         }
     }
 
     /// Which part this process has of something that all know, and how many parts there are.
     pub fn part(&self) -> (u32, u32) {
         match self {
-            Crew::Alone => (0, 1),
-            Crew::Together(processes) => (processes.rank(), processes.ranks()),
+            Executor::Alone => (0, 1),
+            Executor::Together(processes) => (processes.rank(), processes.ranks()),
         }
     }
 
@@ -128,7 +123,7 @@ impl Crew<'_> {
     /// # Errors
     /// When the other processes do not speak as they should.
     pub fn meet(&mut self, options: &Options) -> Result<()> {
-        if let Crew::Together(processes) = self {
+        if let Executor::Together(processes) = self {
             let options = Options {
                 workers: 1,
                 ..options.clone()
@@ -163,8 +158,8 @@ impl Crew<'_> {
         meter: &Meter,
     ) -> Result<Option<Vec<T>>> {
         let processes = match self {
-            Crew::Alone => return Ok(Some(vec![found])),
-            Crew::Together(processes) => processes,
+            Executor::Alone => return Ok(Some(vec![found])),
+            Executor::Together(processes) => processes,
         };
         let bytes = postcard::to_stdvec(&found)?;
         let Some(all) = processes.finish(&bytes, meter)? else {

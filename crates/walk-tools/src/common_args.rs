@@ -1,6 +1,6 @@
 //! Options that all tools have.
 
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::outcome::wrong;
 use anyhow::Result;
 use clap::Args;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 
 /// How a tool walks.
 #[derive(Args, Clone, Debug, Default)]
-pub struct How {
+pub struct CommonArgs {
     /// Threads [default: one for each processor, over several processes its share of them]; more help
     /// where each call waits for a network
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
@@ -31,17 +31,17 @@ pub struct How {
     pub silence: Option<u64>,
 }
 
-impl How {
+impl CommonArgs {
     /// # Errors
     /// When each of several processes is to have threads with queues of their own.
-    pub fn options(&self, crew: &Crew<'_>) -> Result<Options> {
+    pub fn options(&self, executor: &Executor<'_>) -> Result<Options> {
         let mut options = Options::default();
         if let Some(algorithm) = self.algorithm {
             options.algorithm = algorithm;
         }
-        let share = (options.workers as usize / crew.on_this_host()).max(1);
+        let share = (options.workers as usize / executor.on_this_host()).max(1);
         let threads = self.threads.unwrap_or(share as u32);
-        if crew.is_several() {
+        if executor.is_several() {
             if !options.algorithm.shares_queue() && self.threads.is_some_and(|it| it > 1) {
                 return Err(wrong(
                     "threads of one process share its queue: choose h-drqs or h-deqs",

@@ -45,7 +45,7 @@ impl Own {
 }
 
 /// One thread's way through a directory.
-pub struct Beneath {
+pub struct Resolver {
     root: Arc<OwnedFd>,
     own: Option<Own>,
     /// The directories on the way to where it was last, from the root: mostly the next way is nearly the same.
@@ -70,10 +70,10 @@ impl Spot {
     }
 }
 
-impl Beneath {
+impl Resolver {
     /// Directories that are made on the way are known as such.
-    pub fn new(root: Arc<OwnedFd>, own: Option<Own>) -> Beneath {
-        Beneath {
+    pub fn new(root: Arc<OwnedFd>, own: Option<Own>) -> Resolver {
+        Resolver {
             root,
             own,
             way: VecDeque::new(),
@@ -161,14 +161,14 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         std::os::unix::fs::symlink("/", dir.path().join("out")).unwrap();
         let root = openat(rustix::fs::CWD, dir.path(), DIRECTORY, Mode::empty()).unwrap();
-        let mut beneath = Beneath::new(Arc::new(root), None);
-        assert!(matches!(beneath.spot(b"../x"), Err(Nowhere::Out)));
-        assert!(matches!(beneath.spot(b"a/../../x"), Err(Nowhere::Out)));
-        assert!(matches!(beneath.spot(b"out/etc/x"), Err(Nowhere::Os(_))));
-        let spot = beneath.spot(b"/a//./b/c").unwrap();
+        let mut resolver = Resolver::new(Arc::new(root), None);
+        assert!(matches!(resolver.spot(b"../x"), Err(Nowhere::Out)));
+        assert!(matches!(resolver.spot(b"a/../../x"), Err(Nowhere::Out)));
+        assert!(matches!(resolver.spot(b"out/etc/x"), Err(Nowhere::Os(_))));
+        let spot = resolver.spot(b"/a//./b/c").unwrap();
         assert_eq!(&*spot.name, c"c");
         assert!(dir.path().join("a/b").is_dir());
-        assert_eq!(&*beneath.spot(b"./").unwrap().name, c".");
+        assert_eq!(&*resolver.spot(b"./").unwrap().name, c".");
         // Down and up a way that is longer than what is kept open, and beside it.
         let identity = |spot: &Spot| {
             pandofs_walk_fs::Stat::of_open(spot.dir())
@@ -178,18 +178,18 @@ mod tests {
         let way = |depth: usize| [&b"d/".repeat(depth)[..], b"name"].concat();
         let mut down = Vec::new();
         for depth in 0..3 * OPEN_DIRECTORIES {
-            down.push(identity(&beneath.spot(&way(depth)).unwrap()));
+            down.push(identity(&resolver.spot(&way(depth)).unwrap()));
         }
         for depth in (0..3 * OPEN_DIRECTORIES).rev() {
-            let spot = beneath.spot(&way(depth)).unwrap();
+            let spot = resolver.spot(&way(depth)).unwrap();
             assert_eq!(identity(&spot), down[depth], "{depth}");
             let beside = [&b"d/".repeat(depth)[..], b"e/name"].concat();
-            assert_ne!(identity(&beneath.spot(&beside).unwrap()), down[depth]);
-            let open = beneath.way.iter().filter(|(_, fd)| fd.is_some()).count();
+            assert_ne!(identity(&resolver.spot(&beside).unwrap()), down[depth]);
+            let open = resolver.way.iter().filter(|(_, fd)| fd.is_some()).count();
             assert!(open <= OPEN_DIRECTORIES, "{open}");
         }
-        beneath.forget();
-        assert_eq!(identity(&beneath.spot(&way(70)).unwrap()), down[70]);
-        assert_eq!(&*beneath.spot(b"out").unwrap().name, c"out");
+        resolver.forget();
+        assert_eq!(identity(&resolver.spot(&way(70)).unwrap()), down[70]);
+        assert_eq!(&*resolver.spot(b"out").unwrap().name, c"out");
     }
 }

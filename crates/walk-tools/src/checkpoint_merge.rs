@@ -1,7 +1,7 @@
 //! One checkpoint of what several processes have done.
 //!
 //! When a part of a walk has ended, each process has items that it has written, and what it has found. The others give the
-//! first one a line of JSON ([`Told`]) and these items, which makes one of all (`pandofs_walk_fs::Merge`), and says how
+//! first one a line of JSON ([`Contribution`]) and these items, which makes one of all (`pandofs_walk_fs::Merge`), and says how
 //! it goes on. All that they have handed over for standard output is written before. So the checkpoint is one of this
 //! moment: nobody walks while it is made.
 
@@ -22,7 +22,7 @@ pub trait Joined: Serialize + DeserializeOwned {
 
 /// What a process tells the first one besides items.
 #[derive(Serialize, Deserialize)]
-pub struct Told<T> {
+pub struct Contribution<T> {
     /// By Ctrl-C.
     pub interrupted: bool,
     pub done: Done<T>,
@@ -37,8 +37,8 @@ pub struct Verdict {
     pub interrupted: bool,
 }
 
-impl<T: Joined> Told<T> {
-    fn join(&mut self, other: Told<T>) {
+impl<T: Joined> Contribution<T> {
+    fn join(&mut self, other: Contribution<T>) {
         self.interrupted |= other.interrupted;
         self.done.found.join(other.done.found);
         let counted = self.done.counted.iter_mut();
@@ -54,10 +54,10 @@ impl<T: Joined> Told<T> {
 ///
 /// # Errors
 /// When something cannot be read or written, or another process sent what makes no sense.
-pub fn together<D: DirState, T: Joined>(
+pub fn merge_checkpoints<D: DirState, T: Joined>(
     processes: &mut Processes<'_>,
     options: &Options,
-    mine: &mut Told<T>,
+    mine: &mut Contribution<T>,
     mut items: File,
     to: Option<&Checkpoint>,
 ) -> Result<Verdict> {
@@ -79,7 +79,7 @@ pub fn together<D: DirState, T: Joined>(
                 from.read_line(&mut line)
                     .map_err(anyhow::Error::from)
                     .and_then(|_| Ok(serde_json::from_str(&line)?))
-                    .map(|told| mine.join(told))
+                    .map(|contribution| mine.join(contribution))
                     .and_then(|()| Ok(merge.add(&mut from)?))
                     .with_context(|| format!("rank {rank} sent what is no checkpoint"))
             })?;
@@ -107,8 +107,8 @@ mod tests {
         }
     }
 
-    fn told(interrupted: bool, found: u8, lengths: &[u64]) -> Told<Vec<u8>> {
-        Told {
+    fn contribution(interrupted: bool, found: u8, lengths: &[u64]) -> Contribution<Vec<u8>> {
+        Contribution {
             interrupted,
             done: Done {
                 found: vec![found],
@@ -121,9 +121,9 @@ mod tests {
 
     #[test]
     fn what_processes_tell_is_added_up() {
-        let mut first = told(false, 1, &[5, 7]);
-        first.join(told(true, 2, &[6]));
-        first.join(told(false, 3, &[]));
+        let mut first = contribution(false, 1, &[5, 7]);
+        first.join(contribution(true, 2, &[6]));
+        first.join(contribution(false, 3, &[]));
         assert!(first.interrupted);
         assert_eq!(first.done.found, [1, 2, 3]);
         assert_eq!(first.done.lengths, [6, 7]);
@@ -132,7 +132,7 @@ mod tests {
 
     #[test]
     fn a_line_is_what_it_was() {
-        let line = serde_json::to_string(&told(true, 4, &[9])).unwrap();
+        let line = serde_json::to_string(&contribution(true, 4, &[9])).unwrap();
         let golden = "{\"interrupted\":true,\"done\":{\"found\":[4],\"lengths\":[9],\
                       \"counted\":[4,1,18446744073709551615,0],\"seconds\":2.0}}";
         assert_eq!(line, golden);

@@ -8,12 +8,12 @@ const LANES: usize = 1_024;
 
 /// A set of elements, as long as none was taken out of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Set(
+pub struct SetHash(
     /// Nothing while it is empty: most directories that wait have not been begun.
     Vec<u16>,
 );
 
-impl Set {
+impl SetHash {
     /// Adds what was hashed so far as one element.
     pub fn add(&mut self, element: &blake3::Hasher) {
         let mut bytes = [0; LANES * 2];
@@ -70,7 +70,8 @@ mod tests {
 
     #[test]
     fn neither_order_nor_parts_matter() {
-        let (mut one, mut other, mut part) = (Set::default(), Set::default(), Set::default());
+        let (mut one, mut other, mut part) =
+            (SetHash::default(), SetHash::default(), SetHash::default());
         for element in [b"a", b"b", b"c"] {
             one.add(&hashed(element));
         }

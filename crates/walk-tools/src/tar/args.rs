@@ -16,10 +16,10 @@ const TAKING: &[u8] = b"fCXTI";
 
 /// Paths and the directories that they are in: `-C` holds for the paths after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Words(Vec<Word>);
+pub struct TarArgs(Vec<TarArg>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Word {
+enum TarArg {
     Directory(OsString),
     Path(OsString),
 }
@@ -31,15 +31,15 @@ pub struct Place {
     pub paths: Vec<OsString>,
 }
 
-impl Words {
+impl TarArgs {
     /// The paths, by directory: at least one place.
     pub fn places(&self) -> Vec<Place> {
         let mut places = vec![Place::default()];
         let mut last = 0;
         for word in &self.0 {
             match word {
-                Word::Path(path) => places[last].paths.push(path.clone()),
-                Word::Directory(directory) => {
+                TarArg::Path(path) => places[last].paths.push(path.clone()),
+                TarArg::Directory(directory) => {
                     if !places[last].paths.is_empty() {
                         places.push(Place::default());
                         last += 1;
@@ -52,7 +52,7 @@ impl Words {
     }
 }
 
-impl Args for Words {
+impl Args for TarArgs {
     fn augment_args(command: Command) -> Command {
         command
             .arg(
@@ -81,21 +81,21 @@ impl Args for Words {
     }
 }
 
-impl FromArgMatches for Words {
-    fn from_arg_matches(matches: &ArgMatches) -> Result<Words, Error> {
-        let mut words = Words::default();
+impl FromArgMatches for TarArgs {
+    fn from_arg_matches(matches: &ArgMatches) -> Result<TarArgs, Error> {
+        let mut words = TarArgs::default();
         words.update_from_arg_matches(matches)?;
         Ok(words)
     }
 
     fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), Error> {
-        let of = |id, word: fn(OsString) -> Word| {
+        let of = |id, word: fn(OsString) -> TarArg| {
             let values = matches.get_many::<OsString>(id).into_iter().flatten();
             let places = matches.indices_of(id).into_iter().flatten();
             places.zip(values.cloned().map(word)).collect::<Vec<_>>()
         };
-        let mut all = of(DIRECTORY, Word::Directory);
-        all.extend(of(PATHS, Word::Path));
+        let mut all = of(DIRECTORY, TarArg::Directory);
+        all.extend(of(PATHS, TarArg::Path));
         all.sort_by_key(|(place, _)| *place);
         self.0 = all.into_iter().map(|(_, word)| word).collect();
         Ok(())
@@ -261,9 +261,9 @@ mod tests {
     #[test]
     fn directories_hold_for_the_paths_after_them() {
         let read = |text: &str| {
-            let command = Words::augment_args(Command::new("tar"));
+            let command = TarArgs::augment_args(Command::new("tar"));
             let matches = command.try_get_matches_from(words(text)).unwrap();
-            Words::from_arg_matches(&matches).unwrap().places()
+            TarArgs::from_arg_matches(&matches).unwrap().places()
         };
         let place = |directories: &[&str], paths: &[&str]| Place {
             directories: directories.iter().map(OsString::from).collect(),

@@ -3,7 +3,7 @@
 //! A member must be behind the file that it is a link to, and a directory behind all that is in it. So a place is given
 //! by one who knows all of them, in the order in which they are asked for.
 
-use pandofs_walk_fs::Questions;
+use pandofs_walk_fs::Rpc;
 use serde::{Deserialize, Serialize};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -21,7 +21,7 @@ pub enum Place {
 
 /// What is known of an archive that is being written.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Book {
+pub struct Allocator {
     /// Bytes that have been given away.
     end: u64,
     /// The first path of each file with several names.
@@ -29,7 +29,7 @@ pub struct Book {
     names: HashMap<(u64, u64), Vec<u8>>,
 }
 
-impl Book {
+impl Allocator {
     pub fn end(&self) -> u64 {
         self.end
     }
@@ -47,21 +47,23 @@ impl Book {
         Place::At(at)
     }
 
-    /// Asks for a place where somebody else has the book; none when nobody answers.
-    pub fn ask(questions: &Questions, bytes: u64, claim: Option<Claim>) -> Option<Place> {
+    /// Asks for a place where somebody else has the allocator; none when nobody answers.
+    pub fn ask(rpc: &Rpc, bytes: u64, claim: Option<Claim>) -> Option<Place> {
         let question = postcard::to_stdvec(&(bytes, claim)).ok()?;
-        postcard::from_bytes(&questions.ask(&question)?).ok()
+        postcard::from_bytes(&rpc.ask(&question)?).ok()
     }
 
     /// What answers that. Nothing to what is no question, which the other side takes for a breakdown.
-    pub fn answerer(book: &Arc<Mutex<Book>>) -> impl FnMut(&[u8]) -> Vec<u8> + Send + use<> {
-        let book = Arc::clone(book);
+    pub fn answerer(
+        allocator: &Arc<Mutex<Allocator>>,
+    ) -> impl FnMut(&[u8]) -> Vec<u8> + Send + use<> {
+        let allocator = Arc::clone(allocator);
         move |question| {
             let Ok((bytes, claim)) = postcard::from_bytes(question) else {
                 return Vec::new();
             };
-            let mut book = book.lock().unwrap_or_else(PoisonError::into_inner);
-            postcard::to_stdvec(&book.place(bytes, claim)).unwrap_or_default()
+            let mut allocator = allocator.lock().unwrap_or_else(PoisonError::into_inner);
+            postcard::to_stdvec(&allocator.place(bytes, claim)).unwrap_or_default()
         }
     }
 }
@@ -88,29 +90,32 @@ mod tests {
 
     #[test]
     fn a_link_comes_after_the_first_of_its_names() {
-        let mut book = Book::default();
-        assert_eq!(book.place(512, None), Place::At(0));
+        let mut allocator = Allocator::default();
+        assert_eq!(allocator.place(512, None), Place::At(0));
         let claim = |path: &[u8]| Some(((1, 2), path.to_vec()));
-        assert_eq!(book.place(1_024, claim(b"a")), Place::At(512));
-        assert_eq!(book.place(1_024, claim(b"b")), Place::After(b"a".to_vec()));
+        assert_eq!(allocator.place(1_024, claim(b"a")), Place::At(512));
+        assert_eq!(
+            allocator.place(1_024, claim(b"b")),
+            Place::After(b"a".to_vec())
+        );
         // Nothing was given away for it.
-        assert_eq!(book.place(512, None), Place::At(1_536));
-        let json = serde_json::to_string(&book).unwrap();
-        let mut again: Book = serde_json::from_str(&json).unwrap();
+        assert_eq!(allocator.place(512, None), Place::At(1_536));
+        let json = serde_json::to_string(&allocator).unwrap();
+        let mut again: Allocator = serde_json::from_str(&json).unwrap();
         assert_eq!(again.place(512, claim(b"c")), Place::After(b"a".to_vec()));
         assert_eq!(again.end(), 2_048);
     }
 
     #[test]
-    fn questions_are_answered_by_the_book() {
-        let book = Arc::default();
-        let mut answer = Book::answerer(&book);
+    fn questions_are_answered_by_the_allocator() {
+        let allocator = Arc::default();
+        let mut answer = Allocator::answerer(&allocator);
         let claim: Option<Claim> = Some(((3, 4), b"\xff".to_vec()));
         let question = postcard::to_stdvec(&(512_u64, &claim)).unwrap();
         let read = |bytes: Vec<u8>| postcard::from_bytes::<Place>(&bytes).unwrap();
         assert_eq!(read(answer(&question)), Place::At(0));
         assert_eq!(read(answer(&question)), Place::After(b"\xff".to_vec()));
         assert!(answer(b"").is_empty());
-        assert_eq!(book.lock().unwrap().end(), 512);
+        assert_eq!(allocator.lock().unwrap().end(), 512);
     }
 }
