@@ -108,14 +108,16 @@ const ONLY_IN: [(&str, &[&str]); 4] = [
 ];
 
 /// Libraries that pure crates may use: data structures, encodings and arithmetic. One that touches
-/// files, sockets, clocks, threads or random numbers does not belong here.
-const PURE_LIBRARIES: [&str; 11] = [
+/// files, sockets, clocks, threads or the system's random numbers does not belong here: `rand_xoshiro` draws
+/// from a seed that it is given.
+const PURE_LIBRARIES: [&str; 12] = [
     "bytes",
     "crc32c",
     "crc32fast",
     "hashbrown",
     "indexmap",
     "postcard",
+    "rand_xoshiro",
     "serde",
     "serde_bytes",
     "serde_json",
