@@ -70,6 +70,8 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
 
     #[test]
     fn a_path_has_one_key_by_whatever_name() {
@@ -80,22 +82,33 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_goes_on_when_all_is_done() {
+    fn a_wait_blocks_until_all_is_done() {
         let pending = Pending::default();
         let (one, other) = (Key(1), Key(2));
         pending.begin(one);
         pending.begin(one);
         pending.wait(other);
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| pending.wait(one));
+        // Whether the wait has ended is looked at after a while in which one that does not block ends.
+        let blocks = |wait: &(dyn Fn() + Sync), end: &dyn Fn()| {
+            let ended = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    wait();
+                    ended.store(true, Ordering::SeqCst);
+                });
+                std::thread::sleep(Duration::from_millis(50));
+                let too_early = ended.load(Ordering::SeqCst);
+                // Before the check: a scope ends when its threads have.
+                end();
+                assert!(!too_early, "the wait ended before the work");
+            });
+        };
+        blocks(&|| pending.wait(one), &|| {
             pending.done(one);
             pending.begin(other);
             pending.done(one);
-            waiting.join().unwrap();
-            let waiting = scope.spawn(|| pending.wait_for_all());
-            pending.done(other);
-            waiting.join().unwrap();
         });
+        blocks(&|| pending.wait_for_all(), &|| pending.done(other));
         pending.wait_for_all();
     }
 }
