@@ -1,4 +1,4 @@
-//! What a case is, and how one ends.
+//! Cases, and their outcomes.
 
 use crate::errno::Shown;
 use rustix::io::Errno;
@@ -11,8 +11,8 @@ use std::path::PathBuf;
 pub struct Case {
     /// `family.what`, unique.
     pub name: &'static str,
-    /// Where it is promised: a function's page in POSIX.1-2017, written `name()`, or a man page of Linux,
-    /// written `name(2)`, with its section.
+    /// Source of the promise: a function's page in POSIX.1-2017, written `name()`, or a man page of
+    /// Linux, written `name(2)`, with its section.
     pub clause: &'static str,
     /// Runs as root with umask 0, in a process of its own, in a new directory that is its working
     /// directory.
@@ -25,7 +25,7 @@ impl Case {
     }
 }
 
-/// Where a case runs.
+/// Place in which a case runs.
 pub struct Place {
     /// The working directory's absolute path.
     pub here: PathBuf,
@@ -44,7 +44,8 @@ pub enum Failure {
         expected: String,
         found: String,
     },
-    /// The file system does not have what the man page leaves it free not to have. That is to be known of it.
+    /// The file system does not have what the man page leaves it free not to have. That is to be
+    /// known of it.
     NotOffered(String),
 }
 
@@ -72,7 +73,7 @@ impl<T> Call<T> {
         Call { text, result }
     }
 
-    /// What it gave: it had to succeed.
+    /// Returns the result: the call had to succeed.
     pub fn ok(self) -> Outcome<T> {
         self.result
             .map_err(|errno| Failure::wrong(self.text, "success", Shown(errno).to_string()))
@@ -83,7 +84,7 @@ impl<T> Call<T> {
         self.fails_with_one_of(&[expected])
     }
 
-    /// Where the standard leaves a choice.
+    /// Accepts any of several errors, where the standard leaves a choice.
     pub fn fails_with_one_of(self, expected: &[Errno]) -> Outcome {
         let found = match self.result {
             Err(errno) if expected.contains(&errno) => return Ok(()),
@@ -94,7 +95,8 @@ impl<T> Call<T> {
         Err(Failure::wrong(self.text, expected.join(" or "), found))
     }
 
-    /// Where it depends on who came first: whether it failed, with just this, or succeeded.
+    /// Returns whether it failed, with just this, or succeeded, where that depends on who came
+    /// first.
     pub fn may_fail(self, expected: Errno) -> Outcome<bool> {
         match self.result {
             Ok(_) => Ok(false),
@@ -107,8 +109,8 @@ impl<T> Call<T> {
         }
     }
 
-    /// For what a man page leaves a file system free not to have: `NotOffered` if it fails with one of
-    /// these.
+    /// For what a man page leaves a file system free not to have: `NotOffered` if it fails with one
+    /// of these.
     pub fn ok_or_not_offered(self, errors: &[Errno]) -> Outcome<T> {
         match self.result {
             Err(errno) if errors.contains(&errno) => Err(Failure::NotOffered(format!(

@@ -1,4 +1,4 @@
-//! What cases find when they begin: files of all kinds, and what is in them.
+//! Files that cases begin with: of all kinds, and what is in them.
 
 use crate::case::Outcome;
 use crate::sys::*;

@@ -9,7 +9,7 @@ use std::path::Path;
 /// Begins the reason of a case for what the man page leaves a file system free not to have.
 const NOT_OFFERED: &str = "not offered: ";
 
-/// How a case ends other than by passing, and why.
+/// Other ends of a case than passing, and the reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Reason {
     /// It finds something else than promised.
@@ -21,7 +21,7 @@ pub enum Reason {
 /// Cases by their names.
 pub type Known = BTreeMap<String, Reason>;
 
-/// What an outcome is, by what is known of the case.
+/// Verdict on an outcome, by what is known of the case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Verdict {
     Passed,
@@ -42,7 +42,8 @@ pub fn judge(outcome: &Outcome, known: Option<&Reason>) -> Verdict {
     }
 }
 
-/// Reads a list: a case and, after blanks, the reason, on each line; lines that begin with `#` are remarks.
+/// Reads a list: a case and, after blanks, the reason, on each line; lines that begin with `#` are
+/// remarks.
 pub fn read(file: &Path, cases: &[Case]) -> Result<Known> {
     let text =
         fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;

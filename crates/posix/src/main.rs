@@ -1,8 +1,9 @@
-//! What POSIX.1-2017 and the Linux man pages promise of a file system, put to the test call by call.
+//! Test of the promises of POSIX.1-2017 and the Linux man pages, call by call.
 //!
-//! Invariant: a case knows nothing of the file system that it runs on. What it expects is in the clause
-//! that it names; where that leaves a choice, every choice passes. Nothing depends on how fast the machine
-//! is: times are compared with the file system's own clock, and what has to happen is waited for.
+//! Invariant: a case knows nothing of the file system that it runs on. What it expects is in the
+//! clause that it names; where that leaves a choice, every choice passes. Nothing depends on how
+//! fast the machine is: times are compared with the file system's own clock, and what has to happen
+//! is waited for.
 
 mod case;
 mod cases;
@@ -20,8 +21,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-/// Puts a file system to the test, call by call, as root. Every case runs in a new directory below DIR,
-/// which is removed after it.
+/// Puts a file system to the test, call by call, as root. Every case runs in a new directory below
+/// DIR, which is removed after it.
 #[derive(Parser)]
 #[command(name = "pandofs-posix")]
 struct Arguments {
@@ -37,12 +38,13 @@ struct Arguments {
     /// Print one JSON object for each case.
     #[arg(long)]
     json: bool,
-    /// A list of cases that do not pass on this file system, a line each: the name, and why; `not offered: ` and
-    /// why if it does not have what the case is about. That one of them passes is wrong, too: it is to be
-    /// taken off the list.
+    /// A list of cases that do not pass on this file system, a line each: the name, and why; `not
+    /// offered: ` and why if it does not have what the case is about. That one of them passes is
+    /// wrong, too: it is to be taken off the list.
     #[arg(long, value_name = "FILE")]
     known: Option<PathBuf>,
-    /// The same directory on another mount of the same file system: what one mount does the other sees.
+    /// The same directory on another mount of the same file system: what one mount does the other
+    /// sees.
     #[arg(long, value_name = "DIR")]
     second_mount: Option<PathBuf>,
 }

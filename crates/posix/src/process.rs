@@ -1,6 +1,7 @@
 //! Processes that a case forks: other users, and peers that do something at the same time.
 //!
-//! The suite has one thread (`main` asserts it), so that a forked child may do all that its parent may.
+//! The suite has one thread (`main` asserts it), so that a forked child may do all that its parent
+//! may.
 
 use crate::case::{Failure, Outcome};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
@@ -14,7 +15,8 @@ use std::fs;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::time::{Duration, Instant};
 
-/// How long anything that has to happen may take, before the case fails; nothing is slow by this much.
+/// Time that anything which has to happen may take, before the case fails; nothing is slow by this
+/// much.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A user: its own group has the same number.
@@ -34,7 +36,7 @@ impl Who {
     }
 }
 
-// Numbers that nobody has; the system need not know them.
+// Numbers of no user; the system need not know them.
 pub const ANN: Who = Who {
     uid: 61_001,
     groups: &[],
@@ -113,7 +115,7 @@ pub struct Peer {
     report: OwnedFd,
 }
 
-/// What two processes tell each other by: bytes through pipes.
+/// Line between two processes: bytes through pipes.
 pub struct Line {
     to: OwnedFd,
     from: OwnedFd,
@@ -138,7 +140,7 @@ impl Line {
         crate::case::holds("wait for another process", heard, "its sign", "none")
     }
 
-    /// Whether the other side has told something that was not heard yet.
+    /// Returns whether the other side has sent something that was not received yet.
     fn has_news(&self) -> bool {
         wait_readable(&self.from, Duration::ZERO)
     }
@@ -180,8 +182,8 @@ impl Peer {
         self.pid.as_raw_nonzero().get()
     }
 
-    /// Waits until the peer is in the system call of this number and sleeps there, and checks that it
-    /// has told nothing, that is, that the call has not returned.
+    /// Waits until the peer is in the system call of this number and sleeps there, and checks that
+    /// it has sent nothing, that is, that the call has not returned.
     pub fn is_held_in(&self, call: libc::c_long) -> Outcome {
         let begins = format!("{call} ");
         wait_until("the other process to wait in its call", || {
@@ -205,7 +207,7 @@ impl Peer {
         crate::case::holds("kill another process", done, "success", (killed, waited))
     }
 
-    /// How its part ended.
+    /// Returns how its part ended.
     pub fn join(self) -> Outcome {
         match receive(&self.report, PATIENCE) {
             Some(outcome) => {
@@ -279,7 +281,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
         .unwrap_or_else(|| "a panic".to_owned())
 }
 
-/// What `end_with` reported; nothing if the process ended without, or not in time.
+/// Returns the report of `end_with`; none if the process ended without, or not in time.
 pub fn receive(report: &OwnedFd, patience: Duration) -> Option<Outcome> {
     let deadline = Instant::now() + patience;
     let mut text = Vec::new();

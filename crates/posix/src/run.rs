@@ -13,8 +13,8 @@ use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
 
-/// How long one case may take. Only what hangs is to take as long: as many links as there may be, in a directory that
-/// splits, take minutes on a mount when all processors are busy.
+/// Time that one case may take. Only what hangs is to take as long: as many links as there may be,
+/// in a directory that splits, take minutes on a mount when all processors are busy.
 const CASE_PATIENCE: Duration = Duration::from_secs(1_200);
 /// Of the second mount's cases.
 const TWO_MOUNTS: &str = "two.";
@@ -158,7 +158,8 @@ fn run_one(case: &Case, place: &Path, there: Option<std::path::PathBuf>) -> Outc
 
 fn fork_case(case: &Case, place: &Place) -> Result<Outcome> {
     let (report, their_report) = new_pipe().map_err(|failure| anyhow!("{failure:?}"))?;
-    // SAFETY: the process has one thread (`run` asserts it), so the child is as whole as the parent.
+    // SAFETY: the process has one thread (`run` asserts it), so the child is as whole as the
+    // parent.
     let child = unsafe { libc::fork() };
     if child == 0 {
         drop(report);

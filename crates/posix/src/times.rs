@@ -1,7 +1,8 @@
 //! The three times of an inode, and which of them a call changes.
 //!
 //! No clock but the file system's own is looked at: between the look before and the call, the file
-//! system's clock is made to go on past all times seen, so that a time that the call changes differs.
+//! system's clock is made to go on past all times seen, so that a time that the call changes
+//! differs.
 
 use crate::case::{Failure, Outcome, same};
 use crate::process::wait_until;
@@ -41,7 +42,7 @@ pub fn times(path: &str) -> Outcome<Times> {
 /// Beside each case's directory.
 pub const CLOCK: &str = "clock";
 
-/// What the file system's clock says: the change time of a file that is changed to ask for it.
+/// Reads the file system's clock: the change time of a file that is changed to ask for it.
 pub fn now() -> Outcome<Time> {
     utimens(Path::new("..").join(CLOCK).as_path(), NOW, NOW).ok()?;
     Ok(Times::of(&lstat(Path::new("..").join(CLOCK).as_path()).ok()?).ctime)
@@ -54,7 +55,7 @@ pub fn tick(past: Time) -> Outcome {
     })
 }
 
-/// What reading does to times of access on the mount where the case runs (mount(8)).
+/// Effect of reading on times of access on the mount where the case runs (mount(8)).
 pub struct Reading(Flags);
 
 impl Reading {
@@ -80,20 +81,21 @@ impl Reading {
         }
     }
 
-    /// Whether only the first reading after a change counts, and one a day.
+    /// Returns whether only the first reading after a change counts, and one a day.
     pub fn is_relative(&self) -> bool {
         self.0.contains(Flags::RELATIME)
     }
 }
 
-/// Makes the call, and checks which times it changed: for each path, `a`, `m` and `c` for those that had
-/// to be set to now, `C` for a ctime that may have been, all others had to stay as they were. The inodes are those that the paths led to
-/// before, symbolic links themselves.
+/// Makes the call, and checks which times it changed: for each path, `a`, `m` and `c` for those
+/// that had to be set to now, `C` for a ctime that may have been, all others had to stay as they
+/// were. The inodes are those that the paths led to before, symbolic links themselves.
 pub fn changes(expected: &[(&str, &str)], call: impl FnOnce() -> Outcome) -> Outcome {
     let mut watched: Vec<(&str, &str, OwnedFd, Times)> = Vec::new();
     let is_relative = Reading::here()?.is_relative();
     for (path, letters) in expected {
-        // Under relatime (mount(8)) a read changes an access time that is not later than the others.
+        // Under relatime (mount(8)) a read changes an access time that is not later than the
+        // others.
         if letters.contains('a') && is_relative {
             let mtime = times(path)?.mtime;
             utimens_link(*path, at((mtime.0 - 1, 0)), at(mtime)).ok()?;

@@ -1,8 +1,9 @@
-//! What rank 0 takes from each process between walks, and what it tells all of them.
+//! Exchange between walks: rank 0 collects from each process and broadcasts to all.
 //!
-//! It takes from one process after the other, in pieces, of which a few at most are under way: so neither its memory nor the
-//! number of its files grows with that of processes. All output that a process handed over before has been written then, as
-//! it was sent before, to the same one. Those that wait sleep, as in a walk.
+//! It takes from one process after the other, in pieces, of which a few at most are under way: so
+//! neither its memory nor the number of its files grows with that of processes. All output that a
+//! process handed over before has been written then, as it was sent before, to the same one. Those
+//! that wait sleep, as in a walk.
 
 use crate::dir::Unreadable;
 use crate::limits::{CHECKPOINT_PIECE_BYTES, LONGEST_POLL, SHORTEST_POLL, UNRECEIVED_PIECES};
@@ -13,7 +14,7 @@ use crate::threads::WalkError;
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 
-/// What comes from one process.
+/// Bytes that come from one process.
 #[derive(Debug)]
 pub struct Arriving {
     from: u32,
@@ -22,12 +23,13 @@ pub struct Arriving {
 }
 
 impl Processes<'_> {
-    /// Rank 0 takes what the others give, each as a file, which `take` gets at its beginning with its rank, in their order. `file`
-    /// is where it is until then; of the other processes it is what they give, from where it is to its end. All
-    /// processes call it, after a walk.
+    /// Rank 0 takes what the others give, each as a file, which `take` gets at its beginning with
+    /// its rank, in their order. `file` is where it is until then; of the other processes it is
+    /// what they give, from where it is to its end. All processes call it, after a walk.
     ///
     /// # Errors
-    /// When the file cannot be read or written, `take` fails, or another process sent what makes no sense.
+    /// When the file cannot be read or written, `take` fails, or another process sent what makes no
+    /// sense.
     pub fn collect<E: From<WalkError>>(
         &mut self,
         file: File,
@@ -48,7 +50,7 @@ impl Processes<'_> {
         Ok(())
     }
 
-    /// What rank 0 says, at all processes: they call it after a walk, the others with anything.
+    /// Broadcasts what rank 0 says. All processes call it after a walk, the others with anything.
     ///
     /// # Errors
     /// When another process sent what makes no sense.
@@ -191,7 +193,7 @@ mod tests {
         })
     }
 
-    /// What comes of it at the first process, if the other one sends this.
+    /// The result at the first process, if the other one sends this.
     fn collected(messages: &[Vec<u8>]) -> Result<u64, WalkError> {
         let mut link = Said(0, messages.iter().cloned().collect());
         let mut processes = Processes::new(&mut link, "host", "v1", |_| Ok(())).unwrap();
@@ -215,7 +217,7 @@ mod tests {
         assert!(collected(&[piece(true, most + 1)]).is_err(), "too long");
         let more = [piece(true, 5), piece(true, 5)];
         assert!(collected(&more).is_err(), "after the last");
-        // Whoever is not the first takes none.
+        // All but the first take none.
         let mut link = Said(1, [piece(true, 5)].into());
         let mut processes = Processes::new(&mut link, "host", "v1", |_| Ok(())).unwrap();
         assert!(processes.receive_all(&Meter::default()).is_err());

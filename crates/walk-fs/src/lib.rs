@@ -1,5 +1,6 @@
-//! The parallel tree walk on real trees: every entry below some roots is shown to a [`Visitor`] exactly once, by
-//! threads of one process.
+//! Parallel tree walk on real trees, by threads or processes.
+//!
+//! Every entry below some roots is shown to a [`Visitor`] exactly once.
 //!
 //! In the manner of [`ftw`](fn@ftw), or with a visitor for each thread:
 //!
@@ -25,14 +26,16 @@
 //! # Ok::<(), pandofs_walk_fs::WalkError>(())
 //! ```
 //!
-//! How it is fast: directories are opened relative to their parents and read with large buffers; entries are
-//! looked at relative to the open directory, with the fields that are wanted; nothing is allocated for
-//! an entry, and path names are put together only for who asks. A directory too large for one thread is
-//! cut into slices while it is read. Threads share locks that each takes a few times a directory, not an entry.
+//! How it is fast: directories are opened relative to their parents and read with large buffers;
+//! entries are looked at relative to the open directory, with the fields that are wanted; nothing
+//! is allocated for an entry, and path names are put together only on request. A directory too
+//! large for one thread is cut into slices while it is read. Threads share locks that each takes a
+//! few times a directory, not an entry.
 //!
-//! Invariant: no path name is ever given to the kernel but a root's, so neither depth nor the length of paths
-//! has a limit; an item of work holds a name and its directory, or a slice of names; memory and open
-//! files are bounded whatever the tree, but for names of directories on the way to those that are open.
+//! Invariant: no path name is ever given to the kernel but a root's, so neither depth nor the
+//! length of paths has a limit; an item of work holds a name and its directory, or a slice of
+//! names; memory and open files are bounded whatever the tree, but for names of directories on the
+//! way to those that are open.
 
 mod chmod;
 mod claims;

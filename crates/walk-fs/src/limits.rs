@@ -2,11 +2,13 @@
 
 use std::time::Duration;
 
-/// Between two looks of a process of a tree walk at what others have sent, while there is much to do.
+/// Between two looks of a process of a tree walk at what others have sent, while there is much to
+/// do.
 pub const SHORTEST_POLL: Duration = Duration::from_micros(50);
 /// The same while there is little; each look in vain doubles the time.
 pub const LONGEST_POLL: Duration = Duration::from_millis(2);
-/// Between two times that a process of a tree walk that is watched tells the first one how far it is.
+/// Between two times that a process of a tree walk that is watched tells the first one how far it
+/// is.
 pub const BETWEEN_REPORTS: Duration = Duration::from_millis(500);
 /// Pieces of output of one process of a tree walk that the first one has not received yet.
 pub const UNRECEIVED_OUTPUTS: usize = 4;
@@ -22,7 +24,8 @@ pub const LOADED_BYTES: usize = 1 << 20;
 pub const OPEN_DIRECTORIES: usize = 512;
 /// Bytes into which each thread of a tree walk reads a directory.
 pub const LISTING_BYTES: usize = 64 << 10;
-/// Entries of a slice of a large directory: what one thread of a tree walk hands to another at once.
+/// Entries of a slice of a large directory: what one thread of a tree walk hands to another at
+/// once.
 pub const SLICE_ENTRIES: usize = 256;
 /// A directory's rest with fewer entries is no slice: each slice costs its receiver an open.
 pub const LEAST_SLICE_ENTRIES: usize = 32;

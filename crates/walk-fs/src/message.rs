@@ -1,9 +1,10 @@
 //! Messages between the processes of one walk, and their encoding.
 //!
-//! A message is in postcard's encoding: numbers as varints, sequences with their length in front. Items travel with
-//! the names of the directories above them, each once in a message and after the one that it is in, so that paths
-//! have no limit and no process needs to know what another one has seen. All processes of a walk are of one
-//! version (see `processes.rs`), so the format is pinned only against changes by accident.
+//! A message is in postcard's encoding: numbers as varints, sequences with their length in front.
+//! Items travel with the names of the directories above them, each once in a message and after the
+//! one that it is in, so that paths have no limit and no process needs to know what another one has
+//! seen. All processes of a walk are of one version (see `processes.rs`), so the format is pinned
+//! only against changes by accident.
 
 use crate::claims::Key;
 use crate::dir::{Dir, DirState, Origin, Unreadable};
@@ -17,7 +18,8 @@ use std::sync::Arc;
 /// A message with the number of its walk.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Envelope<'l> {
-    /// Which of the walks that these processes do, from 1. Messages of a walk that has ended are late.
+    /// Number of the walk among those of these processes, from 1. Messages of an ended walk are
+    /// late.
     pub walk: u32,
     #[serde(borrow)]
     pub body: Body<'l>,
@@ -53,8 +55,8 @@ pub enum Body<'l> {
     },
     /// The walk is to end.
     Stop,
-    /// To the process that decides on these keys: whether they were claimed before in the walk that began with this
-    /// number. Each with a number of the sender.
+    /// To the process that decides on these keys: whether they were claimed before in the walk that
+    /// began with this number. Each with a number of the sender.
     Claim {
         since: u32,
         keys: Vec<(u64, Key)>,
@@ -85,7 +87,8 @@ pub enum Body<'l> {
     },
     /// From rank 0: somebody looks how far the walk is.
     Watch,
-    /// To rank 0: how far the sender is. What [`Meter::all`](crate::Meter::all) says, and items that wait.
+    /// To rank 0: how far the sender is. What [`Meter::all`](crate::Meter::all) says, and items
+    /// that wait.
     SoFar {
         counted: [u64; 4],
         queued: u64,
@@ -107,7 +110,7 @@ pub enum Body<'l> {
 /// Items, and the directories that they are in.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Parcel<'l> {
-    /// What the sender calls it; 0 if it does not want to know when the items are done.
+    /// Number at the sender; 0 if it does not want to know when the items are done.
     loan: u64,
     /// Place 0 is what the roots are in, place N the Nth of these.
     #[serde(borrow)]
@@ -253,7 +256,8 @@ fn parcel<'i, D: DirState>(items: &'i [Item<D>], loans: &mut Loans<D>) -> Parcel
     }
 }
 
-/// The place of a directory among those of a message, to which it and those above it are added if need be.
+/// The place of a directory among those of a message, to which it and those above it are added if
+/// need be.
 fn place<'i, D>(
     dir: &'i Arc<Dir<D>>,
     places: &mut HashMap<*const Dir<D>, u32>,
@@ -421,7 +425,8 @@ mod tests {
         assert_eq!(text, GOLDEN);
     }
 
-    /// Walk 7, Work, loan 1; two directories: a in place 0 with the numbers 1 and 2, b in place 1; four items.
+    /// Walk 7, Work, loan 1; two directories: a in place 0 with the numbers 1 and 2, b in place 1;
+    /// four items.
     const GOLDEN: &str = concat!(
         "07010102",
         "0001020161",

@@ -54,7 +54,8 @@ impl<'a, D: DirState> Leaving<'a, D> {
         Ok(call(handle.as_fd()))
     }
 
-    /// Calls with the directory as an entry of the one that it is in, as it was before it was entered.
+    /// Calls with the directory as an entry of the one that it is in, as it was before it was
+    /// entered.
     ///
     /// # Errors
     /// When the directory above had to be opened again and could not be.

@@ -1,15 +1,18 @@
 //! The transport between processes, over whatever carries bytes between them ([`Link`]).
 //!
-//! Each process has one rank. Its workers walk; the thread that called [`Processes::walk`] speaks with the other
-//! processes. So a thief is answered while a worker waits for a slow file system, and messages come in
-//! while others go out: nobody ever waits for another one's receiving, which is how rings of blocking senders
-//! stand still. That thread sleeps between two looks, longer each time it looked in vain, and is woken when its own
-//! workers have something to send. (MPI's own waiting takes a whole processor.)
+//! Each process has one rank. Its workers walk; the thread that called [`Processes::walk`] speaks
+//! with the other processes. So a thief is answered while a worker waits for a slow file system,
+//! and messages come in while others go out: no process ever waits for another one's receiving,
+//! which is how rings of blocking senders stand still. That thread sleeps between two looks, longer
+//! each time it looked in vain, and is woken when its own workers have something to send. (MPI's
+//! own waiting takes a whole processor.)
 //!
-//! When a walk ends, its last messages may still be under way; messages tell their walk, and those of an earlier one are
-//! dropped. One that is early is kept: another process may have begun the next walk already.
+//! When a walk ends, its last messages may still be under way; messages tell their walk, and those
+//! of an earlier one are dropped. One that is early is kept: another process may have begun the
+//! next walk already.
 //!
-//! A process that cannot go on has to end all of them; the caller does that with what its link has for it.
+//! A process that cannot go on has to end all of them; the caller does that with what its link has
+//! for it.
 
 use crate::claims::Decided;
 use crate::collect::Arriving;
@@ -48,7 +51,7 @@ pub struct Processes<'l> {
     outputs: Outputs,
     /// At rank 0: writes what comes.
     sink: Sink<'l>,
-    /// Where it goes instead.
+    /// Its other destination.
     redirected: Option<Box<dyn Write>>,
     /// At rank 0: what the others gave at their end.
     results: Vec<Option<Vec<u8>>>,
@@ -60,14 +63,14 @@ pub struct Processes<'l> {
     pub(crate) is_fetched: bool,
     /// At rank 0: what it takes.
     pub(crate) arriving: Option<Arriving>,
-    /// What rank 0 has told, in this order.
+    /// Broadcasts of rank 0, in their order.
     pub(crate) broadcasts: VecDeque<Vec<u8>>,
 }
 
 impl<'l> Processes<'l> {
-    /// All processes call it, each with the name of its host, and with something that has to be the same
-    /// everywhere. `sink` writes to standard output, at rank 0; it is not called any more once it has failed
-    /// (see [`Outputs::failure`]).
+    /// All processes call it, each with the name of its host, and with something that has to be the
+    /// same everywhere. `sink` writes to standard output, at rank 0; it is not called any more once
+    /// it has failed (see [`Outputs::failure`]).
     ///
     /// # Errors
     /// When it is not the same: other versions would not understand one another.
@@ -77,7 +80,7 @@ impl<'l> Processes<'l> {
         same: &str,
         sink: impl FnMut(&[u8]) -> io::Result<()> + 'l,
     ) -> Result<Processes<'l>, NotTheSame> {
-        // A digest: what is told by all goes to all, and arguments may be megabytes.
+        // A digest: what all say goes to all, and arguments may be megabytes.
         let same = blake3::hash(same.as_bytes());
         let gathered = link.tell_all(&[host.as_bytes(), &[0], same.as_bytes()].concat());
         let mut hosts: Vec<&[u8]> = Vec::new();
@@ -123,7 +126,8 @@ impl<'l> Processes<'l> {
         self.link.ranks()
     }
 
-    /// Whether all have come to their end with [`finish`](Processes::finish): nobody waits for this one any more.
+    /// Returns whether all have come to their end with [`finish`](Processes::finish): no other
+    /// process waits for this one any more.
     pub fn is_over(&self) -> bool {
         self.closed
     }
@@ -133,24 +137,24 @@ impl<'l> Processes<'l> {
         self.topology.colocated(RankId(self.rank())).len()
     }
 
-    /// What rank 0 says. All processes call it, between walks.
+    /// Returns what rank 0 says. All processes call it, between walks.
     pub fn agree(&mut self, said: &[u8]) -> Vec<u8> {
         let all = self.link.tell_all(said);
         all.into_iter().next().unwrap_or_default()
     }
 
-    /// What goes to standard output.
+    /// Returns the queue of standard output.
     pub fn outputs(&self) -> Outputs {
         self.outputs.clone()
     }
 
-    /// What goes to standard output goes to this from now on, in whole records. For rank 0.
+    /// Redirects standard output to this from now on, in whole records. For rank 0.
     pub fn redirect(&mut self, to: impl Write + 'static) {
         self.redirected = Some(Box::new(to));
     }
 
-    /// Questions that visitors of all processes may ask in walks from now on; at rank 0 `answerer` answers them. All processes
-    /// call it, before a walk.
+    /// Questions that visitors of all processes may ask in walks from now on; at rank 0 `answerer`
+    /// answers them. All processes call it, before a walk.
     pub fn rpc(&mut self, answerer: impl FnMut(&[u8]) -> Vec<u8> + Send + 'static) -> Rpc {
         let mut answers = None;
         if self.rank() == 0 {
@@ -161,12 +165,13 @@ impl<'l> Processes<'l> {
         rpc
     }
 
-    /// As [`crate::walk`], by all processes together, which call it with the same roots and options. Of
-    /// [`Options::ranks`] nothing is taken: there is one in each process. Visitors are those of this process.
+    /// As [`crate::walk`], by all processes together, which call it with the same roots and
+    /// options. Of [`Options::ranks`] nothing is taken: there is one in each process. Visitors are
+    /// those of this process.
     ///
     /// # Errors
-    /// As [`crate::walk`]; and when another process sent what makes no sense. The other processes do not
-    /// know of it, and have to be ended.
+    /// As [`crate::walk`]; and when another process sent what makes no sense. The other processes
+    /// do not know of it, and have to be ended.
     pub fn walk<V: Visitor>(
         &mut self,
         roots: &[OsString],
@@ -185,8 +190,9 @@ impl<'l> Processes<'l> {
         })
     }
 
-    /// As [`crate::go_on`], by all processes together: there may be others than those that have saved it. Only rank 0 reads.
-    /// What was [claimed](crate::Entry::claim) in the walk before counts, if that was one of these processes'.
+    /// As [`crate::go_on`], by all processes together: there may be others than those that have
+    /// saved it. Only rank 0 reads. What was [claimed](crate::Entry::claim) in the walk before
+    /// counts, if that was one of these processes'.
     ///
     /// # Errors
     /// As [`crate::go_on`], and as [`walk`](Processes::walk).
@@ -235,7 +241,8 @@ impl<'l> Processes<'l> {
         Ok(Walked { visitors, top })
     }
 
-    /// Speaks with the others until the workers of this process have ended and all messages are away.
+    /// Speaks with the others until the workers of this process have ended and all messages are
+    /// away.
     fn speak<D: DirState>(
         &mut self,
         scheduler: &Scheduler<'_, D>,
@@ -318,8 +325,9 @@ impl<'l> Processes<'l> {
         }
     }
 
-    /// Ends it: no walk comes after it. Rank 0 gets what all of them give, in their order, and its meter
-    /// has counted what all of them have; the others get nothing. All output has been written then.
+    /// Ends it: no walk comes after it. Rank 0 gets what all of them give, in their order, and its
+    /// meter has counted what all of them have; the others get nothing. All output has been written
+    /// then.
     ///
     /// # Errors
     /// When another process sent what makes no sense.
@@ -376,7 +384,8 @@ impl<'l> Processes<'l> {
         Ok((me == 0).then(|| results.into_iter().flatten().collect()))
     }
 
-    /// Requests to processes that had ended already. They are received so that no message is left when MPI ends.
+    /// Requests to processes that had ended already. They are received so that no message is left
+    /// when MPI ends.
     fn last_letters(&mut self, meter: &Meter) -> Result<(), WalkError> {
         while !self.link.is_sent() {
             std::thread::sleep(SHORTEST_POLL);
@@ -396,7 +405,7 @@ impl<'l> Processes<'l> {
         Ok(moved)
     }
 
-    /// Whether all that was handed over for standard output is on its way, or written.
+    /// Returns whether all that was handed over for standard output is on its way, or written.
     pub(crate) fn has_sent_outputs(&self) -> bool {
         self.outputs.is_empty()
     }
@@ -437,7 +446,8 @@ impl<'l> Processes<'l> {
         Ok(moved)
     }
 
-    /// Takes up a message. The scheduler is that of the walk that is going on, with where its items are saved.
+    /// Takes up a message. The scheduler is that of the walk that is going on, with where its items
+    /// are saved.
     fn open<D: DirState>(
         &mut self,
         from: u32,
@@ -454,8 +464,8 @@ impl<'l> Processes<'l> {
                 self.results[from as usize] = Some(result.to_vec());
             }
             Body::Close => self.closed = true,
-            // Questions and claims: others may still want to know when this process is through with its own part, and it has decided nothing
-            // of a walk that it has not begun.
+            // Questions and claims: others may still want to know when this process is through with
+            // its own part, and it has decided nothing of a walk that it has not begun.
             Body::Claim { since, keys } => {
                 let answers = keys.into_iter();
                 let answers = answers

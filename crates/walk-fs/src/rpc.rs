@@ -1,7 +1,10 @@
-//! Questions that rank 0 answers for all processes of a walk, one after the other: who was first, where to write next.
+//! Requests that rank 0 answers for all processes of a walk, one after the other.
 //!
-//! A worker that asks waits for the answer, so it has an item as long, and the walk does not end meanwhile. The thread that
-//! speaks with the others never waits for an answer, at rank 0 either: whoever asks is always answered.
+//! Examples are which process was first, or where to write next.
+//!
+//! A worker that asks waits for the answer, so it has an item as long, and the walk does not end
+//! meanwhile. The thread that speaks with the others never waits for an answer, at rank 0 either:
+//! each request is always answered.
 
 use crate::message::{self, Body, Envelope};
 use crate::scheduler::Tray;
@@ -10,7 +13,7 @@ use std::collections::HashMap;
 use std::fmt;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// What rank 0 does with a question.
+/// Handler of requests at rank 0.
 type Answerer = Box<dyn FnMut(&[u8]) -> Vec<u8> + Send>;
 
 /// Asks rank 0.
@@ -30,7 +33,7 @@ struct Open {
     last: u64,
     /// With their answers, if these have come.
     calls: HashMap<u64, Option<Vec<u8>>>,
-    /// Nobody answers any more.
+    /// There are no more answers.
     closed: bool,
 }
 
@@ -44,7 +47,7 @@ impl Rpc {
         }))
     }
 
-    /// What rank 0 answers. Waits for it; to be called by visitors. None when the walk has broken down.
+    /// Returns rank 0's answer, after a wait. For visitors. None when the walk has broken down.
     pub fn ask(&self, question: &[u8]) -> Option<Vec<u8>> {
         if let Some(answer) = self.answer(question) {
             return Some(answer);
@@ -89,7 +92,7 @@ impl Rpc {
         true
     }
 
-    /// Lets go of whoever waits.
+    /// Ends the waits of all threads.
     pub(crate) fn close(&self) {
         self.lock().closed = true;
         self.0.answered.notify_all();

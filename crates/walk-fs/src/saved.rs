@@ -1,18 +1,21 @@
 //! A walk that is interrupted, to go on later: in one process, or in several together.
 //!
-//! When it is to be interrupted, each thread finishes the item that it is at; items that nobody has begun are written to
-//! a file of their process, in place of being done, until none is left. So every entry was shown before, or is in what
-//! was written, and none is in both: an item is with one thread of one process, which does one of the two.
+//! When it is to be interrupted, each thread finishes the item that it is at; items that no thread
+//! has begun are written to a file of their process, in place of being done, until none is left. So
+//! every entry was shown before, or is in what was written, and none is in both: an item is with
+//! one thread of one process, which does one of the two.
 //!
-//! An item that was written counts as a part of its directory that is done, so that the walk comes to its end as always.
-//! But the directory is **unfinished** then: when its last part is done it is not left, and the one that it is in is
-//! unfinished as well, before its part there counts. What is known of an unfinished directory is written: the names above
-//! it, and what its state has [gathered](DirState::gathered).
+//! An item that was written counts as a part of its directory that is done, so that the walk comes
+//! to its end as always. But the directory is **unfinished** then: when its last part is done it is
+//! not left, and the one that it is in is unfinished as well, before its part there counts. What is
+//! known of an unfinished directory is written: the names above it, and what its state has
+//! [gathered](DirState::gathered).
 //!
-//! Over several processes a directory has its home where it was listed; other processes have stand-ins of it, for parts
-//! that they were given (`message.rs`). A stand-in whose last part is done goes back to whom it came from, with what was
-//! gathered and whether it is unfinished, in any case: so chains and rings of them end at the home, whose last part is done
-//! after all of that has come. From this follows, by the parts of a directory, that:
+//! Over several processes a directory has its home where it was listed; other processes have
+//! stand-ins of it, for parts that they were given (`message.rs`). A stand-in whose last part is
+//! done goes back to whom it came from, with what was gathered and whether it is unfinished, in any
+//! case: so chains and rings of them end at the home, whose last part is done after all of that has
+//! come. From this follows, by the parts of a directory, that:
 //!
 //! - at its home a directory is unfinished if and only if an item in it or below it was written somewhere; otherwise it is
 //!   left, there and once, after all that is in it;
@@ -21,8 +24,8 @@
 //! - all files together ([`Merge`](crate::Merge)) have each unfinished directory, with all that was gathered, and an item
 //!   in it or below it.
 //!
-//! Without [`Options::leaves`](crate::Options::leaves) stand-ins do not go back, and nothing is known of directories but
-//! their names. For the bytes see `written.rs`.
+//! Without [`Options::leaves`](crate::Options::leaves) stand-ins do not go back, and nothing is
+//! known of directories but their names. For the bytes see `written.rs`.
 
 use crate::dir::{Dir, DirState, Unreadable};
 use crate::limits::LOADED_BYTES;
@@ -39,7 +42,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where items of a process go that nobody has begun.
+/// Destination of a process's items that no thread has begun.
 #[derive(Debug)]
 pub struct Saved {
     asked: AtomicBool,
@@ -60,8 +63,8 @@ struct State {
 /// Directories above items, by their numbers.
 struct Above<D> {
     dirs: Vec<Known<D>>,
-    /// By the number of the one that they are in, none for what the roots are in, and their names: of one directory there
-    /// may be many stand-ins, and only one of them is remembered.
+    /// By the number of the one that they are in, none for what the roots are in, and their names:
+    /// of one directory there may be many stand-ins, and only one of them is remembered.
     by_name: HashMap<(Option<u32>, Box<[u8]>), u32>,
     /// Homes by their addresses, which stay theirs as long as they are here.
     homes: HashMap<usize, u32>,
@@ -99,12 +102,13 @@ impl Saved {
         self.asked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the next item is to be written in place of being done.
+    /// Returns whether the next item is to be written in place of being done.
     pub(crate) fn takes(&self) -> bool {
         self.begun.swap(true, Ordering::Relaxed) && self.asked.load(Ordering::Relaxed)
     }
 
-    /// Whether it was asked for; then not even the item that a thread is at has to be done to its end.
+    /// Returns whether it was asked for; then not even the item that a thread is at has to be done
+    /// to its end.
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
@@ -134,13 +138,14 @@ impl Saved {
         }
     }
 
-    /// A directory is unfinished, at its home, and its last part is done. What is known of it is written at the end.
+    /// A directory is unfinished, at its home, and its last part is done. What is known of it is
+    /// written at the end.
     pub(crate) fn note<D: DirState>(&self, dir: &Arc<Dir<D>>) {
         self.lock().above().number(dir);
     }
 
-    /// To be called when the walk has ended, of whose directories `D` is the state. How many items were written; with 0
-    /// in all processes together the walk came to its end.
+    /// To be called when the walk has ended, of whose directories `D` is the state. How many items
+    /// were written; with 0 in all processes together the walk came to its end.
     ///
     /// # Errors
     /// When some could not be written.
@@ -244,10 +249,10 @@ impl<D: DirState> Above<D> {
     }
 }
 
-/// Reads items that were written, from where the file is to its end: by one process, or those of several that are
-/// [one](crate::Merge) now. `keep` gets them some at a time, no more than `at_once` and not many more bytes than
-/// [`LOADED_BYTES`], but for the last, which are given back with what all roots are in: in memory are directories
-/// above items, and these.
+/// Reads items that were written, from where the file is to its end: by one process, or those of
+/// several that are [one](crate::Merge) now. `keep` gets them some at a time, no more than
+/// `at_once` and not many more bytes than [`LOADED_BYTES`], but for the last, which are given back
+/// with what all roots are in: in memory are directories above items, and these.
 pub(crate) fn load<D: DirState>(
     file: &mut (impl Read + Seek + ?Sized),
     at_once: usize,
@@ -273,7 +278,7 @@ pub(crate) fn load<D: DirState>(
     Ok((top, some))
 }
 
-/// What all roots are in, and items.
+/// The directory that all roots are in, and items.
 pub(crate) type Loaded<D> = (Arc<Dir<D>>, Vec<Item<D>>);
 
 const UNREADABLE: WalkError = WalkError::Unreadable(Unreadable);
@@ -351,7 +356,7 @@ pub(crate) mod tests {
         dir.state().0.load(Ordering::Relaxed)
     }
 
-    /// What is in a file, from its beginning.
+    /// Returns what is in a file, from its beginning.
     pub fn content(mut file: File) -> Vec<u8> {
         let mut bytes = Vec::new();
         file.rewind().unwrap();
@@ -433,8 +438,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// A slice of directory 1, a directory in it with the numbers 5 and 6; what the roots are in, and directory 1 in it with
-    /// the numbers 3 and 0, of which 13 are gathered; 12 bytes.
+    /// A slice of directory 1, a directory in it with the numbers 5 and 6; what the roots are in,
+    /// and directory 1 in it with the numbers 3 and 0, of which 13 are gathered; 12 bytes.
     const GOLDEN: &str = concat!(
         "01",
         "01000000",

@@ -1,9 +1,9 @@
 //! The ranks of one process, and what happens to them.
 //!
-//! Each rank is behind a lock; whoever has something to tell it, a worker of its own or another rank's, takes
-//! the lock, lets it step, and carries out what it wants. Messages to other ranks of this process leave after
-//! the lock is let go, one after the other: two locks are never held at once. Those to other processes become
-//! messages, which the thread that speaks with these sends.
+//! Each rank is behind a lock; a thread with an event for it, a worker of its own or another
+//! rank's, takes the lock, lets it step, and carries out what it wants. Messages to other ranks of
+//! this process leave after the lock is let go, one after the other: two locks are never held at
+//! once. Those to other processes become messages, which the thread that speaks with these sends.
 
 use crate::claims::{self, Claim, Decided, Key, Open};
 use crate::dir::{Dir, DirState, Origin, Unreadable};
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-/// Where the ranks of this process are.
+/// Scheduler of the ranks of this process.
 pub struct Scheduler<'f, D> {
     options: &'f Options,
     /// The first of them.
@@ -40,7 +40,7 @@ pub struct Away {
     tray: Arc<Tray>,
 }
 
-/// Where messages lie until they are sent.
+/// Queue of messages until they are sent.
 #[derive(Debug, Default)]
 pub struct Tray {
     messages: Mutex<VecDeque<(RankId, Vec<u8>)>>,
@@ -79,7 +79,7 @@ pub struct DeskState<D> {
 }
 
 impl<D> State<D> {
-    /// Whether its workers have nothing to do any more.
+    /// Returns whether its workers have nothing to do any more.
     pub fn is_over(&self) -> bool {
         match &self.end {
             None => false,
@@ -183,7 +183,8 @@ impl<'f, D: DirState> Scheduler<'f, D> {
         (self.first..).take(self.ranks.len()).map(RankId)
     }
 
-    /// Tells a rank of an event, carries out what it wants, tells others what it tells them, and so on.
+    /// Tells a rank of an event, carries out what it wants, tells others what it tells them, and so
+    /// on.
     pub fn deliver(&self, rank: RankId, event: Event<Item<D>>) {
         let mut mail = VecDeque::new();
         mail.push_back((rank, event));
@@ -243,8 +244,8 @@ impl<'f, D: DirState> Scheduler<'f, D> {
         }
         state.commands = commands;
         if let Some(End::Spill(_)) = &state.end {
-            // The items of this rank are lost, and nobody else knows. Other processes are ended by whoever
-            // gets the error.
+            // The items of this rank are lost, and no other rank knows. Other processes are ended
+            // by the one that gets the error.
             for other in self.here().filter(|it| *it != me) {
                 mail.push_back((other, Event::Died { rank: me }));
             }
@@ -367,7 +368,8 @@ impl<'f, D: DirState> Scheduler<'f, D> {
         Ok(())
     }
 
-    /// What this process had of another one's directory is done, or was written in place of that if it is unfinished.
+    /// What this process had of another one's directory is done, or was written in place of that if
+    /// it is unfinished.
     pub fn give_back(&self, origin: Origin, gathered: &[u8], unfinished: bool) {
         if let Some(away) = &self.away {
             let envelope = Envelope {
@@ -383,7 +385,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
         }
     }
 
-    /// A worker has ended: whoever waits for messages may be waiting for that.
+    /// A worker has ended: the thread that waits for messages may be waiting for that.
     pub fn worker_ended(&self) {
         if let Some(away) = &self.away {
             let _letters = away.tray.lock();
@@ -396,7 +398,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
         self.away.as_ref().map(|away| &*away.tray)
     }
 
-    /// How it ended.
+    /// Returns how it ended.
     pub fn outcome(self) -> Result<(), WalkError> {
         let mut failed = None;
         for shared in self.ranks {

@@ -1,7 +1,8 @@
 //! The transport between threads of one process.
 //!
-//! Whoever has something to tell a rank lets it step (`scheduler.rs`). So a thief is answered by the thief's own
-//! thread, while the victim's goes on with its item. Workers without an item sleep until there is one.
+//! A thread with an event for a rank lets it step (`scheduler.rs`). So a thief is answered by the
+//! thief's own thread, while the victim's goes on with its item. Workers without an item sleep
+//! until there is one.
 
 use crate::claims::Claim;
 use crate::descriptors::Descriptors;
@@ -42,25 +43,25 @@ pub enum WalkError {
     Checkpoint(#[source] io::Error),
 }
 
-/// A walk that came to its end, or was stopped by a visitor or through its meter. Entries that could not be
-/// looked at do not keep it from its end: see [`crate::Meter::problems`].
+/// A walk that came to its end, or was stopped by a visitor or through its meter. Entries that
+/// could not be looked at do not keep it from its end: see [`crate::Meter::problems`].
 #[derive(Debug)]
 pub struct Walked<V: Visitor> {
     /// One for each thread, in the order of their numbers.
     pub visitors: Vec<V>,
-    /// What all roots are in: the holder of entries that are roots.
+    /// The directory that all roots are in: the holder of entries that are roots.
     pub top: Arc<Dir<V::Dir>>,
 }
 
-/// Shows every entry below the roots, and the roots, to a visitor. `make` is called for each thread with
-/// its number.
+/// Shows every entry below the roots, and the roots, to a visitor. `make` is called for each thread
+/// with its number.
 ///
 /// # Errors
 /// When some entries were not visited for another reason than that they could not be read.
 ///
 /// # Panics
-/// When a visitor panics; when several workers are to share the queue of a rank whose algorithm has none
-/// to share.
+/// When a visitor panics; when several workers are to share the queue of a rank whose algorithm has
+/// none to share.
 pub fn walk<V: Visitor>(
     roots: &[OsString],
     options: &Options,
@@ -73,8 +74,8 @@ pub fn walk<V: Visitor>(
     })
 }
 
-/// Goes on with what a walk has [saved](crate::Saved) when it was interrupted: entries that it has not shown. It is read
-/// from where the file is to its end.
+/// Goes on with what a walk has [saved](crate::Saved) when it was interrupted: entries that it has
+/// not shown. It is read from where the file is to its end.
 ///
 /// # Errors
 /// As [`walk`]; and when the file holds something else.
@@ -120,7 +121,8 @@ pub fn first<D: DirState>(top: &Arc<Dir<D>>, roots: &[OsString]) -> Result<Item<
     Ok(Item::Slice(Arc::clone(top), slice.into_boxed_slice()))
 }
 
-/// Lets the workers of all ranks of this process work. `meanwhile` gets whether all of them have ended.
+/// Lets the workers of all ranks of this process work. `meanwhile` gets whether all of them have
+/// ended.
 pub fn run<V: Visitor>(
     scheduler: &Scheduler<'_, V::Dir>,
     options: &Options,
@@ -153,7 +155,7 @@ pub fn run<V: Visitor>(
                 }
             }
         }
-        // If `meanwhile` panics: the scope waits for workers, and they for what nobody brings any more.
+        // If `meanwhile` panics: the scope waits for workers, and they for what no longer comes.
         let _guard = Guard(scheduler);
         let spoken = meanwhile(&|| threads.iter().all(ScopedJoinHandle::is_finished));
         if spoken.is_err() {
@@ -202,7 +204,7 @@ impl<D: DirState> Desk<D> for RankDesk<'_, D> {
     }
 }
 
-/// What a worker has to do.
+/// Job of a worker.
 enum Job<D> {
     Item(Item<D>),
     /// Parts of a directory that another process had are done.
@@ -297,8 +299,8 @@ impl<D: DirState> RankDesk<'_, D> {
     }
 }
 
-/// Ends the walk when its thread panics, the others would wait for its items for ever; and tells that its thread
-/// ends.
+/// Ends the walk when its thread panics, the others would wait for its items for ever; and tells
+/// that its thread ends.
 struct Guard<'g, D: DirState>(&'g Scheduler<'g, D>);
 
 impl<D: DirState> Drop for Guard<'_, D> {

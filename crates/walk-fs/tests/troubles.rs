@@ -1,4 +1,4 @@
-//! What goes wrong in real trees, and how a walk ends.
+//! Failures in real trees, and the ends of walks.
 
 #![allow(clippy::unwrap_used)]
 
@@ -43,7 +43,7 @@ fn a_missing_root_is_a_problem_and_others_are_walked() {
     }
 }
 
-/// Walks in a thread that is nobody, as root may read anything.
+/// Walks in a thread of the user `nobody`, as root may read anything.
 #[test]
 fn an_unreadable_directory_is_a_problem_and_others_are_walked() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! MPI as what carries messages between processes.
+//! MPI as the carrier of messages between processes.
 
 use crate::limits::MESSAGE_BYTES;
 use mpi::Count;
@@ -26,7 +26,7 @@ pub struct MpiLink {
     traffic: Traffic,
 }
 
-/// What this process has sent to each, by rank.
+/// Messages that this process has sent to each, by rank.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic(Rc<RefCell<Vec<Sent>>>);
 
@@ -67,7 +67,7 @@ impl MpiLink {
         }
     }
 
-    /// What is sent, also later, when the link is somebody else's.
+    /// Returns the counter of sent messages, which goes on when the link has another owner.
     pub fn traffic(&self) -> Traffic {
         self.traffic.clone()
     }
@@ -86,8 +86,8 @@ impl MpiLink {
 
     fn begin_piece(&mut self, to: u32, piece: Vec<u8>, tag: i32, counted: bool) {
         let piece = Box::into_raw(piece.into_boxed_slice());
-        // SAFETY: it was made above, and is let go only by `look_after`, once the request is done and with it
-        // the last use of this reference.
+        // SAFETY: it was made above, and is let go only by `look_after`, once the request is done
+        // and with it the last use of this reference.
         let bytes: &'static [u8] = unsafe { &*piece };
         let process = self.world.process_at_rank(to as i32);
         let request = if counted {
@@ -110,8 +110,8 @@ impl MpiLink {
             };
             match request.test() {
                 Ok(_) => {
-                    // SAFETY: from `Box::into_raw` in `begin_piece`; MPI is done with it, and the request that
-                    // held the only reference is gone.
+                    // SAFETY: from `Box::into_raw` in `begin_piece`; MPI is done with it, and the
+                    // request that held the only reference is gone.
                     drop(unsafe { Box::from_raw(sending.piece) });
                     false
                 }

@@ -44,8 +44,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse_from(pandofs_walk_tools::arguments());
-    // A process that panics would leave the others waiting for it; one that dies of a signal makes the
-    // launcher end them all.
+    // A process that panics would leave the others waiting for it; one that dies of a signal makes
+    // the launcher end them all.
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         print(panic);
@@ -60,7 +60,9 @@ fn main() -> ExitCode {
     keep_from_commands();
     let world = universe.world();
     if threads < Threading::Funneled {
-        eprintln!("pandofs-mpi: this MPI does not allow for programs with threads");
+        eprintln!(
+            "pandofs-mpi: this MPI does not support programs with threads: use another build of it"
+        );
         world.abort(1);
     }
     if world.rank() == 0 {
@@ -84,18 +86,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// Where Open MPI's launcher tells of all processes that they are on one host, they speak through memory (`ob1`). Left to
-/// itself Open MPI asks each library for networks first whether it knows a better way, which took 0.2 s of each start, and a
-/// third of the processor time of eight. Who has said something about it is not overruled.
+/// Chooses shared memory (`ob1`) if Open MPI's launcher says that all processes are on one host.
+/// Left to itself Open MPI asks each library for networks first whether it knows a better way,
+/// which took 0.2 s of each start, and a third of the processor time of eight. A choice of the user
+/// is not overruled.
 fn prepare_open_mpi() {
     let own = |name: &str| std::env::var_os(name);
     if let Some((name, value)) = way_of_messages(own) {
-        // SAFETY: this is the only thread: nobody reads the environment meanwhile.
+        // SAFETY: this is the only thread: no other reads the environment meanwhile.
         unsafe { std::env::set_var(name, value) };
     }
 }
 
-/// What Open MPI is to be told with such an environment, if anything.
+/// Returns the setting that Open MPI needs in such an environment, if any.
 fn way_of_messages(own: impl Fn(&str) -> Option<OsString>) -> Option<(&'static str, &'static str)> {
     const NAME: &str = "OMPI_MCA_pml";
     let here = own("OMPI_COMM_WORLD_LOCAL_SIZE")?;
@@ -103,7 +106,7 @@ fn way_of_messages(own: impl Fn(&str) -> Option<OsString>) -> Option<(&'static s
     (is_one_host && own(NAME).is_none()).then_some((NAME, "ob1"))
 }
 
-/// How it ended, and what is to be said.
+/// Outcome, and its message.
 type Failed = (Outcome, String);
 
 fn failed(error: &dyn std::fmt::Display) -> Failed {
@@ -111,7 +114,7 @@ fn failed(error: &dyn std::fmt::Display) -> Failed {
     (Outcome::Incomplete, message)
 }
 
-/// What this process's host is called; and from now on others hear of it.
+/// Returns the name of this process's host, and begins the heartbeat.
 fn begin(
     command: &Command,
     link: &mut MpiLink,
@@ -139,9 +142,9 @@ fn begin(
     Ok((host, Some(pulse)))
 }
 
-/// Commands that a tool runs get none of the files that MPI has open. MPICH's launcher knows that a process has died by the
-/// end of a connection with it, which a command of `find -exec` would keep while it lives. Linux before 5.11 does
-/// not know the call; the end is late there.
+/// Commands that a tool runs get none of the files that MPI has open. MPICH's launcher knows that a
+/// process has died by the end of a connection with it, which a command of `find -exec` would keep
+/// while it lives. Linux before 5.11 does not know the call; the end is late there.
 fn keep_from_commands() {
     let first = rustix::stdio::raw_stderr() + 1;
     // SAFETY: it sets a flag of files that are open, and closes none.

@@ -1,5 +1,7 @@
-//! A walk that does what `walk` does to count, and tells what it took: how long each process looked at entries, read
-//! directories and spoke with the others, and how much it told each of them. `pandofs-walk-bench` draws it.
+//! A walk that does what `walk` does to count, and measures itself.
+//!
+//! It tells how long each process looked at entries, read directories and spoke with the others,
+//! and how much it sent to each of them. `pandofs-walk-bench` draws it.
 
 use anyhow::{Result, bail};
 use clap::Args;
@@ -22,7 +24,7 @@ pub struct Measure {
     root: OsString,
 }
 
-/// What one process did.
+/// Work of one process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Share {
     entries: u64,
@@ -33,9 +35,9 @@ struct Share {
     callback_ns: u64,
     lstat_ns: u64,
     readdir_ns: u64,
-    /// What the threads that do that took of processors.
+    /// Processor time of the threads that do that.
     working_ns: u64,
-    /// What the thread that speaks with other processes took of processors.
+    /// Processor time of the thread that speaks with other processes.
     speaking_ns: u64,
     /// To each process.
     sent: Vec<Sent>,
@@ -72,7 +74,7 @@ impl Measure {
         let roots = [self.root.clone()];
         let (started, before) = (Instant::now(), of_this_thread());
         let walked = processes.walk(&roots, &options, |_| Measurer::default())?;
-        // Whoever asked for this walk does nothing but speak meanwhile.
+        // The thread that called this walk does nothing but speak meanwhile.
         let speaking = of_this_thread() - before;
         let elapsed = started.elapsed();
         let sum = |of: fn(&Measurer) -> u64| walked.visitors.iter().map(of).sum();
@@ -100,7 +102,7 @@ fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// What the thread that calls it took of processors since it began.
+/// Returns the processor time of the calling thread since it began.
 fn of_this_thread() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

@@ -1,10 +1,11 @@
-//! Lets the other processes hear of this one, and ends the run when one of them is not heard of any more.
+//! Heartbeat between processes. The run ends when one of them has been silent for too long.
 //!
-//! A process that dies ends the run by its launcher. A machine that is cut off, or hangs, says nothing, and nobody would
-//! notice: MPI waits for ever, and launchers ask late or never. So each process tells rank 0 now and then that it is there, and rank 0 tells
-//! each. A thread of its own does that, which makes no other call than of MPI: a process whose other threads all wait for a
-//! file system that does not answer, or for somebody who reads standard output page by page, is heard of all the
-//! same. It speaks in the communicator of all processes, and the walk in another.
+//! A process that dies ends the run by its launcher. A machine that is cut off, or hangs, says
+//! nothing, and no process would notice: MPI waits for ever, and launchers ask late or never. So
+//! each process tells rank 0 now and then that it is there, and rank 0 tells each. A thread of its
+//! own does that, which makes no other call than of MPI: a process whose other threads all wait for
+//! a file system that does not answer, or for somebody who reads standard output page by page, is
+//! heard of all the same. It speaks in the communicator of all processes, and the walk in another.
 
 use crate::limits::{ABORT_PATIENCE, BEATS_IN_SILENCE, LONGEST_END_POLL};
 use crate::watch::Watch;
@@ -34,7 +35,8 @@ struct Ending {
 }
 
 impl Pulse {
-    /// Of a process that may call MPI from any thread. All start it, with the names of their hosts, by rank.
+    /// Of a process that may call MPI from any thread. All start it, with the names of their hosts,
+    /// by rank.
     ///
     /// # Errors
     /// When there can be no thread.
@@ -48,8 +50,8 @@ impl Pulse {
         Ok(Pulse { ending, thread })
     }
 
-    /// This process has nothing left to do. Waits until those that it watches have not either: no message is under way
-    /// then. To be called before MPI ends.
+    /// This process has nothing left to do. Waits until those that it watches have not either: no
+    /// message is under way then. To be called before MPI ends.
     pub fn end(self) {
         *self.ending.lock() = true;
         self.ending.bell.notify_all();
@@ -74,7 +76,7 @@ impl Ending {
     }
 }
 
-/// What was begun to be sent.
+/// A send that was begun.
 type Sending = Request<'static, [u8], StaticScope>;
 
 struct Beating {
@@ -83,7 +85,7 @@ struct Beating {
     limit: Duration,
     started: Instant,
     watch: Watch,
-    /// Whom this process speaks with, and what is under way to each.
+    /// Processes that this one speaks with, and the sends under way to each.
     others: Vec<(i32, Vec<Sending>)>,
 }
 

@@ -1,9 +1,10 @@
-//! One checkpoint of what several processes have done.
+//! Merger of the checkpoints of several processes into one.
 //!
-//! When a part of a walk has ended, each process has items that it has written, and what it has found. The others give the
-//! first one a line of JSON ([`Contribution`]) and these items, which makes one of all (`pandofs_walk_fs::Merge`), and says how
-//! it goes on. All that they have handed over for standard output is written before. So the checkpoint is one of this
-//! moment: nobody walks while it is made.
+//! When a part of a walk has ended, each process has items that it has written, and what it has
+//! found. The others give the first one a line of JSON ([`Contribution`]) and these items, which
+//! makes one of all (`pandofs_walk_fs::Merge`), and says how it goes on. All that they have handed
+//! over for standard output is written before. So the checkpoint is one of this moment: no process
+//! walks while it is made.
 
 use crate::checkpoint::Checkpoint;
 use crate::parts::{Done, longest};
@@ -14,13 +15,13 @@ use serde::{Deserialize, Serialize};
 use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, Write};
 
-/// What a tool has found, of which several processes have parts.
+/// Findings of a tool, of which several processes have parts.
 pub trait Joined: Serialize + DeserializeOwned {
     /// Takes up another one's part.
     fn join(&mut self, other: Self);
 }
 
-/// What a process tells the first one besides items.
+/// Contribution of a process to the checkpoint, besides items.
 #[derive(Serialize, Deserialize)]
 pub struct Contribution<T> {
     /// By Ctrl-C.
@@ -28,7 +29,7 @@ pub struct Contribution<T> {
     pub done: Done<T>,
 }
 
-/// How it goes on, at all processes.
+/// Decision of how to go on, at all processes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct Verdict {
     /// There is something to go on with.
@@ -49,8 +50,8 @@ impl<T: Joined> Contribution<T> {
     }
 }
 
-/// Of the first process `mine` is what all have done then, and `items` become those of all, where the checkpoint
-/// takes them from. `items` are at their beginning.
+/// Of the first process `mine` is what all have done then, and `items` become those of all, where
+/// the checkpoint takes them from. `items` are at their beginning.
 ///
 /// # Errors
 /// When something cannot be read or written, or another process sent what makes no sense.
@@ -81,7 +82,7 @@ pub fn merge_checkpoints<D: DirState, T: Joined>(
                     .and_then(|_| Ok(serde_json::from_str(&line)?))
                     .map(|contribution| mine.join(contribution))
                     .and_then(|()| Ok(merge.add(&mut from)?))
-                    .with_context(|| format!("rank {rank} sent what is no checkpoint"))
+                    .with_context(|| format!("rank {rank} sent an invalid checkpoint"))
             })?;
             let items = merge.finish().context("the checkpoint")?;
             verdict = Some(Verdict {

@@ -8,15 +8,15 @@ use pandofs_walk::Algorithm;
 use pandofs_walk_fs::Options;
 use std::path::PathBuf;
 
-/// How a tool walks.
+/// Options of the walk of a tool.
 #[derive(Args, Clone, Debug, Default)]
 pub struct CommonArgs {
-    /// Threads [default: one for each processor, over several processes its share of them]; more help
-    /// where each call waits for a network
+    /// Threads [default: one for each processor, over several processes its share of them]; more
+    /// help where each call waits for a network
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// How work is shared: h-deqs, h-drqs (threads with one queue), drqs, deqs, pa-drqs (each thread
-    /// with its own), cp, cp-keep-one (one thread hands it out) [default: h-deqs]
+    /// How work is shared: h-deqs, h-drqs (threads with one queue), drqs, deqs, pa-drqs (each
+    /// thread with its own), cp, cp-keep-one (one thread hands it out) [default: h-deqs]
     #[arg(long, value_name = "NAME")]
     pub algorithm: Option<Algorithm>,
     /// Where a queue goes that does not fit in memory [default: the system's temporary directory]
@@ -25,8 +25,8 @@ pub struct CommonArgs {
     /// Show how far it is even where standard error seems to be no terminal, as below mpirun
     #[arg(long)]
     pub progress: bool,
-    /// Over several processes: how long nothing may be heard of one of them before the run ends with an
-    /// error; 0 for ever [default: 60]
+    /// Over several processes: how long nothing may be heard of one of them before the run ends
+    /// with an error; 0 for ever [default: 60]
     #[arg(long, value_name = "SECONDS", value_parser = clap::value_parser!(u64).range(..=86_400))]
     pub silence: Option<u64>,
 }

@@ -1,4 +1,4 @@
-//! Who walks: the threads of this process, or several processes together.
+//! Executor of a walk: the threads of this process, or several processes together.
 
 use anyhow::{Context, Result, bail};
 use pandofs_walk_fs::{Entry, Flow, Meter, Options, Outputs, Processes, Rpc, Visitor};
@@ -9,7 +9,7 @@ use std::io::Write;
 /// Elements of a list that the first process sends to the others at once.
 const ELEMENTS_AT_ONCE: usize = 65_536;
 
-/// Who walks.
+/// Executor of a walk.
 pub enum Executor<'c> {
     /// This process, with threads.
     Alone,
@@ -18,7 +18,7 @@ pub enum Executor<'c> {
 }
 
 impl Executor<'_> {
-    /// Whether this process tells what all have found.
+    /// Returns whether this process tells what all have found.
     pub fn is_first(&self) -> bool {
         match self {
             Executor::Alone => true,
@@ -26,7 +26,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Whether there are other processes.
+    /// Returns whether there are other processes.
     pub fn is_several(&self) -> bool {
         match self {
             Executor::Alone => false,
@@ -34,8 +34,8 @@ impl Executor<'_> {
         }
     }
 
-    /// What the first process has found out, at all of them: the others may look when it has changed already. To
-    /// be called by all, before a walk.
+    /// Broadcasts what the first process has found out: the others may look when it has changed
+    /// already. To be called by all, before a walk.
     ///
     /// # Errors
     /// When the other processes do not speak as they should.
@@ -49,7 +49,8 @@ impl Executor<'_> {
         }
     }
 
-    /// A list of any length that the first process has, at all of them. To be called by all, before a walk.
+    /// A list of any length that the first process has, at all of them. To be called by all, before
+    /// a walk.
     ///
     /// # Errors
     /// When the other processes do not speak as they should.
@@ -70,7 +71,7 @@ impl Executor<'_> {
         Ok(all)
     }
 
-    /// What all hand over for standard output goes to this, at the first process, which calls it.
+    /// Redirects the standard output of all to this, at the first process, which calls it.
     pub fn redirect(&mut self, to: impl Write + 'static) {
         if let Executor::Together(processes) = self {
             processes.redirect(to);
@@ -85,7 +86,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Where standard output goes to, if not to this process's.
+    /// Returns the queue of standard output, if it does not go to this process's.
     pub fn outputs(&self) -> Option<Outputs> {
         match self {
             Executor::Alone => None,
@@ -93,8 +94,8 @@ impl Executor<'_> {
         }
     }
 
-    /// Questions that the first process answers; nothing if there is but one, which can answer them itself. To be called by
-    /// all, before a walk.
+    /// Questions that the first process answers; nothing if there is but one, which can answer them
+    /// itself. To be called by all, before a walk.
     pub fn rpc(&mut self, answerer: impl FnMut(&[u8]) -> Vec<u8> + Send + 'static) -> Option<Rpc> {
         match self {
             Executor::Together(processes) if processes.ranks() > 1 => Some(processes.rpc(answerer)),
@@ -102,7 +103,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Whether nobody waits for this process any more.
+    /// Returns whether no other process waits for this one any more.
     pub fn is_over(&self) -> bool {
         match self {
             Executor::Alone => true,
@@ -110,7 +111,7 @@ impl Executor<'_> {
         }
     }
 
-    /// Which part this process has of something that all know, and how many parts there are.
+    /// Returns this process's part of something that all know, and the number of parts.
     pub fn part(&self) -> (u32, u32) {
         match self {
             Executor::Alone => (0, 1),
@@ -118,7 +119,8 @@ impl Executor<'_> {
         }
     }
 
-    /// Waits until all processes call it. A walk of nothing: MPI's own way to wait takes a whole processor.
+    /// Waits until all processes call it. A walk of nothing: MPI's own way to wait takes a whole
+    /// processor.
     ///
     /// # Errors
     /// When the other processes do not speak as they should.
@@ -128,7 +130,7 @@ impl Executor<'_> {
                 workers: 1,
                 ..options.clone()
             };
-            processes.walk(&[], &options, |_| Nobody)?;
+            processes.walk(&[], &options, |_| Idle)?;
         }
         Ok(())
     }
@@ -146,9 +148,9 @@ impl Executor<'_> {
         Ok(())
     }
 
-    /// What each process has found, at the first one; nothing at the others, which have nothing left to do. The
-    /// meter of the first has counted what all have. To be called once, after all walks, when all that was to be
-    /// written was handed over.
+    /// Returns what each process has found, at the first one; nothing at the others, which are
+    /// done. The meter of the first has counted what all have. To be called once, after all walks,
+    /// when all that was to be written was handed over.
     ///
     /// # Errors
     /// When the other processes do not speak as they should.
@@ -166,18 +168,16 @@ impl Executor<'_> {
             return Ok(None);
         };
         all.iter()
-            .map(|bytes| {
-                postcard::from_bytes(bytes).context("another process sent what makes no sense")
-            })
+            .map(|bytes| postcard::from_bytes(bytes).context("another process sent invalid data"))
             .collect::<Result<Vec<T>>>()
             .map(Some)
     }
 }
 
 /// A visitor of nothing.
-struct Nobody;
+struct Idle;
 
-impl Visitor for Nobody {
+impl Visitor for Idle {
     type Dir = ();
 
     fn entry(&mut self, _entry: &mut Entry<'_, ()>) -> Flow {

@@ -20,7 +20,7 @@ use serde::Serialize;
 use std::ffi::{CString, OsString};
 use std::io::IsTerminal;
 
-/// What to copy, and how.
+/// A job of copying.
 pub struct Job {
     /// Each source with its copy.
     pub pairs: Vec<(OsString, OsString)>,
@@ -29,19 +29,19 @@ pub struct Job {
     pub wanted: Wanted,
     pub methods: Methods,
     pub options: Options,
-    /// Where it is listed what is done.
+    /// Output of the list of changes.
     pub output: Output,
     pub json: bool,
 }
 
-/// What was removed before.
+/// Counts of what was removed before.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Removed {
     pub removed: u64,
     pub interrupted: bool,
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 struct Report {
     directories: u64,
@@ -158,7 +158,8 @@ impl Job {
     }
 }
 
-/// Refuses to copy a file to itself: to make its copy, which has to be empty first, would make it empty.
+/// Refuses to copy a file to itself: to make its copy, which has to be empty first, would make it
+/// empty.
 fn refuse_same(source: &OsString, target: &OsString, follow: Follow) -> Result<()> {
     let terminated = |path: &OsString| CString::new(path.as_encoded_bytes());
     let (from, to) = (terminated(source)?, terminated(target)?);

@@ -1,9 +1,11 @@
-//! Tools on the parallel tree walk, for any tree, one file each in `cmd`: `walk`, `find`, `du`, `rm`, `cp`, `sync`,
-//! `cmp`, `sum`, `chmod`, `chown` and `tar`.
+//! Tools on the parallel tree walk, for any tree, one file each in `cmd`.
 //!
-//! Invariant: a tool that did not do all it was asked says so on standard error and in its exit code; what it
-//! holds in memory does not grow with the number of entries (`du` and `tar` remember files with several names,
-//! unpacking directories, `-exec` a command line); nothing is written to standard output that cannot be told apart again.
+//! They are `walk`, `find`, `du`, `rm`, `cp`, `sync`, `cmp`, `sum`, `chmod`, `chown` and `tar`.
+//!
+//! Invariant: a tool that did not do all it was asked says so on standard error and in its exit
+//! code; what it holds in memory does not grow with the number of entries (`du` and `tar` remember
+//! files with several names, unpacking directories, `-exec` a command line); nothing is written to
+//! standard output that cannot be parsed again.
 
 mod change;
 mod checkpoint;
@@ -58,10 +60,11 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// Runs it to its end, by whoever is to walk. In each process of several that walk together.
+    /// Runs it to its end, by the executor. In each process of several that walk together.
     ///
     /// # Errors
-    /// When it could not begin, or came to an end that is none, and that has no exit code of its own.
+    /// When it could not begin, or came to an end that is none, and that has no exit code of its
+    /// own.
     pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         pages::small_only();
         let ended = match self {
@@ -83,7 +86,7 @@ impl Tool {
                 let name = self.name();
                 eprintln!("pandofs {name}: {error:#}");
                 if error.is::<Wrong>() {
-                    eprintln!("'pandofs {name} --help' tells what it takes");
+                    eprintln!("see 'pandofs {name} --help'");
                 }
                 Ok(Outcome::Trouble)
             }
@@ -92,7 +95,7 @@ impl Tool {
         }
     }
 
-    /// How it walks.
+    /// Returns how it walks.
     pub fn common_args(&self) -> &CommonArgs {
         match self {
             Tool::Walk(walk) => &walk.common_args,
@@ -109,7 +112,7 @@ impl Tool {
         }
     }
 
-    /// How it ended, with this error.
+    /// Returns how it ended, with this error.
     pub fn failed(&self, error: &anyhow::Error) -> Outcome {
         if matches!(self, Tool::Tar(_) | Tool::Cmp(_)) || error.is::<Wrong>() {
             Outcome::Trouble

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-/// Bytes of a large file that one thread of a tool copies, compares or reads at once. A power of two.
+/// Bytes of a large file that one thread of a tool copies, compares or reads at once. A power of
+/// two.
 pub const PIECE_BYTES: u64 = 64 << 20;
 /// Bytes of rows that a tool gathers for one group of a Parquet file, for all threads and
 /// processes together.

@@ -1,12 +1,13 @@
-//! Walks that are written down from time to time, and go on after whatever interrupted them.
+//! Walks with checkpoints, in parts that are written down from time to time.
 //!
-//! A tool is made of a walk, of what it has found so far (its `T`), and of files that it appends to. At each checkpoint the
-//! walk stops between two items; what was found, how long the files are and the items that are left are written, and the
-//! walk goes on. After a crash it goes on from the last checkpoint: what was appended later is cut off the files.
+//! A tool is made of a walk, of what it has found so far (its `T`), and of files that it appends
+//! to. At each checkpoint the walk stops between two items; what was found, how long the files are
+//! and the items that are left are written, and the walk goes on. After a crash it goes on from the
+//! last checkpoint: what was appended later is cut off the files.
 //!
-//! Of several processes the first has the checkpoint and what is listed; `checkpoint_merge.rs` makes one of what all have done. All
-//! items are at the first one when the walk goes on, and are shared as its roots were. So any number of
-//! processes can go on, and one.
+//! Of several processes the first has the checkpoint and what is listed; `checkpoint_merge.rs`
+//! makes one of what all have done. All items are at the first one when the walk goes on, and are
+//! shared as its roots were. So any number of processes can go on, and one.
 
 use crate::checkpoint::{self, Checkpoint, Timer};
 use crate::checkpoint_merge::{Contribution, Joined, Verdict, merge_checkpoints};
@@ -30,8 +31,8 @@ use std::time::Duration;
 /// Options of tools that can go on.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Resumable {
-    /// Write what was done to this file from time to time, and at Ctrl-C; it is removed at the end. Of
-    /// several processes the first one writes it, for all
+    /// Write what was done to this file from time to time, and at Ctrl-C; it is removed at the end.
+    /// Of several processes the first one writes it, for all
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
     /// Seconds between two times
@@ -63,7 +64,7 @@ impl Resumable {
         }
     }
 
-    /// Whether an earlier run began.
+    /// Returns whether an earlier run began.
     pub fn goes_on(&self) -> bool {
         self.resume
     }
@@ -74,7 +75,8 @@ impl Resumable {
     /// When it cannot be opened.
     pub fn file(&self, path: &Path) -> Result<File> {
         if !self.is_wanted() {
-            // By their names: a socket cannot be opened again, and a file goes on where others have written.
+            // By their names: a socket cannot be opened again, and a file goes on where others have
+            // written.
             let standard = match path.to_str() {
                 Some("/dev/stdout") => Some(rustix::stdio::stdout()),
                 Some("/dev/stderr") => Some(rustix::stdio::stderr()),
@@ -105,13 +107,14 @@ impl Resumable {
         Ok(file)
     }
 
-    /// Where names of files with several names are kept, if there is a checkpoint.
+    /// Returns the file for names of files with several names, if there is a checkpoint.
     pub fn links(&self) -> Option<PathBuf> {
         let checkpoint = self.checkpoint.as_ref();
         checkpoint.map(|it| checkpoint::beside(it, checkpoint::LINKS))
     }
 
-    /// What the threads of all processes append to, to a file that the first one has; and that file, there.
+    /// Returns the output that the threads of all processes append to, and at the first process its
+    /// file.
     ///
     /// # Errors
     /// When it cannot be opened.
@@ -136,8 +139,8 @@ impl Resumable {
         Ok((output, Some(file)))
     }
 
-    /// Where the tool lists: standard output, or with a checkpoint a file beside it, which comes to standard output when
-    /// all is done, as nothing can be cut off that.
+    /// Opens the tool's list: standard output, or with a checkpoint a file beside it, which comes
+    /// to standard output when all is done, as nothing can be cut off that.
     ///
     /// # Errors
     /// When that file cannot be opened.
@@ -157,7 +160,7 @@ impl Resumable {
     }
 }
 
-/// What a tool lists.
+/// List of a tool.
 pub struct List {
     pub output: Output,
     file: Option<(File, PathBuf)>,
@@ -190,7 +193,7 @@ impl List {
     }
 }
 
-/// What a checkpoint knows besides the items.
+/// State in a checkpoint besides the items.
 #[derive(Serialize, Deserialize)]
 pub struct Done<T> {
     pub found: T,
@@ -201,7 +204,7 @@ pub struct Done<T> {
     pub seconds: f64,
 }
 
-/// What is read from its end.
+/// A reader that can go to its end.
 trait ReadSeek: Read + Seek {}
 
 impl<R: Read + Seek> ReadSeek for R {}
@@ -212,7 +215,7 @@ pub struct Parts {
     /// Of the first process.
     checkpoint: Option<Checkpoint>,
     interval: Duration,
-    /// What is left of an earlier run, or part; at other processes than the first nothing to read.
+    /// Rest of an earlier run, or part; at other processes than the first nothing to read.
     rest: Option<Box<dyn ReadSeek>>,
     files: Vec<File>,
     seconds: f64,
@@ -221,9 +224,9 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// `asked` is what makes the walk this one and no other. `files` are those that are appended to, of which what is not
-    /// in the checkpoint is cut off. Also what was found before, by all, if it goes on: at the first process, and `None` where
-    /// nothing was.
+    /// `asked` is what makes the walk this one and no other. `files` are those that are appended
+    /// to, of which what is not in the checkpoint is cut off. Also what was found before, by all,
+    /// if it goes on: at the first process, and `None` where nothing was.
     ///
     /// # Errors
     /// When it cannot go on.
@@ -286,13 +289,14 @@ impl Parts {
         Ok((parts, found))
     }
 
-    /// Walks to the end, or to Ctrl-C. `take` gets the visitors of a part, and whether
-    /// Ctrl-C ended it, and gives what this process has found so far; all that is
-    /// appended to files has to be written then, or handed over for standard output. No visitors are left in what is given
+    /// Walks to the end, or to Ctrl-C. `take` gets the visitors of a part, and whether Ctrl-C ended
+    /// it, and gives what this process has found so far; all that is appended to files has to be
+    /// written then, or handed over for standard output. No visitors are left in what is given
     /// back.
     ///
     /// # Errors
-    /// When the walk is not complete for another reason than that some entries cannot be read, or cannot be written down.
+    /// When the walk is not complete for another reason than that some entries cannot be read, or
+    /// cannot be written down.
     pub fn run<V: Visitor, T: Joined>(
         &mut self,
         executor: &mut Executor<'_>,
@@ -346,7 +350,7 @@ impl Parts {
                 interrupted: ran.interrupted,
                 done: Done {
                     found,
-                    lengths: self.told_lengths()?,
+                    lengths: self.reported_lengths()?,
                     counted: ran.meter.all(),
                     seconds: self.seconds,
                 },
@@ -362,8 +366,9 @@ impl Parts {
                     merge_checkpoints::<V::Dir, T>(processes, options, &mut contribution, file, to)?
                 }
             };
-            // By now also a failure is known to write what visitors had gathered: a walk that was stopped has dropped items, and
-            // lines maybe, and can go on only from the checkpoint before.
+            // By now also a failure is known to write what visitors had gathered: a walk that was
+            // stopped has dropped items, and lines maybe, and can go on only from the checkpoint
+            // before.
             self.is_left = verdict.is_left;
             // Otherwise Ctrl-C came too late.
             ran.interrupted = verdict.is_left && verdict.interrupted;
@@ -384,15 +389,15 @@ impl Parts {
         }
     }
 
-    /// Those that are told: the first process looks last.
-    fn told_lengths(&self) -> Result<Vec<u64>> {
+    /// Lengths in the first process's message: it looks last.
+    fn reported_lengths(&self) -> Result<Vec<u64>> {
         match &self.checkpoint {
             Some(_) => Ok(vec![0; self.files.len()]),
             None => self.lengths(),
         }
     }
 
-    /// How long the files are that are appended to. What is in them is on disk then.
+    /// Returns how long the files are that are appended to. What is in them is on disk then.
     fn lengths(&self) -> Result<Vec<u64>> {
         let length = |file: &File| -> Result<u64> {
             file.sync_all()?;
@@ -401,7 +406,7 @@ impl Parts {
         self.files.iter().map(length).collect()
     }
 
-    /// All is done, was told, and was written without a failure: nothing is left to go on from.
+    /// All is done, was reported, and was written without a failure: nothing is left to go on from.
     ///
     /// # Errors
     /// When the checkpoint cannot be removed.
@@ -412,8 +417,8 @@ impl Parts {
         }
     }
 
-    /// Whether Ctrl-C left something to go on from, so that there is nothing more to tell yet than that: processes have
-    /// ended what they had to do together then.
+    /// Returns whether Ctrl-C left something to go on from, so that there is nothing more to tell
+    /// yet than that: processes have ended what they had to do together then.
     ///
     /// # Errors
     /// When the other processes do not speak as they should.
@@ -435,7 +440,8 @@ impl Parts {
     }
 }
 
-/// A file that is shorter than when the checkpoint was written has lost lines, which nobody would find again.
+/// A file that is shorter than when the checkpoint was written has lost lines, which no run would
+/// find again.
 fn refuse_shorter(file: &File, length: u64) -> Result<()> {
     let now = file.metadata()?.len();
     if now < length {
@@ -455,7 +461,8 @@ fn nothing() -> Box<dyn ReadSeek> {
     Box::new(std::io::empty())
 }
 
-/// Of each file the longest that a process knows of: what another one appended may not be seen at once.
+/// Of each file the longest that a process knows of: what another one appended may not be seen at
+/// once.
 pub fn longest(lengths: &mut [u64], others: &[u64]) {
     for (length, other) in lengths.iter_mut().zip(others) {
         *length = (*length).max(*other);

@@ -1,4 +1,4 @@
-//! What all tools do around a walk.
+//! Frame of all tools around a walk.
 
 use crate::executor::Executor;
 use crate::outcome::Outcome;
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// A walk that has ended.
 pub struct Ran<V: Visitor> {
     pub visitors: Vec<V>,
-    /// What all roots are in.
+    /// The directory that all roots are in.
     pub top: Arc<Dir<V::Dir>>,
     pub meter: Arc<Meter>,
     pub elapsed: Duration,
@@ -27,7 +27,7 @@ pub struct Ran<V: Visitor> {
 }
 
 impl<V: Visitor> Ran<V> {
-    /// What was met, by all processes as far as this one knows.
+    /// Returns what was met, by all processes as far as this one knows.
     pub fn so_far(&self) -> String {
         let [entries, directories, ..] = self.meter.all();
         format!(
@@ -37,7 +37,7 @@ impl<V: Visitor> Ran<V> {
         )
     }
 
-    /// How the tool ends, if nothing but the walk went wrong.
+    /// Returns how the tool ends, if nothing but the walk went wrong.
     pub fn outcome(&self) -> Outcome {
         if self.interrupted {
             Outcome::Interrupted
@@ -49,8 +49,8 @@ impl<V: Visitor> Ran<V> {
     }
 }
 
-/// Walks, with a progress line, until the end or Ctrl-C. `shares` is whether commands or questions write to the terminal
-/// meanwhile. `make` makes a visitor for each thread.
+/// Walks, with a progress line, until the end or Ctrl-C. `shares` is whether commands or questions
+/// write to the terminal meanwhile. `make` makes a visitor for each thread.
 ///
 /// # Errors
 /// When the walk is not complete for another reason than that some entries cannot be read.
@@ -98,10 +98,10 @@ pub fn go_on<V: Visitor>(
     attended.ran(options)
 }
 
-/// What a user sees of it meanwhile.
+/// Display of a walk for its user.
 #[derive(Clone, Copy)]
 pub struct Shows {
-    /// What commands and questions write to the same terminal.
+    /// Commands and questions write to the same terminal.
     pub shares: bool,
     pub is_first: bool,
 }
@@ -136,7 +136,8 @@ impl<V: Visitor> Attended<Result<Walked<V>, WalkError>> {
     }
 }
 
-/// Does something that looks at its meter, with a progress line. Ctrl-C stops the meter, or asks for what is left.
+/// Does something that looks at its meter, with a progress line. Ctrl-C stops the meter, or asks
+/// for what is left.
 ///
 /// # Errors
 /// When signals cannot be taken.
@@ -182,8 +183,8 @@ pub fn attended<R>(
     })
 }
 
-/// Signals that end a walk as Ctrl-C does: also the end of the terminal or of the connection that it was started from, but
-/// under nohup.
+/// Signals that end a walk as Ctrl-C does: also the end of the terminal or of the connection that
+/// it was started from, but under nohup.
 fn taken() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut signals = vec![SIGINT, SIGTERM];
@@ -193,7 +194,8 @@ fn taken() -> Vec<i32> {
     signals
 }
 
-/// Whether a `/proc/PID/status` says that the process ignores the signal (proc_pid_status(5)).
+/// Returns whether a `/proc/PID/status` says that the process ignores the signal
+/// (proc_pid_status(5)).
 fn ignores(status: &str, signal: i32) -> bool {
     let mask = status
         .lines()
@@ -202,7 +204,7 @@ fn ignores(status: &str, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Whether there was a Ctrl-C, also between two walks, where nobody attends to it.
+/// Whether there was a Ctrl-C, also between two walks, where no walk attends to it.
 pub struct Interrupts {
     was_one: Arc<AtomicBool>,
     taken: Vec<SigId>,

@@ -1,7 +1,9 @@
-//! A digest of a set that does not depend on the order in which its elements come, and of which several threads
-//! and processes can have parts: LtHash (Bellare and Micciancio, "A New Paradigm for Collision-Free Hashing", and
-//! Lewi, Kim, Maykov and Weis, "Securing Update Propagation with Homomorphic Hashing"), with 1,024 lanes of
-//! 16 bits. Each element is stretched to 2,048 bytes by BLAKE3, and the lanes are added up.
+//! Digest of a set that does not depend on the order of its elements.
+//!
+//! Several threads and processes can have parts of it. It is LtHash (Bellare and Micciancio, "A New
+//! Paradigm for Collision-Free Hashing", and Lewi, Kim, Maykov and Weis, "Securing Update
+//! Propagation with Homomorphic Hashing"), with 1,024 lanes of 16 bits. Each element is stretched
+//! to 2,048 bytes by BLAKE3, and the lanes are added up.
 
 /// Lanes of 16 bits.
 const LANES: usize = 1_024;
@@ -36,7 +38,7 @@ impl SetHash {
         Some(())
     }
 
-    /// What another process can add.
+    /// Returns the lanes, which another process can add.
     pub fn lanes(&self) -> &[u16] {
         &self.0
     }

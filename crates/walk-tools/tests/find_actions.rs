@@ -1,4 +1,4 @@
-//! What find does with what it finds, the same as GNU find does.
+//! Actions of find, compared with those of GNU find.
 
 #![allow(clippy::unwrap_used)]
 
@@ -81,7 +81,7 @@ fn times_are_written_in_every_way() {
     );
 }
 
-/// Where a command runs, and what it gets there: a line for each name.
+/// Commands that print where they run and what they get: a line for each name.
 const SAYS: [&str; 4] = [
     "sh",
     "-c",

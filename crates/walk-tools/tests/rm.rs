@@ -1,4 +1,4 @@
-//! What is removed, and what is not.
+//! Removal: what goes, and what stays.
 
 #![allow(clippy::unwrap_used)]
 

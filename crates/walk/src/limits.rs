@@ -17,7 +17,7 @@ pub const READY_ITEMS_FOR_OTHERS: usize = 64;
 pub const ITEMS_BETWEEN_ASKERS: usize = 64;
 /// Refusals in a row after which an idle rank of a tree walk pauses.
 pub const DENIALS_BEFORE_PAUSE: u32 = 8;
-/// How long it pauses the first time; each further time twice as long.
+/// Its first pause; each further time twice as long.
 pub const SHORTEST_PAUSE: Duration = Duration::from_micros(50);
 /// The longest it pauses.
 pub const LONGEST_PAUSE: Duration = Duration::from_millis(10);

@@ -1,4 +1,4 @@
-//! What a rank does, command by command.
+//! Commands of a rank, one by one.
 
 use pandofs_walk::limits::{
     ITEMS_BETWEEN_ASKERS, READY_ITEMS_FOR_OTHERS, READY_ITEMS_PER_WORKER, SHORTEST_PAUSE,
@@ -332,7 +332,8 @@ fn a_master_hands_out_one_item_at_a_time() {
     );
 }
 
-/// A walk by breadth alone would have all directories of a level in the queue, and their directories in memory.
+/// A walk by breadth alone would have all directories of a level in the queue, and their
+/// directories in memory.
 #[test]
 fn a_master_hands_out_what_is_in_memory_before_what_was_spilled() {
     let mut it = rank(Algorithm::Cp { keep_one: false }, 2, 0);

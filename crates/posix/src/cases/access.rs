@@ -1,11 +1,11 @@
-//! Who may do what: the permission bits for owner, group, supplementary groups, others and root.
+//! Permission bits for owner, group, supplementary groups, others and root.
 
 use crate::case::{Case, Outcome, same};
 use crate::files::{dir, dir_of, file, file_of};
 use crate::process::{ANN, BOB, CLUB, CREW, EVE, Who, as_user, become_ids, in_child};
 use crate::sys::*;
 
-/// Whose bits count for whom, of a file of ANN and CREW.
+/// Persons and the bits that count for them, of a file of ANN and CREW.
 const PERSONS: [(&str, Who, u32); 5] = [
     ("the owner", ANN, 6),
     ("the owner, who is in the group", ANN.with(&[CREW]), 6),
@@ -25,8 +25,8 @@ const PERSONS: [(&str, Who, u32); 5] = [
     ("another", EVE.with(&[CLUB]), 0),
 ];
 
-/// Modes that give one class these bits, and both others the opposite, so that a mistake in whose bits
-/// count shows.
+/// Modes that give one class these bits, and both others the opposite, so that a mistake in whose
+/// bits count shows.
 fn modes() -> impl Iterator<Item = u32> {
     (0..3_u32).flat_map(|class| {
         (0..8_u32).map(move |bits| {
@@ -206,7 +206,8 @@ pub const CASES: &[Case] = &[
         "access.many_groups",
         "limits.h: NGROUPS_MAX; path resolution",
         |_| {
-            // Far more than the 32 that /proc shows some programs and the 16 of old network file systems.
+            // Far more than the 32 that /proc shows some programs and the 16 of old network file
+            // systems.
             const COUNT: u32 = 1_000;
             let groups: Vec<u32> = (0..COUNT).map(|it| 100_000 + it).collect();
             for group in [groups[0], groups[20], groups[COUNT as usize - 1]] {

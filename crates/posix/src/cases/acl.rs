@@ -11,24 +11,24 @@ const DEFAULT: &str = "system.posix_acl_default";
 /// One entry: its tag, its rights, and whose it is.
 type Entry = (u16, u16, u32);
 
-const NOBODY: u32 = u32::MAX;
+const NO_ID: u32 = u32::MAX;
 const fn owner(rights: u16) -> Entry {
-    (0x01, rights, NOBODY)
+    (0x01, rights, NO_ID)
 }
 const fn user(who: Who, rights: u16) -> Entry {
     (0x02, rights, who.uid)
 }
 const fn group(rights: u16) -> Entry {
-    (0x04, rights, NOBODY)
+    (0x04, rights, NO_ID)
 }
 const fn named_group(number: u32, rights: u16) -> Entry {
     (0x08, rights, number)
 }
 const fn mask(rights: u16) -> Entry {
-    (0x10, rights, NOBODY)
+    (0x10, rights, NO_ID)
 }
 const fn other(rights: u16) -> Entry {
-    (0x20, rights, NOBODY)
+    (0x20, rights, NO_ID)
 }
 
 /// The attribute's value: a version, then the entries (`linux/posix_acl_xattr.h`).
@@ -172,7 +172,7 @@ pub const CASES: &[Case] = &[
         as_user(ANN.with(&[CREW, CLUB]), || {
             open("a", O::RDWR, 0).fails(E::ACCESS)
         })?;
-        // Whoever is in a named group is none of the others.
+        // A member of a named group is none of the others.
         set(
             "a",
             ACCESS,
@@ -302,7 +302,7 @@ pub const CASES: &[Case] = &[
                 &[owner(6), mask(4), other(0)],
                 &[owner(6), owner(6), group(0), other(0)],
                 &[owner(6), group(8), other(0)],
-                &[owner(6), (0x40, 4, NOBODY), group(0), other(0)],
+                &[owner(6), (0x40, 4, NO_ID), group(0), other(0)],
             ];
             for entries in wrong {
                 set("a", ACCESS, entries).fails(E::INVAL)?;
@@ -324,7 +324,7 @@ pub const CASES: &[Case] = &[
             dir("d")?;
             set("d", DEFAULT, &ANN_READS).ok()?;
             is("d", DEFAULT, &ANN_READS)?;
-            // It gives nobody a right to the directory itself.
+            // It gives no one a right to the directory itself.
             same("mode", mode_of("d")?, 0o755)?;
             getxattr("d", ACCESS).fails(E::NODATA)?;
             symlink("a", "s").ok()?;

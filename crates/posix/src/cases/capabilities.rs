@@ -1,4 +1,4 @@
-//! What capabilities let their holders do, whoever they are, and that nothing else does (capabilities(7)).
+//! Rights that capabilities give to their holders, and that nothing else gives (capabilities(7)).
 
 use crate::case::{Case, Outcome, holds, same};
 use crate::files::{BLOCK, CHAR, create, dir, dir_of, file, file_of, write_all};
@@ -9,10 +9,11 @@ use crate::sys::*;
 use rustix::thread::CapabilitySet as C;
 
 const PLAIN: Xattr = Xattr::empty();
-/// Capability 10 (to bind to low ports), permitted and effective: `struct vfs_cap_data` of linux/capability.h.
+/// Capability 10 (to bind to low ports), permitted and effective: `struct vfs_cap_data` of
+/// linux/capability.h.
 const FILE_CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 4, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-/// A file and a directory of ANN's with a file in it, which nobody else may use.
+/// A file and a directory of ANN's with a file in it, which no other user may use.
 fn closed() -> Outcome {
     file_of("a", ANN.uid, 0o600)?;
     dir_of("d", ANN.uid, 0o700)?;

@@ -374,8 +374,8 @@ pub const CASES: &[Case] = &[
         "truncate.too_large",
         "truncate(): [EFBIG], [EINVAL]",
         |_| {
-            // The largest file of a file system may have any size; what is too much is refused, what is not
-            // is there.
+            // The largest file of a file system may have any size; what is too much is refused,
+            // what is not is there.
             let fd = create("a")?;
             match ftruncate(&fd, i64::MAX).result() {
                 Ok(()) => same("size", fstat(&fd).ok()?.st_size, i64::MAX),
@@ -416,7 +416,8 @@ pub const CASES: &[Case] = &[
                 | libc::SYNC_FILE_RANGE_WRITE
                 | libc::SYNC_FILE_RANGE_WAIT_AFTER;
             sync_file_range(&fd, 0, 0, all).ok()?;
-            // A descriptor that is only for reading forces as well, and so does that of a directory.
+            // A descriptor that is only for reading forces as well, and so does that of a
+            // directory.
             let reader = open("a", O::RDONLY, 0).ok()?;
             fsync(&reader).ok()?;
             fdatasync(&reader).ok()?;

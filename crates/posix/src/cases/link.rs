@@ -100,7 +100,7 @@ pub const CASES: &[Case] = &[
         is_gone("a")
     }),
     Case::new("link.as_many_as_there_may_be", "link(): [EMLINK]", |_| {
-        // Local file systems have 32,000 (ext2) to 65,535; XFS has some 2^31, which nobody tries.
+        // Local file systems have 32,000 (ext2) to 65,535; XFS has some 2^31, which no test tries.
         const ENOUGH: u32 = 66_000;
         file("a")?;
         dir("d")?;

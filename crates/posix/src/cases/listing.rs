@@ -18,7 +18,7 @@ fn fill(path: &str, entries: usize) -> Outcome {
     (0..entries).try_for_each(|i| file(&format!("{path}/{}", name(i))))
 }
 
-/// How often each name is listed.
+/// Returns how often each name is listed.
 fn counted(entries: &[Entry]) -> BTreeMap<String, usize> {
     let mut counts = BTreeMap::new();
     for entry in entries {
@@ -171,8 +171,8 @@ pub const CASES: &[Case] = &[
         "readdir.positions_outlive_growth",
         "telldir(), seekdir(): until closedir()",
         |_| {
-            // However large the directory becomes: what was listed after a position still is. ext4 moves `.` and `..`
-            // when the second block comes.
+            // However large the directory becomes: what was listed after a position still is. ext4
+            // moves `.` and `..` when the second block comes.
             fill("d", 90)?;
             let fd = opendir("d").ok()?;
             let mut all = rest_of(&fd, SMALL)?;
@@ -211,7 +211,8 @@ pub const CASES: &[Case] = &[
                     break;
                 }
                 listed.extend(entries);
-                // Every third of the first ones, whether it was listed or not, and as many new ones.
+                // Every third of the first ones, whether it was listed or not, and as many new
+                // ones.
                 let gone = 3 * round;
                 if gone < 1_500 {
                     unlink(&format!("d/{}", name(gone))).ok()?;

@@ -9,7 +9,7 @@ const NOW_OR_NOT: [E; 2] = [E::AGAIN, E::ACCESS];
 /// The same numbers in the standard's order for `F_GETLK`.
 const FREE: Option<(Record, i32)> = None;
 
-/// A process that holds a lock until it is told.
+/// A process that holds a lock until it gets a message.
 fn holder(take: impl FnOnce() -> Outcome<OwnedFd>) -> Outcome<Peer> {
     let peer = Peer::start(|line| {
         let _held = take()?;
@@ -493,7 +493,8 @@ pub const CASES: &[Case] = &[
 /// Lets a signal interrupt calls and do nothing else.
 fn heed(signal: i32) {
     extern "C" fn nothing(_: i32) {}
-    // SAFETY: all zeros is a valid `struct sigaction`; the handler does nothing, so it may run at any time.
+    // SAFETY: all zeros is a valid `struct sigaction`; the handler does nothing, so it may run at
+    // any time.
     unsafe {
         let mut action: libc::sigaction = std::mem::zeroed();
         action.sa_sigaction = nothing as extern "C" fn(i32) as usize;

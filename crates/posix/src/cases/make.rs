@@ -184,8 +184,9 @@ pub const CASES: &[Case] = &[
         "inherit.set_group_id_only_for_members",
         "inode(7): S_ISGID",
         |_| {
-            // An executable that lends the group's rights cannot be made by who does not have them. (A file
-            // that the group may not execute keeps the bit, which means another thing there.)
+            // An executable that lends the group's rights cannot be made by who does not have them.
+            // (A file that the group may not execute keeps the bit, which means another thing
+            // there.)
             dir("d")?;
             chown("d", None, Some(CREW)).ok()?;
             chmod("d", 0o2777).ok()?;
@@ -210,7 +211,8 @@ pub const CASES: &[Case] = &[
         ] {
             for kind in [FileType::CharacterDevice, FileType::BlockDevice] {
                 let number = libc::makedev(major, minor);
-                // The largest are more than some file systems have room for: XFS keeps 14 bits and 18.
+                // The largest are more than some file systems have room for: XFS keeps 14 bits and
+                // 18.
                 if let Err(errno) = mknod("n", kind, 0o640, number).result() {
                     same("errno", errno, E::INVAL)?;
                     holds(

@@ -29,7 +29,8 @@ pub const CASES: &[Case] = &[
             write_all(&fd, &[b'.'; 2 * PAGE])?;
             let mapping = map_shared(&fd, 2 * PAGE).ok()?;
             mapping.fill(PAGE - 3, b"mapped");
-            // On Linux read() and mappings share pages: nothing has to be synced for one to see the other.
+            // On Linux read() and mappings share pages: nothing has to be synced for one to see the
+            // other.
             pread(&fd, 6, PAGE as u64 - 3).gives(b"mapped".to_vec())?;
             in_child(|| {
                 same(
@@ -241,8 +242,8 @@ pub const CASES: &[Case] = &[
         "mmap.read_from_into_one_file",
         "write(): from a mapping of the same file",
         |_| {
-            // The pages that are read are of the file that is written: a file system that holds a lock while
-            // it takes the data would wait for itself.
+            // The pages that are read are of the file that is written: a file system that holds a
+            // lock while it takes the data would wait for itself.
             let fd = create("a")?;
             write_all(&fd, &pattern(3, 4 * PAGE))?;
             let mapping = map_shared(&fd, 4 * PAGE).ok()?;

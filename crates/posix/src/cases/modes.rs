@@ -12,7 +12,7 @@ fn of_ann_and_crew(path: &str, mode: u32) -> crate::case::Outcome {
     chmod(path, mode).ok()
 }
 
-/// What changes the data of the file `a`.
+/// A call that changes the data of the file `a`.
 type Change = fn() -> crate::case::Outcome;
 
 /// Every call that changes the data of the file `a`.
@@ -192,7 +192,8 @@ pub const CASES: &[Case] = &[
         "setid.chown_without_group_execute",
         "chown(2): set-group-id without S_IXGRP",
         |_| {
-            // Without the group's right to execute the bit stood for mandatory locks, which chown leaves.
+            // Without the group's right to execute the bit stood for mandatory locks, which chown
+            // leaves.
             of_ann_and_crew("a", 0o6644)?;
             chown("a", Some(BOB.uid), None).ok()?;
             same("mode", mode_of("a")?, 0o2644)

@@ -202,7 +202,7 @@ pub const CASES: &[Case] = &[
         "open.mode_0_for_others_not_for_who_made_it",
         "open(): O_CREAT, mode",
         |_| {
-            // The mode is of later opens: who creates may write, even what nobody may.
+            // The mode is of later opens: the creator may write, even what no one may.
             chmod(".", 0o777).ok()?;
             as_user(ANN, || {
                 let fd = open("a", O::RDWR | O::CREATE | O::EXCL, 0).ok()?;

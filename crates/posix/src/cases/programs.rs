@@ -1,4 +1,4 @@
-//! Programs on the file system, and what is told of changes: `execve`, `inotify`.
+//! Programs on the file system, and events of changes: `execve`, `inotify`.
 
 use crate::case::{Case, Outcome, holds, same};
 use crate::files::{create, dir, file, file_with};
@@ -14,7 +14,7 @@ fn program(from: &str, path: &str) -> Outcome {
     chmod(path, 0o755).ok()
 }
 
-/// What it prints.
+/// Returns what it prints.
 fn printed(path: &str, arguments: &[&str]) -> Result<String, E> {
     let output = Command::new(path).args(arguments).output();
     let output = output.map_err(|error| E::from_io_error(&error).unwrap_or(E::IO))?;

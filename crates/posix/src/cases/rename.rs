@@ -338,7 +338,8 @@ pub const CASES: &[Case] = &[
             renameat2("a", "no", Rename::EXCHANGE).fails(E::NOENT)?;
             renameat2("no", "a", Rename::EXCHANGE).fails(E::NOENT)?;
             renameat2("d", "d/e", Rename::EXCHANGE).fails(E::INVAL)?;
-            // The other way round it is the source that is inside; ENOTEMPTY is what Linux says to that.
+            // The other way round it is the source that is inside; ENOTEMPTY is what Linux says to
+            // that.
             renameat2("d/e", "d", Rename::EXCHANGE).fails_with_one_of(&[E::INVAL, E::NOTEMPTY])?;
             renameat2("a", "d", Rename::EXCHANGE | Rename::NOREPLACE).fails(E::INVAL)?;
             renameat2("a", "d", Rename::from_bits_retain(1 << 20)).fails(E::INVAL)

@@ -78,7 +78,8 @@ pub const CASES: &[Case] = &[
         |_| {
             let size = 4 << 20;
             let data = pattern(1, size);
-            // Whole pages and blocks, parts of them, in the middle, at both ends, across and past the end.
+            // Whole pages and blocks, parts of them, in the middle, at both ends, across and past
+            // the end.
             for (offset, length) in [
                 (4_096, 8_192),
                 (5_000, 100),
@@ -217,8 +218,8 @@ pub const CASES: &[Case] = &[
         "fallocate.more_than_there_is",
         "fallocate(2): [ENOSPC]",
         |_| {
-            // Twice what the file system has in all, by a user, who gets nothing of a reserve; a smaller
-            // largest file answers EFBIG.
+            // Twice what the file system has in all, by a user, who gets nothing of a reserve; a
+            // smaller largest file answers EFBIG.
             let fd = create("a")?;
             let found = statvfs(".").ok()?;
             let all = found
@@ -335,8 +336,8 @@ pub const CASES: &[Case] = &[
         "seek_hole.a_hole_is_not_all_data",
         "lseek(2): SEEK_HOLE, the simplest implementation",
         |_| {
-            // Allowed is to have no holes at all; then this is not offered. Copies of sparse files and `du`
-            // are the better for them.
+            // Allowed is to have no holes at all; then this is not offered. Copies of sparse files
+            // and `du` are the better for them.
             let fd = create("a")?;
             pwrite(&fd, b"x", 64 << 20).gives(1)?;
             fsync(&fd).ok()?;

@@ -1,5 +1,4 @@
-//! Which of `st_atim`, `st_mtim` and `st_ctim` of which inodes a call sets to now, and that it leaves all
-//! others.
+//! Times that a call sets to now: `st_atim`, `st_mtim`, `st_ctim` of which inodes, and no others.
 
 use crate::case::{Case, Outcome, holds, same};
 use crate::files::{create, dir, file, file_with};
@@ -11,8 +10,8 @@ use rustix::mm::MsyncFlags;
 /// Makes something at a path.
 type Make = fn(&str) -> Outcome;
 
-/// Reads a file and lists a directory, and lets the kernel forget what was in the file before: that what it remembers
-/// counts as well is a case of its own.
+/// Reads a file and lists a directory, and lets the kernel forget what was in the file before: that
+/// what it remembers counts as well is a case of its own.
 fn read_both(path: &str, dir: &str) -> Outcome {
     let fd = open(path, O::RDWR, 0).ok()?;
     fsync(&fd).ok()?;
@@ -137,8 +136,8 @@ pub const CASES: &[Case] = &[
         "times.rename",
         "rename() marks both parent directories; the file's ctime (Linux)",
         |_| {
-            // POSIX leaves ctime of what is renamed open ("some implementations"); all Linux file systems
-            // that keep inodes mark it, and backups go by it.
+            // POSIX leaves ctime of what is renamed open ("some implementations"); all Linux file
+            // systems that keep inodes mark it, and backups go by it.
             dir("d")?;
             dir("e")?;
             file("d/a")?;
@@ -170,7 +169,8 @@ pub const CASES: &[Case] = &[
     Case::new("times.exchange", "rename(2): RENAME_EXCHANGE", |_| {
         dir("d")?;
         dir("e")?;
-        // XFS does not mark what is exchanged, but directories whose `..` changes, and those with mtime.
+        // XFS does not mark what is exchanged, but directories whose `..` changes, and those with
+        // mtime.
         file("d/a")?;
         file("e/b")?;
         changes(
@@ -398,7 +398,8 @@ pub const CASES: &[Case] = &[
         "times.later_than_what_was_set",
         "write() marks mtime",
         |_| {
-            // A time that was set by hand does not stay after a change, nor does a change wait for it.
+            // A time that was set by hand does not stay after a change, nor does a change wait for
+            // it.
             let fd = create("a")?;
             for seconds in [1_000, 4_000_000_000] {
                 utimens("a", at((seconds, 0)), at((seconds, 0))).ok()?;

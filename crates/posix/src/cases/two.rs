@@ -1,8 +1,8 @@
 //! Two mounts of one file system: what is done on one is seen on the other.
 //!
-//! The mounts have to be such that they promise it: with time-outs of 0, or leases. What is opened after
-//! a close, and attributes and names after the call that changed them, are then as they are here; nothing
-//! is waited for but what POSIX lets wait, locks.
+//! The mounts have to be such that they promise it: with time-outs of 0, or leases. What is opened
+//! after a close, and attributes and names after the call that changed them, are then as they are
+//! here; nothing is waited for but what POSIX lets wait, locks.
 
 use crate::case::{Case, Outcome, Place, same};
 use crate::files::{create, dir, file, file_with, one_of_each_kind, pattern, write_all};
@@ -280,7 +280,8 @@ pub const CASES: &[Case] = &[
         "two.open_files_see_writes",
         "read(): data of a write() that returned before",
         |place| {
-            // POSIX promises it of any two processes; close-to-open file systems after close and open.
+            // POSIX promises it of any two processes; close-to-open file systems after close and
+            // open.
             let here = create("a")?;
             let there = open(&place.at("a"), O::RDWR, 0).ok()?;
             for round in 0..10_u64 {

@@ -48,8 +48,8 @@ pub const CASES: &[Case] = &[
         "utimens.before_1970_and_after_2038",
         "sys/types.h: time_t, 64 bits; utimensat(2)",
         |_| {
-            // From 1901 to beyond 2106, where the file systems in use end: XFS (bigtime) and ext4 (256-byte
-            // inodes) have these, btrfs all.
+            // From 1901 to beyond 2106, where the file systems in use end: XFS (bigtime) and ext4
+            // (256-byte inodes) have these, btrfs all.
             file("a")?;
             for seconds in [
                 -1,

@@ -198,14 +198,15 @@ impl std::fmt::Debug for Shown {
     }
 }
 
-/// The permission bits, set-id bits and the sticky bit of what is at the path. Nothing else is asked for: of that the
-/// kernel may know that it has changed, and it would find out the mode with it.
+/// The permission bits, set-id bits and the sticky bit of what is at the path. Nothing else is
+/// asked for: of that the kernel may know that it has changed, and it would find out the mode with
+/// it.
 pub fn mode_of(path: impl Text) -> crate::case::Outcome<u32> {
     let found = statx_some(path, At::SYMLINK_NOFOLLOW, StatxFlags::MODE).ok()?;
     Ok(u32::from(found.stx_mode) & 0o7777)
 }
 
-/// Whether nothing is at the path.
+/// Returns whether nothing is at the path.
 pub fn is_gone(path: impl Text) -> crate::case::Outcome {
     lstat(path).fails(E::NOENT)
 }

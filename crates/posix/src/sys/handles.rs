@@ -62,7 +62,7 @@ pub fn open_by_handle(mount: &OwnedFd, handle: &Handle, flags: O) -> Call<OwnedF
             number,
         )
     });
-    // SAFETY: the number is that of a descriptor just made, which nobody else knows.
+    // SAFETY: the number is that of a descriptor just made, which no other code knows.
     let result = result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) });
     call!(
         "open_by_handle_at",

@@ -16,7 +16,7 @@ pub struct Entry {
     pub next: u64,
 }
 
-/// What one call of `getdents64` with a buffer of so many bytes gives; nothing at the end.
+/// Returns the entries of one call of `getdents64` with a buffer of so many bytes; none at the end.
 pub fn getdents(dir: &OwnedFd, size: usize) -> Call<Vec<Entry>> {
     let mut buffer = vec![MaybeUninit::uninit(); size];
     let mut raw = RawDir::new(dir, &mut buffer);
@@ -60,7 +60,7 @@ pub fn seekdir(dir: &OwnedFd, position: u64) -> Outcome {
     lseek(dir, SeekFrom::Start(position)).ok().map(drop)
 }
 
-/// Whether it is `.` or `..`.
+/// Returns whether it is `.` or `..`.
 pub fn is_dot(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }

@@ -13,7 +13,7 @@ pub fn flock(fd: &OwnedFd, operation: Flock) -> Call<()> {
     )
 }
 
-/// What a record lock is of.
+/// A record lock: kind and range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record {
     pub kind: Kind,

@@ -10,8 +10,8 @@ use std::os::fd::AsRawFd;
 /// Bytes of a page; all machines that this runs on have this or a divisor of it.
 pub const PAGE: usize = 4_096;
 
-/// A mapping, which is taken away when it is dropped. It is read and written byte by byte with volatile
-/// accesses, because others change it, too.
+/// A mapping, which is taken away when it is dropped. It is read and written byte by byte with
+/// volatile accesses, because others change it, too.
 #[derive(Debug)]
 pub struct Mapping {
     start: *mut c_void,
@@ -21,8 +21,8 @@ pub struct Mapping {
 impl Mapping {
     pub fn byte(&self, at: usize) -> u8 {
         assert!(at < self.length);
-        // SAFETY: the byte is inside of the mapping, which lives as long as `self`. If the file has no
-        // such page the process gets SIGBUS, which is what some cases are about.
+        // SAFETY: the byte is inside of the mapping, which lives as long as `self`. If the file has
+        // no such page the process gets SIGBUS, which is what some cases are about.
         unsafe { self.start.cast::<u8>().add(at).read_volatile() }
     }
 
@@ -68,7 +68,7 @@ impl Mapping {
 
 impl Drop for Mapping {
     fn drop(&mut self) {
-        // SAFETY: the mapping was made by `map`, and nobody uses it any more.
+        // SAFETY: the mapping was made by `map`, and is not used any more.
         let _ = unsafe { munmap(self.start, self.length) };
     }
 }

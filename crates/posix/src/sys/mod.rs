@@ -1,7 +1,7 @@
 //! The system calls, each as one function that keeps what was asked for and what was answered.
 //!
-//! Names and arguments are those of the man pages, but for what the types make plainer. A path may be of
-//! any kind that `rustix` takes; it is handed to the kernel as it is.
+//! Names and arguments are those of the man pages, but for what the types make plainer. A path may
+//! be of any kind that `rustix` takes; it is handed to the kernel as it is.
 
 mod attributes;
 mod data;
@@ -31,7 +31,7 @@ pub use rustix::io::Errno as E;
 use rustix::path::Arg;
 use std::fmt::{self, Debug};
 
-/// What may be given as a path or as an attribute's name.
+/// Values that may be given as a path or as an attribute's name.
 pub trait Text: Arg + Copy + Debug {}
 impl<T: Arg + Copy + Debug> Text for T {}
 
@@ -63,7 +63,7 @@ impl Debug for Bytes {
     }
 }
 
-/// What a function of the C library answered that says -1 for an error.
+/// Converts the answer of a function of the C library that says -1 for an error.
 fn answer(result: libc::c_long) -> Result<libc::c_long, E> {
     if result == -1 {
         let errno = std::io::Error::last_os_error().raw_os_error();

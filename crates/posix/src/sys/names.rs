@@ -157,7 +157,7 @@ pub fn connect(path: &str) -> Call<OwnedFd> {
 pub fn open_raw(path: &std::ffi::CStr, flags: i32) -> Call<OwnedFd> {
     // SAFETY: the path is a string that ends with a NUL.
     let result = answer(unsafe { libc::open(path.as_ptr(), flags | libc::O_CLOEXEC, 0) }.into());
-    // SAFETY: the number is that of a descriptor just made, which nobody else knows.
+    // SAFETY: the number is that of a descriptor just made, which no other code knows.
     let result = result.map(|fd| unsafe { OwnedFd::from_raw_fd(fd as i32) });
     call!("open", [path, flags], result)
 }

@@ -13,9 +13,10 @@ type Mail = VecDeque<(u32, Vec<u8>, Option<Arc<AtomicU64>>)>;
 /// Queues between ranks that are threads.
 pub struct Post {
     boxes: Vec<Mutex<Mail>>,
-    /// What each rank has told all, in its order.
+    /// Messages of each rank to all, in its order.
     sent: Vec<Mutex<Vec<Vec<u8>>>>,
-    /// A rank has panicked: the others do not wait for it, so that the test fails instead of standing still.
+    /// A rank has panicked: the others do not wait for it, so that the test fails instead of
+    /// standing still.
     failed: AtomicBool,
 }
 
@@ -28,7 +29,7 @@ impl Post {
         })
     }
 
-    /// The most bytes that one has told all at once.
+    /// The most bytes that one has sent to all at once.
     #[allow(dead_code, reason = "each test file uses its part")]
     pub fn most_sent(&self) -> usize {
         let ranks = self.sent.iter();
@@ -46,7 +47,7 @@ pub struct Mailbox {
     me: u32,
     post: Arc<Post>,
     unreceived: Arc<AtomicU64>,
-    /// How often all were told something.
+    /// Number of broadcasts.
     rounds: usize,
 }
 

@@ -1,4 +1,4 @@
-//! `chmod`
+//! The tool `chmod`.
 
 use crate::change::{self, Common};
 use crate::executor::Executor;
@@ -96,7 +96,8 @@ impl change::Change for Changed {
     ) -> Result<(), Errno> {
         let mode = Mode::from_raw_mode(self.of(stat));
         if is_followed {
-            // What its name leads to by now, as that of GNU chmod: it was named, and is not one that was met.
+            // What its name leads to by now, as that of GNU chmod: it was named, and is not one
+            // that was met.
             return chmodat(dir, name, mode, AtFlags::empty());
         }
         chmod_at(dir, name, mode)

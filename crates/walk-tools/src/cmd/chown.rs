@@ -1,4 +1,4 @@
-//! `chown`
+//! The tool `chown`.
 
 use crate::change::{self, Common};
 use crate::executor::Executor;
@@ -37,7 +37,8 @@ pub struct Chown {
     /// Give all the owner and group of this file; there is no OWNER then
     #[arg(long, value_name = "FILE")]
     reference: Option<OsString>,
-    /// USER, USER:GROUP or :GROUP, by name or number; USER: is with the group that USER logs in with
+    /// USER, USER:GROUP or :GROUP, by name or number; USER: is with the group that USER logs in
+    /// with
     #[arg(value_name = "OWNER")]
     owner: OsString,
     /// What to change
@@ -86,7 +87,7 @@ fn parse(text: &str) -> Result<Owner> {
         None => (text, None),
     };
     if !user.is_empty() && group == Some("") {
-        // As with GNU chown, not for a number: it may be nobody's.
+        // As with GNU chown, not for a number: it may be of no user.
         let (uid, gid) = login(user)
             .with_context(|| format!("there is no user '{user}' whose group could be meant"))?;
         return Ok(Owner {

@@ -1,4 +1,4 @@
-//! `cmp`
+//! The tool `cmp`.
 
 use crate::checkpoint_merge::Joined;
 use crate::cmd::cp::patterns;
@@ -74,7 +74,7 @@ pub struct Cmp {
     other: OsString,
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Counts {
     entries: u64,
@@ -195,7 +195,7 @@ impl Cmp {
     }
 }
 
-/// What was found so far.
+/// Findings so far.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Found {
     /// On the way back.
@@ -239,7 +239,7 @@ struct Comparer<'c> {
     there: bool,
     mirror: &'c Mirror<Pair>,
     excluded: &'c [(bool, Glob)],
-    /// What is walked, and the first tree, whose paths patterns are of.
+    /// Names of the walked tree and of the first one, whose paths patterns are of.
     called: (&'c OsStr, &'c OsStr),
     meter: Arc<Meter>,
     copying: Copying,
@@ -370,12 +370,12 @@ impl Comparer<'_> {
     }
 }
 
-/// What is told of a path.
+/// Message about a path.
 #[derive(Clone, Copy, Debug)]
 enum Difference<'d> {
     /// In this tree.
     OnlyIn(&'d OsStr),
-    /// What, and of a large file from which byte on it was looked at.
+    /// The difference, and of a large file from which byte on it was looked at.
     Differs(&'static str, Option<u64>),
 }
 

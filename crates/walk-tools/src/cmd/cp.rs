@@ -1,4 +1,4 @@
-//! `cp`
+//! The tool `cp`.
 
 use crate::common_args::CommonArgs;
 use crate::copy::data::{Holes, Methods};
@@ -37,8 +37,8 @@ is not missed.";
 pub struct Cp {
     #[command(flatten)]
     pub(crate) common_args: CommonArgs,
-    /// Leave files alone that are there already, with the same size and time of modification, and go on
-    /// in the middle of large files; what is left of these at Ctrl-C is for that
+    /// Leave files alone that are there already, with the same size and time of modification, and
+    /// go on in the middle of large files; what is left of these at Ctrl-C is for that
     #[arg(long)]
     resume: bool,
     /// Leave alone what is there already and not older
@@ -208,7 +208,8 @@ impl Cp {
     }
 }
 
-/// Where a source goes in a directory: under its own name, or, if it has none, to the directory itself.
+/// Returns the target of a source in a directory: under its own name, or, if it has none, the
+/// directory.
 fn within(target: &OsString, source: &OsStr) -> OsString {
     let name = parted(source.as_bytes()).1;
     if matches!(name, b"." | b"..") {
@@ -225,7 +226,7 @@ pub fn patterns(texts: &[String]) -> Result<Vec<(bool, Glob)>> {
         .collect()
 }
 
-/// How data are copied.
+/// Returns how data are copied.
 pub fn methods(no_reflink: bool) -> Methods {
     if no_reflink {
         Methods::plain()

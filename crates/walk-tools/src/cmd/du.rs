@@ -1,4 +1,4 @@
-//! `du`
+//! The tool `du`.
 
 mod summer;
 
@@ -158,7 +158,7 @@ struct Linked {
     bytes: u64,
 }
 
-/// What `--json` prints of a directory. Fields may be added; none goes or changes its meaning.
+/// Output of `--json` for a directory. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 struct Line<'p> {
     /// None: the sum of all roots.
@@ -179,7 +179,7 @@ struct Line<'p> {
     ctime_ns: Option<i64>,
 }
 
-/// What was found so far.
+/// Findings so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Found {
     total: u64,
@@ -246,7 +246,7 @@ impl Du {
             ..Found::default()
         });
         found.now = executor.agree(found.now)?;
-        // Whoever meets another name of theirs has to know: they have been counted.
+        // A thread that meets another name of theirs has to know: they have been counted.
         let before = executor.agree_all(std::mem::take(&mut found.names))?;
         let names = Names::met_before(before, executor.is_first());
         let total = Below::new([found.total, found.moment as u64]);
@@ -385,7 +385,7 @@ impl Du {
         fields | self.time.map_or(StatxFlags::empty(), TimeOf::field)
     }
 
-    /// What was asked for, but for how fast and where it is kept.
+    /// Returns the request without its speed and the place of its checkpoint.
     fn asked(&self) -> String {
         let mut asked = self.clone();
         asked.common_args = CommonArgs::default();
@@ -418,7 +418,7 @@ impl Du {
         }
     }
 
-    /// What was summed up below a path, in JSON.
+    /// Returns the sum below a path, in JSON.
     fn json_of<'p>(&self, path: &'p [u8], sum: u64, moment: i64) -> Line<'p> {
         let named = |which| (self.time == Some(which)).then_some(moment);
         Line {
@@ -483,7 +483,7 @@ fn pattern(pattern: &OsString) -> (bool, Glob) {
     (bytes.contains(&b'/'), Glob::new(bytes, false))
 }
 
-/// What the options come to.
+/// Options in their evaluated form.
 struct Wanted {
     tables: Vec<By>,
     excluded: Vec<(bool, Glob)>,

@@ -1,4 +1,4 @@
-//! `find`
+//! The tool `find`.
 
 use crate::checkpoint_merge::Joined;
 use crate::common_args::CommonArgs;
@@ -184,7 +184,7 @@ impl Find {
     }
 }
 
-/// What a checkpoint keeps.
+/// Findings that a checkpoint keeps.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Found {
     failed: bool,
@@ -201,7 +201,8 @@ impl Joined for Found {
 struct Finder<'f> {
     /// Whether each entry is looked at before anything else is done with it.
     looks_first: bool,
-    /// With -quit, only one thread evaluates: what another one does meanwhile would come after the end.
+    /// With -quit, only one thread evaluates: what another one does meanwhile would come after the
+    /// end.
     turn: Option<&'f Mutex<()>>,
     query: &'f Query,
     out: Part,
@@ -214,7 +215,7 @@ struct Finder<'f> {
 }
 
 impl Finder<'_> {
-    /// Whether the entry is not to be entered.
+    /// Returns whether the entry is not to be entered.
     fn found(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
         if !self.query.excluded.is_empty() && entry.depth() > 0 && self.is_excluded(entry) {
             return Flow::Skip;
@@ -286,7 +287,8 @@ impl Finder<'_> {
 impl Visitor for Finder<'_> {
     type Dir = ();
 
-    // No return comes between two calls that look at entries: see `pandofs_walk_fs::Visitor::entry`.
+    // No return comes between two calls that look at entries: see
+    // `pandofs_walk_fs::Visitor::entry`.
     #[inline(always)]
     fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
         if self.looks_first {

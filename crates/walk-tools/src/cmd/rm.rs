@@ -1,4 +1,4 @@
-//! `rm`
+//! The tool `rm`.
 
 use crate::common_args::CommonArgs;
 use crate::executor::Executor;
@@ -71,7 +71,8 @@ pub struct Rm {
     /// Is so unless --no-preserve-root is given
     #[arg(long, overrides_with = "no_preserve_root")]
     preserve_root: bool,
-    /// Print what was done as JSON, one object in a line: what is removed, if it is to be said, and counts at the end
+    /// Print what was done as JSON, one object in a line: what is removed, if it is to be said, and
+    /// counts at the end
     #[arg(long)]
     json: bool,
     /// What to remove
@@ -79,7 +80,7 @@ pub struct Rm {
     roots: Vec<OsString>,
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 struct Counts {
     /// Or would have been, in a dry run.
@@ -259,7 +260,7 @@ impl Remover<'_> {
         self.out.end_record();
     }
 
-    /// Whether nobody minds, of those who are asked.
+    /// Returns whether the user agrees, if one is asked.
     fn may(&self, what: &str, path: &[u8]) -> bool {
         !self.rm.interactive || self.rm.dry_run || agreed(&format!("{what} {}", shown(path)))
     }

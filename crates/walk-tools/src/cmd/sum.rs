@@ -1,4 +1,4 @@
-//! `sum`
+//! The tool `sum`.
 
 use crate::checkpoint_merge::Joined;
 use crate::common_args::CommonArgs;
@@ -78,7 +78,7 @@ pub struct Sum {
     roots: Vec<OsString>,
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 struct Report {
     /// Missing of what could not be read wholly.
@@ -219,7 +219,7 @@ impl Joined for Done {
     }
 }
 
-/// What the threads of a process have found of roots.
+/// Findings of the threads of a process about roots.
 #[derive(Debug, Default)]
 struct Found(Mutex<Roots>);
 
@@ -326,7 +326,7 @@ impl Summer<'_> {
         bytes
     }
 
-    /// Adds an entry to its directory, or tells a root's digest.
+    /// Adds an entry to its directory, or prints a root's digest.
     fn emit(
         &mut self,
         holder: &Arc<Dir<Below>>,
@@ -378,8 +378,8 @@ impl Summer<'_> {
         }
     }
 
-    /// Something could not be read, and so no digest can be told of a root that it is in: of each, as roots may be in one
-    /// another.
+    /// Something could not be read, and so no digest can be printed of a root that it is in: of
+    /// each, as roots may be in one another.
     fn broken(&mut self, path: &[u8]) {
         let roots = self.roots.iter().map(|root| root.as_bytes());
         let broken = roots.filter(|root| {
@@ -390,7 +390,8 @@ impl Summer<'_> {
         self.found.lock().broken.extend(broken);
     }
 
-    /// A root is not there. What it would be in was read wholly without it, and has a digest, if another one than before.
+    /// A root is not there. What it would be in was read wholly without it, and has a digest, if
+    /// another one than before.
     fn missing(&mut self, root: &[u8]) {
         self.found.lock().broken.push(root.to_vec());
     }
@@ -402,7 +403,7 @@ impl Summer<'_> {
     }
 }
 
-/// Which piece of which file it is, and where in it; what was put off.
+/// Decodes a task: the file, the piece's number and its range.
 fn piece_of(what: &[u8]) -> Option<(CString, u64, std::ops::Range<u64>)> {
     let (name, number, size) = postcard::from_bytes::<(CString, u64, u64)>(what).ok()?;
     let start = number.checked_mul(PIECE_BYTES)?;

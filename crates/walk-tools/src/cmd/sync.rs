@@ -1,4 +1,4 @@
-//! `sync`
+//! The tool `sync`.
 
 use crate::cmd::cp::{methods, patterns};
 use crate::common_args::CommonArgs;
@@ -183,7 +183,8 @@ impl Sync {
     }
 }
 
-/// Refuses a source that is below the target, by whatever names: it would be removed, as it is not in itself.
+/// Refuses a source that is below the target, by whatever names: it would be removed, as it is not
+/// in itself.
 fn refuse_below(source: &OsStr, target: &OsStr) -> Result<()> {
     let theirs = Stat::of_open(open(target)?.as_fd())?.identity();
     let mut dir = open(source)?;
@@ -214,5 +215,5 @@ fn open(directory: &OsStr) -> Result<OwnedFd> {
     opened.with_context(|| directory.display().to_string())
 }
 
-/// Whoever may go through a directory may not always read it.
+/// A user who may go through a directory may not always read it.
 const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -1,4 +1,4 @@
-//! `tar`
+//! The tool `tar`.
 
 mod pack;
 
@@ -76,7 +76,8 @@ pub struct Tar {
     /// Say what is packed or unpacked; twice, or when listing, with owners, sizes and times
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
-    /// Compress with gzip (or pigz, if there is one); so with all of these. An archive that is a file is expanded by itself
+    /// Compress with gzip (or pigz, if there is one); so with all of these. An archive that is a
+    /// file is expanded by itself
     #[arg(short = 'z', long, visible_alias = "gunzip")]
     gzip: bool,
     /// With bzip2, lbzip2 or pbzip2
@@ -161,8 +162,8 @@ pub struct Tar {
     sparse: bool,
     #[command(flatten)]
     resumable: Resumable,
-    /// Print what was done as JSON, and members before it if they are listed, an object in each line; on standard
-    /// error if something else is on standard output
+    /// Print what was done as JSON, and members before it if they are listed, an object in each
+    /// line; on standard error if something else is on standard output
     #[arg(long)]
     json: bool,
     /// Print help
@@ -172,7 +173,7 @@ pub struct Tar {
     members: TarArgs,
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 struct Report {
     members: u64,
@@ -206,7 +207,8 @@ impl Tar {
         }
     }
 
-    /// Paths by directories, with those that are named in files. Only the first process has the standard input.
+    /// Paths by directories, with those that are named in files. Only the first process has the
+    /// standard input.
     fn places(&self, executor: &Executor<'_>) -> Result<Vec<(Vec<OsString>, Vec<OsString>)>> {
         let mut places = self.members.places();
         if !executor.is_first() {
@@ -233,7 +235,7 @@ impl Tar {
         Ok(Excluded::new(patterns.iter().map(|it| &it[..])))
     }
 
-    /// What an archive is to be compressed with.
+    /// Returns the compression of an archive that is to be made.
     fn format(&self) -> Result<Option<Format>> {
         let by_option = [
             (self.gzip, &compress::GZIP),
@@ -253,7 +255,7 @@ impl Tar {
         Ok(by_name.flatten().map(Format::Known))
     }
 
-    /// How much is said of each member, one step more than the options say.
+    /// Returns how much is said of each member, one step more than the options say.
     fn detail(&self, more: u8) -> Detail {
         match self.verbose.saturating_add(more) {
             0 => Detail::Nothing,
@@ -262,7 +264,7 @@ impl Tar {
         }
     }
 
-    /// Where members are listed: to standard output, unless something else goes there.
+    /// Returns the destination of the list: standard output, unless something else goes there.
     fn listed(&self, options: &Options, is_taken: bool, executor: &Executor<'_>) -> Output {
         if is_taken {
             Output::errors(&options.meter)
@@ -271,7 +273,7 @@ impl Tar {
         }
     }
 
-    /// What is wanted of an archive, and where it is to go.
+    /// Returns the wanted members of an archive, and their destination.
     fn choice(&self, executor: &mut Executor<'_>) -> Result<(Choice, Vec<OsString>)> {
         let mut places = executor.agree(self.places(executor)?)?;
         if places.len() != 1 {
@@ -434,17 +436,17 @@ impl Tar {
         Ok(())
     }
 
-    /// Whether an archive, or what is in files, goes to standard output.
+    /// Returns whether an archive, or what is in files, goes to standard output.
     fn takes_output(&self) -> bool {
         self.to_stdout || self.create && self.file == "-"
     }
 
-    /// What is said of each member, one step more than the options say.
+    /// Returns the form of the list, with so many steps more detail than the options say.
     fn listing(&self, output: &Output, more: u8) -> Listing {
         Listing::new(output.part(), self.detail(more), self.says())
     }
 
-    /// How members are listed.
+    /// Returns how members are listed.
     fn says(&self) -> Says {
         match (self.json, self.numeric_owner) {
             (true, _) => Says::Json,

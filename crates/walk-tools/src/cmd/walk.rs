@@ -1,4 +1,4 @@
-//! `walk`
+//! The tool `walk`.
 
 use crate::checkpoint_merge::Joined;
 use crate::common_args::CommonArgs;
@@ -174,13 +174,13 @@ impl Walk {
         counts.then(|| self.resumable.links()).flatten()
     }
 
-    /// Where what is met goes.
+    /// Destination of what is met.
     fn place(&self, executor: &mut Executor<'_>, options: &Options) -> Result<Place> {
         let meter = &options.meter;
         let is_parquet = self.list == Some(Format::Parquet);
         if is_parquet && self.resumable.is_wanted() {
             return Err(wrong(
-                "a list as Parquet has no checkpoints, as what says where its columns are comes last: choose another format",
+                "a list as Parquet has no checkpoints, as the places of its columns come last: choose another format",
             ));
         }
         let mut place = Place {
@@ -229,7 +229,7 @@ impl Walk {
         File::create(path).with_context(|| path.display().to_string())
     }
 
-    /// Whether all that is listed was written.
+    /// Returns whether all that is listed was written.
     fn written(&self, place: &Place) -> Result<()> {
         let written = place.output.finish().map_err(anyhow::Error::from);
         let finished = written.and_then(|()| match &place.table {
@@ -245,13 +245,13 @@ impl Walk {
     }
 }
 
-/// Where what is met goes.
+/// Destination of what is met.
 struct Place {
-    /// What threads write to: entries of a list, or names of files that have several.
+    /// Output of the threads: entries of a list, or names of files that have several.
     output: Output,
-    /// What that goes to, if there is a checkpoint; at the first process.
+    /// File behind it, if there is a checkpoint; at the first process.
     appended: Option<File>,
-    /// What names go to otherwise.
+    /// Destination of names otherwise.
     unnamed: Option<Unnamed>,
     /// At the first process.
     table: Option<Table>,
@@ -273,7 +273,7 @@ impl Place {
     }
 }
 
-/// What threads of all processes hand over goes to this, at the first one.
+/// Redirects the output of the threads of all processes to this, at the first one.
 fn redirected(
     executor: &mut Executor<'_>,
     options: &Options,
@@ -290,7 +290,7 @@ fn redirected(
     }
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]
@@ -320,7 +320,7 @@ struct Counts {
     seconds: f64,
 }
 
-/// What a thread or a process has found.
+/// Findings of a thread or a process.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Found {
     /// Without what is in files with several names.
@@ -385,7 +385,8 @@ struct Walker {
 impl Visitor for Walker {
     type Dir = ();
 
-    // No return comes between two calls that look at entries: see `pandofs_walk_fs::Visitor::entry`.
+    // No return comes between two calls that look at entries: see
+    // `pandofs_walk_fs::Visitor::entry`.
     #[inline(always)]
     fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
         match self.format {

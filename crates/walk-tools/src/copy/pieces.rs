@@ -1,10 +1,11 @@
-//! Which pieces of a large copy are on disk, so that another run goes on in the middle of it.
+//! Pieces of a large copy that are on disk, so that another run goes on in the middle of it.
 //!
-//! It is in a file beside the copy, while that has its temporary name: 80 bytes that say of which file, as it was then, the copy
-//! is, and which inode it has; then one byte for each piece, 1 once its data were forced to disk; then the name that the copy is
-//! to have. That byte is written after the data were, by whoever copied the piece: a power failure between the two, and one that
-//! only the byte survives not, leave a piece that is copied again. A file that has another time or inode now, or a copy that
-//! does, is copied from its beginning.
+//! It is in a file beside the copy, while that has its temporary name: 80 bytes that say of which
+//! file, as it was then, the copy is, and which inode it has; then one byte for each piece, 1 once
+//! its data were forced to disk; then the name that the copy is to have. That byte is written after
+//! the data were, by the thread that copied the piece: a power failure between the two, and one
+//! that only the byte survives not, leave a piece that is copied again. A file that has another
+//! time or inode now, or a copy that does, is copied from its beginning.
 
 use crate::copy::temporary;
 use crate::limits::{BETWEEN_FORCED_PIECES, PIECE_BYTES, UNFORCED_FILES};
@@ -17,7 +18,7 @@ use std::ffi::{CStr, CString};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What such a file begins with.
+/// First bytes of such a file.
 const MAGIC: u64 = u64::from_le_bytes(*b"pandocp2");
 const HEAD_BYTES: usize = 80;
 /// The longest name that a file may have.
@@ -49,8 +50,9 @@ impl Pieces {
         }
     }
 
-    /// A piece of a copy was made. From time to time all that were are forced to disk, and written down; at once if the
-    /// walk is being ended, as another process may decide what becomes of the copy.
+    /// A piece of a copy was made. From time to time all that were are forced to disk, and written
+    /// down; at once if the walk is being ended, as another process may decide what becomes of the
+    /// copy.
     pub fn made(
         &self,
         dir: BorrowedFd<'_>,
@@ -79,7 +81,8 @@ impl Pieces {
         note(dir, copy, to, &pieces);
     }
 
-    /// Nobody goes on with a copy in this run. All pieces of it are forced to disk and written down; whether there are any.
+    /// Ends the work on a copy in this run. All pieces of it are forced to disk and written down;
+    /// whether there are any.
     pub fn keep(&self, dir: BorrowedFd<'_>, copy: &CStr, size: u64) -> bool {
         let to = openat(dir, copy, KNOWN, Mode::empty());
         let Ok((to, stat)) = to.and_then(|to| fstat(&to).map(|stat| (to, stat))) else {
@@ -106,7 +109,8 @@ impl Pieces {
     }
 }
 
-/// Forces a copy to disk, and writes down that these pieces are there. What cannot be written down is copied again.
+/// Forces a copy to disk, and writes down that these pieces are there. What cannot be written down
+/// is copied again.
 fn note(dir: BorrowedFd<'_>, copy: &CStr, to: BorrowedFd<'_>, pieces: &[u64]) {
     if fdatasync(to).is_ok()
         && let Ok(known) = openat(dir, &*temporary::known(copy), KNOWN, Mode::empty())
@@ -139,7 +143,7 @@ pub fn begin(dir: BorrowedFd<'_>, copy: &CStr, name: &CStr, of: &Stat, to: Borro
     }
 }
 
-/// What an earlier run has left of a copy: the copy, and whether each piece is in it.
+/// Returns what an earlier run has left of a copy: the copy, and whether each piece is in it.
 pub fn left(dir: BorrowedFd<'_>, copy: &CString, of: &Stat) -> Option<Vec<bool>> {
     let stat = Stat::of(dir, copy).ok()?;
     if stat.kind() != FileType::RegularFile || stat.links() != 1 || stat.size() != of.size() {
@@ -158,7 +162,7 @@ pub fn name(dir: BorrowedFd<'_>, copy: &CStr) -> Option<CString> {
     CString::new(written(dir, copy, size)?.name()).ok()
 }
 
-/// What is written down of a copy.
+/// Record of a copy on disk.
 struct Written {
     bytes: Vec<u8>,
     pieces: usize,

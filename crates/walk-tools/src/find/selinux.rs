@@ -12,7 +12,7 @@ const ATTRIBUTE: &str = "security.selinux";
 /// Bytes: no attribute is longer.
 const MOST_BYTES: usize = 64 << 10;
 
-/// Whether the kernel has it switched on.
+/// Returns whether the kernel has it switched on.
 pub fn is_there() -> bool {
     Path::new("/sys/fs/selinux/enforce").exists()
 }

@@ -1,4 +1,4 @@
-//! What is known of a directory that is summed up.
+//! State of a directory that is summed up.
 
 use crate::limits::PIECE_BYTES;
 use crate::set_hash::SetHash;
@@ -28,7 +28,7 @@ pub struct Large {
     pub attributes: Vec<u8>,
 }
 
-/// What was made of a piece.
+/// Hash of a piece.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Piece {
     pub name: CString,

@@ -1,7 +1,7 @@
-//! Which parts of an archive are given away, and to whom.
+//! Allocator of places in an archive.
 //!
-//! A member must be behind the file that it is a link to, and a directory behind all that is in it. So a place is given
-//! by one who knows all of them, in the order in which they are asked for.
+//! A member must be behind the file that it is a link to, and a directory behind all that is in it.
+//! So a place is given by one who knows all of them, in the order in which they are asked for.
 
 use pandofs_walk_fs::Rpc;
 use serde::{Deserialize, Serialize};
@@ -19,7 +19,7 @@ pub enum Place {
     After(Vec<u8>),
 }
 
-/// What is known of an archive that is being written.
+/// State of an archive that is being written.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Allocator {
     /// Bytes that have been given away.
@@ -34,7 +34,7 @@ impl Allocator {
         self.end
     }
 
-    /// A place for this many bytes, for whoever is the first to claim it.
+    /// Returns a place for this many bytes, for the first to claim it.
     pub fn place(&mut self, bytes: u64, claim: Option<Claim>) -> Place {
         if let Some((identity, path)) = claim {
             if let Some(first) = self.names.get(&identity) {
@@ -47,13 +47,14 @@ impl Allocator {
         Place::At(at)
     }
 
-    /// Asks for a place where somebody else has the allocator; none when nobody answers.
+    /// Asks for a place where another process has the allocator; none without an answer.
     pub fn ask(rpc: &Rpc, bytes: u64, claim: Option<Claim>) -> Option<Place> {
         let question = postcard::to_stdvec(&(bytes, claim)).ok()?;
         postcard::from_bytes(&rpc.ask(&question)?).ok()
     }
 
-    /// What answers that. Nothing to what is no question, which the other side takes for a breakdown.
+    /// Returns the handler of that. Its answer to an invalid request is empty, which counts as a
+    /// breakdown.
     pub fn answerer(
         allocator: &Arc<Mutex<Allocator>>,
     ) -> impl FnMut(&[u8]) -> Vec<u8> + Send + use<> {

@@ -1,4 +1,4 @@
-//! What is packed, or taken out of an archive, as the command line names it.
+//! Arguments that name what is packed or unpacked.
 
 use anyhow::Context;
 use clap::builder::ValueParser;
@@ -143,8 +143,8 @@ pub fn names_in(file: &OsStr, with_nul: bool) -> anyhow::Result<Vec<OsString>> {
     Ok(names(&list, with_nul))
 }
 
-/// Names in a list, a line each or with a NUL after each; in lines a backslash is followed by `n`, `t`, another
-/// backslash or three octal digits, as `tar -t` prints them.
+/// Names in a list, a line each or with a NUL after each; in lines a backslash is followed by `n`,
+/// `t`, another backslash or three octal digits, as `tar -t` prints them.
 fn names(list: &[u8], with_nul: bool) -> Vec<OsString> {
     let end = if with_nul { 0 } else { b'\n' };
     let names = list.split(|byte| *byte == end);
@@ -190,7 +190,7 @@ fn unquoted(name: &[u8]) -> Vec<u8> {
     bytes
 }
 
-/// What a letter behind a backslash means.
+/// Returns the meaning of a letter behind a backslash.
 fn simple(letter: u8) -> Option<u8> {
     let known = ESCAPES.iter().find(|(_, it)| *it == letter);
     known.map(|(byte, _)| *byte)
@@ -208,7 +208,8 @@ const ESCAPES: [(u8, u8); 8] = [
     (b'\\', b'\\'),
 ];
 
-/// Appends a name in one line as GNU tar prints it, which [`names_in`] reads: with octal numbers for what nobody sees.
+/// Appends a name in one line as GNU tar prints it, which [`names_in`] reads: with octal numbers
+/// for what is invisible.
 pub fn quote(name: &[u8], out: &mut Vec<u8>) {
     use std::io::Write;
     for chunk in name.utf8_chunks() {

@@ -1,9 +1,10 @@
-//! Writes each entry that is walked to an archive.
+//! Visitor that writes each entry to an archive.
 //!
-//! A directory comes after all that is in it: GNU tar sets its times when it comes to something that is not in it,
-//! and here what is in it may come at any time. One that not everybody may look into comes before as well. And so does
-//! one with a link that leads out of it, right before the first such link: GNU tar puts a file in the place of such a
-//! link until all is unpacked, and sets the times of the directory after that only if it has just heard of it.
+//! A directory comes after all that is in it: GNU tar sets its times when it comes to something
+//! that is not in it, and here what is in it may come at any time. One that not everybody may look
+//! into comes before as well. And so does one with a link that leads out of it, right before the
+//! first such link: GNU tar puts a file in the place of such a link until all is unpacked, and sets
+//! the times of the directory after that only if it has just heard of it.
 
 use crate::copy::attributes::{list, list_at};
 use crate::copy::data::{Copying, DataError, Methods, fill, segment};
@@ -41,18 +42,18 @@ impl DirState for InArchive {
     }
 }
 
-/// What all threads share.
+/// State that all threads share.
 pub struct Archive {
     pub sink: Sink,
     /// The archive's own identity, which is not put in it.
     pub itself: Option<(u64, u64)>,
     pub excluded: Excluded,
-    /// How much is said of each member, and how.
+    /// Detail and form of the list of members.
     pub detail: Detail,
     pub says: Says,
     /// Owners have no names.
     pub numeric: bool,
-    /// What is in directories is packed as well.
+    /// The contents of directories are packed as well.
     pub recursive: bool,
     pub one_file_system: bool,
     /// Links are taken for what they lead to.
@@ -135,7 +136,7 @@ impl<'c> Creator<'c> {
             FileType::CharacterDevice => Kind::CharacterDevice,
             FileType::BlockDevice => Kind::BlockDevice,
             FileType::Socket => {
-                // As GNU tar: archives have none, and whoever listens at it makes it anew.
+                // As GNU tar: archives have none, and a server makes its socket anew.
                 say("tar", entry.path(), "socket ignored");
                 return Ok(Flow::Skip);
             }
@@ -203,7 +204,7 @@ impl<'c> Creator<'c> {
         Ok(())
     }
 
-    /// What a header says of an entry, but for what depends on its kind.
+    /// Returns the header of an entry, but for what depends on its kind.
     fn member(&self, kind: Kind, mut path: Vec<u8>, stat: &Stat) -> Member {
         if kind == Kind::Directory && path.last() != Some(&b'/') {
             path.push(b'/');
@@ -235,8 +236,8 @@ impl<'c> Creator<'c> {
         }
     }
 
-    /// Gives a member what it has besides; access control lists as text too, for GNU tar's `--acls`, which looks at nothing
-    /// else.
+    /// Gives a member what it has besides; access control lists as text too, for GNU tar's
+    /// `--acls`, which looks at nothing else.
     fn extend(&self, member: &mut Member, extended: Extended) {
         for (name, value) in &extended {
             let Some(scope) = acl::scope_of(name) else {
@@ -387,12 +388,12 @@ impl<'c> Creator<'c> {
     }
 }
 
-/// Whether a link could lead out of where an archive is unpacked.
+/// Returns whether a link could lead out of where an archive is unpacked.
 fn leads_out(target: &[u8]) -> bool {
     target.starts_with(b"/") || target.split(|byte| *byte == b'/').any(|name| name == b"..")
 }
 
-/// Where data of a file are, to be copied by any thread.
+/// Returns the pieces of a file's data, to be copied by any thread.
 fn pieces(member: &Member, name: &CStr, at: u64) -> Vec<Vec<u8>> {
     let whole = [(0, member.size)];
     let mut place = at;
@@ -415,7 +416,7 @@ fn pieces(member: &Member, name: &CStr, at: u64) -> Vec<Vec<u8>> {
     made
 }
 
-/// Whoever comes first with one of its names gives a file a place, before all links to it.
+/// The thread that comes first with one of its names gives a file a place, before all links to it.
 fn claim(stat: &Stat, member: &Member) -> Option<Claim> {
     (stat.links() > 1).then(|| (stat.identity(), member.path.clone()))
 }
@@ -457,7 +458,7 @@ fn vanished(error: Errno) -> Trouble {
 }
 
 impl Archive {
-    /// What was no link when it was looked at may be one by now.
+    /// Returns the flags of an open: what was no link when it was looked at may be one by now.
     fn how_to_open(&self) -> OFlags {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         match self.follows {
@@ -485,7 +486,8 @@ fn pairs(listed: Vec<(CString, Vec<u8>)>) -> Extended {
         .collect()
 }
 
-/// Where a file has data. As in GNU tar's archives, one that ends with a hole has an empty piece at its end.
+/// Returns a file's segments of data. As in GNU tar's archives, one that ends with a hole has an
+/// empty one at its end.
 fn segments(file: &OwnedFd, size: u64) -> Result<Vec<(u64, u64)>, Trouble> {
     let mut found = Vec::new();
     let mut at = 0;

@@ -1,4 +1,4 @@
-//! Unpacks an archive: one thread reads headers, the others make files.
+//! Unpacking of an archive: one thread reads headers, the others make files.
 
 use crate::copy::data::Methods;
 use crate::find::users::{group_number, user_number};
@@ -34,7 +34,7 @@ const SMALL_BYTES: u64 = 1 << 20;
 /// Jobs that wait for a thread.
 const WAITING_JOBS: usize = 256;
 
-/// What was unpacked.
+/// Counts of what was unpacked.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Unpacked {
     pub members: u64,
@@ -48,12 +48,12 @@ pub struct Source<'e> {
     pub input: &'e File,
     /// Once more, if it can be read anywhere.
     pub archive: Option<&'e File>,
-    /// Which of how many processes this is. All read all headers, and each makes what falls to it, by its path: what an
-    /// archive has twice is made by one.
+    /// Number of this process, and of all. All read all headers, and each makes what falls to it,
+    /// by its path: what an archive has twice is made by one.
     pub part: (u32, u32),
 }
 
-/// How it is unpacked.
+/// Options of unpacking.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     pub choice: Choice,
@@ -61,10 +61,12 @@ pub struct Wanted {
     pub keeping: Keeping,
 }
 
-/// Unpacks an archive to a directory, until its end or until the meter is stopped. `meet` waits for all processes.
+/// Unpacks an archive to a directory, until its end or until the meter is stopped. `meet` waits for
+/// all processes.
 ///
 /// # Errors
-/// When the processes do not find together. What could not be made is told, and counted by the meter.
+/// When the processes do not find together. What could not be made is reported, and counted by the
+/// meter.
 pub fn extract(
     from: &Source<'_>,
     root: OwnedFd,
@@ -147,7 +149,7 @@ struct Reader<'e, R> {
     listing: Listing,
 }
 
-/// How far the data of a file came.
+/// End of the data of a file.
 enum Poured {
     Whole,
     Stopped,
@@ -202,15 +204,16 @@ impl<R: Read> Reader<'_, R> {
         Ok(())
     }
 
-    /// Whether this process makes it. Directories are made by all, and before all else that is in them; files' other names, and
-    /// directories' attributes, by the first, at the end.
+    /// Returns whether this process makes it. Directories are made by all, and before all else that
+    /// is in them; files' other names, and directories' attributes, by the first, at the end.
     fn is_mine(&self, member: &Member) -> bool {
         let (rank, ranks) = self.part;
         Key::of(&member.path).0 % u64::from(ranks) == u64::from(rank)
     }
 
-    /// Sees to it that the last member of a path is what there is in the end: what came before at its path is done, and so are
-    /// links that wait, if it is the path of one or what one leads to. A link is to what was there when it came.
+    /// Sees to it that the last member of a path is what there is in the end: what came before at
+    /// its path is done, and so are links that wait, if it is the path of one or what one leads to.
+    /// A link is to what was there when it came.
     ///
     /// # Errors
     /// When links that wait are in the way, and need files of other processes.
@@ -252,7 +255,8 @@ impl<R: Read> Reader<'_, R> {
         known.or_insert_with(|| number(name)).unwrap_or(id)
     }
 
-    /// Makes attributes of access control lists that are there as text alone, as by GNU tar's `--acls`.
+    /// Makes attributes of access control lists that are there as text alone, as by GNU tar's
+    /// `--acls`.
     fn acls(&mut self, member: &mut Member, is_mine: bool) {
         let numeric = self.shared.keeping.numeric;
         let mut number = |who, name: &str, id: Option<u32>| {
@@ -427,7 +431,8 @@ impl<R: Read> Reader<'_, R> {
         if &*spot.name == c"." {
             return Ok(own.is_none());
         }
-        // Its permissions come last. Another process, or a thread on its way to what is below, may be making the same one.
+        // Its permissions come last. Another process, or a thread on its way to what is below, may
+        // be making the same one.
         let make = || mkdirat(spot.dir(), &*spot.name, Mode::RWXU);
         let made = match own {
             Some(own) => own.make(&spot, make),
@@ -474,7 +479,7 @@ impl<R: Read> Reader<'_, R> {
         self.shared.attributes_at(&spot, member)
     }
 
-    /// Whether this process does what has to come last.
+    /// Returns whether this process does what has to come last.
     fn is_first(&self) -> bool {
         self.part.0 == 0
     }

@@ -1,4 +1,6 @@
-//! Archives in the POSIX format (pax), with the sparse files of GNU tar 1.0, written and read in parallel.
+//! Archives in the POSIX format (pax), written and read in parallel.
+//!
+//! Sparse files are those of GNU tar 1.0.
 
 pub mod acl;
 pub mod allocator;

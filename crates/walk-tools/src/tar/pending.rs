@@ -1,13 +1,15 @@
-//! Which paths threads are at.
+//! Paths that threads are working at.
 //!
-//! An archive may have a path more than once, and its last member counts. So nothing is begun at a path before all that came
-//! before is done there. As few jobs wait at once, few paths are known here.
+//! An archive may have a path more than once, and its last member counts. So nothing is begun at a
+//! path before all that came before is done there. As few jobs wait at once, few paths are known
+//! here.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// What a path is known by: the same for all names of it that archives have, and in all processes. Two paths may have the same.
+/// Hash of a path: the same for all its names in archives, and in all processes. Two paths may
+/// share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(pub u64);
 
@@ -50,7 +52,7 @@ impl Pending {
         self.fewer.notify_all();
     }
 
-    /// Waits until nobody is at a path.
+    /// Waits until no thread is at a path.
     pub fn wait(&self, key: Key) {
         self.wait_while(|paths| paths.contains_key(&key));
     }
@@ -88,7 +90,8 @@ mod tests {
         pending.begin(one);
         pending.begin(one);
         pending.wait(other);
-        // Whether the wait has ended is looked at after a while in which one that does not block ends.
+        // Whether the wait has ended is looked at after a while in which one that does not block
+        // ends.
         let blocks = |wait: &(dyn Fn() + Sync), end: &dyn Fn()| {
             let ended = AtomicBool::new(false);
             std::thread::scope(|scope| {

@@ -1,7 +1,7 @@
-//! Paths that somebody else made up, opened below a directory and nowhere else.
+//! Untrusted paths, opened below a directory and nowhere else.
 //!
-//! They are followed name by name, never through links, so that an archive cannot write elsewhere through a link
-//! that it made before; and neither depth nor length has a limit.
+//! They are followed name by name, never through links, so that an archive cannot write elsewhere
+//! through a link that it made before; and neither depth nor length has a limit.
 
 use crate::mirror::DIRECTORY;
 use pandofs_walk_fs::Stat;
@@ -37,7 +37,7 @@ impl Own {
         Ok(())
     }
 
-    /// Whether it is one of them.
+    /// Returns whether it is one of them.
     pub fn has(&self, stat: &Stat) -> bool {
         let own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         own.contains(&stat.identity())
@@ -48,14 +48,15 @@ impl Own {
 pub struct Resolver {
     root: Arc<OwnedFd>,
     own: Option<Own>,
-    /// The directories on the way to where it was last, from the root: mostly the next way is nearly the same.
+    /// The directories on the way to where it was last, from the root: mostly the next way is
+    /// nearly the same.
     way: VecDeque<(Vec<u8>, Option<Arc<OwnedFd>>)>,
     /// The first of them that is open; those after it are as well.
     open_from: usize,
 }
 
-/// Directories on a way that are kept open: the last ones. Who comes up from the bottom of a chain goes all the way from the
-/// root once for each so many.
+/// Directories on a way that are kept open: the last ones. Who comes up from the bottom of a chain
+/// goes all the way from the root once for each so many.
 const OPEN_DIRECTORIES: usize = 64;
 
 /// A name in an open directory.
@@ -81,7 +82,7 @@ impl Resolver {
         }
     }
 
-    /// Where a path leads. Directories on the way are made if they are missing.
+    /// Resolves a path. Directories on the way are made if they are missing.
     ///
     /// # Errors
     /// When it leads out, or through what is no directory.

@@ -1,4 +1,4 @@
-//! Where an archive is written to.
+//! Output of an archive.
 
 use crate::tar::allocator::{Allocator, Claim, Place};
 use crate::tar::header::{BLOCK, Kind, Member, RECORD};
@@ -9,16 +9,16 @@ use rustix::fs::ftruncate;
 use rustix::io::{Errno, pwrite, retry_on_intr, write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An archive that is being written. In a file, threads of all processes write to places of their own at once; in a pipe,
-/// one after the other.
+/// An archive that is being written. In a file, threads of all processes write to places of their
+/// own at once; in a pipe, one after the other.
 #[derive(Debug)]
 pub struct Sink {
     fd: OwnedFd,
     /// Of the first process.
     allocator: Arc<Mutex<Allocator>>,
-    /// How others read it.
+    /// Path by which others read it.
     rpc: Option<Rpc>,
-    /// Whoever writes to a pipe holds it.
+    /// Held by the thread that writes to a pipe.
     turn: Mutex<()>,
     seekable: bool,
 }
@@ -92,7 +92,8 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes a whole member, or, if somebody has claimed this file before, what `link` makes of that one's path.
+    /// Writes a whole member, or, if somebody has claimed this file before, what `link` makes of
+    /// that one's path.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -121,7 +122,7 @@ impl Sink {
         }
     }
 
-    /// Ends a pipe so that whoever reads it finds a member without its data, if it is still read.
+    /// Ends a pipe so that its reader finds a member without its data, if it is still read.
     pub fn spoil(&self) {
         let member = Member {
             kind: Kind::File,

@@ -1,4 +1,4 @@
-//! Makes what is in an archive: the threads that the reader of the headers hands jobs to.
+//! Threads that make what is in an archive, from jobs of the reader of the headers.
 
 use crate::copy::attributes::{is_missed, set_at, what};
 use crate::copy::data::{Copying, DataError, Methods};
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What becomes of what is there already.
+/// Treatment of existing entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Existing {
     #[default]
@@ -33,7 +33,7 @@ pub enum Existing {
     LeaveNewer,
 }
 
-/// What members take along besides their data.
+/// Attributes that members keep besides their data.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keeping {
     pub owner: bool,
@@ -93,7 +93,7 @@ pub(super) enum Trouble {
     Acl(#[from] Malformed),
     #[error("its access control list is not kept: '{0}' is of a kind that is not known here")]
     AclKind(String),
-    /// What is there already stays, as it was asked for.
+    /// An existing entry stays, as it was asked for.
     #[error("it is there already")]
     Left,
 }
@@ -104,7 +104,7 @@ impl From<Errno> for Trouble {
     }
 }
 
-/// What all threads share.
+/// State that all threads share.
 pub(super) struct Shared<'e> {
     pub root: &'e Arc<OwnedFd>,
     pub archive: Option<&'e File>,
@@ -161,7 +161,8 @@ impl Shared<'_> {
         self.pending.done(Key::of(&member.path));
     }
 
-    /// Copies a piece: from where, to where, how long. A file of which one is missing goes, when the others are done.
+    /// Copies a piece: from where, to where, how long. A file of which one is missing goes, when
+    /// the others are done.
     fn piece(
         &self,
         resolver: &mut Resolver,
@@ -284,8 +285,8 @@ impl Shared<'_> {
         self.in_place(spot, time, || openat(spot.dir(), &*spot.name, flags, mode))
     }
 
-    /// Makes something, in the place of what may be there unless that is a directory, or is to stay. Of seconds and
-    /// nanoseconds it is newer than what is there.
+    /// Makes something, in the place of what may be there unless that is a directory, or is to
+    /// stay. Of seconds and nanoseconds it is newer than what is there.
     pub fn in_place<T>(
         &self,
         spot: &Spot,
@@ -341,7 +342,8 @@ impl Shared<'_> {
     }
 }
 
-/// Gives a member its extended attributes. When one cannot be set, the others are all the same; the first is told.
+/// Gives a member its extended attributes. When one cannot be set, the others are all the same; the
+/// first failure is returned.
 fn extended(
     member: &Member,
     set: impl Fn(&[u8], &[u8]) -> Result<(), Errno>,

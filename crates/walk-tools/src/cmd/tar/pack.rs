@@ -1,4 +1,4 @@
-//! Packing.
+//! The part of `tar` that packs.
 
 use super::{Tar, enter};
 use crate::checkpoint_merge::Joined;
@@ -23,7 +23,7 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a checkpoint knows of an archive.
+/// State of an archive in a checkpoint.
 #[derive(Default, Serialize, Deserialize)]
 struct Found {
     members: u64,
@@ -39,7 +39,7 @@ impl Joined for Found {
     }
 }
 
-/// What is packed, and how.
+/// Options of packing.
 struct Wanted {
     /// Directories to go to, and what to pack there.
     places: Vec<(Vec<OsString>, Vec<OsString>)>,
@@ -219,8 +219,8 @@ impl Tar {
         Ok(outcome)
     }
 
-    /// Removes an archive that nobody shall take for a whole one, where it can be removed; whether that was done. With a
-    /// checkpoint it is as it was then when the next run goes on.
+    /// Removes an archive that must not be taken for a whole one, where it can be removed; whether
+    /// that was done. With a checkpoint it is as it was then when the next run goes on.
     fn remove(&self, is_regular: bool) -> Result<bool> {
         if self.file == "-" || !is_regular || self.resumable.is_wanted() {
             return Ok(false);
@@ -251,7 +251,7 @@ impl Tar {
         made.map_or_else(|| open(false), Ok)
     }
 
-    /// What was asked for, but for how fast and where it is kept.
+    /// Returns the request without its speed and the place of its checkpoint.
     fn asked(&self) -> String {
         let mut asked = self.clone();
         asked.common_args = CommonArgs::default();
