@@ -2,7 +2,7 @@
 //!
 //! Without servers: the figures of the papers again, and what they would be at other sizes.
 //!
-//! What is real: where objects, partitions and shards go ([`pandofs_placement`]). What is made up:
+//! Real: where objects, partitions and shards go ([`pandofs_placement`]). Made up:
 //! the name spaces ([`space`]), what clients do, and what things cost ([`Costs`]).
 //!
 //! Invariant: one seed gives one result on every machine; no I/O, clock or threads. A figure that

@@ -109,7 +109,7 @@ fn below(dir: OwnedFd, entries: &mut u64, bytes: &mut u64, asker: &mut Asker) ->
         match names.pop() {
             Some(name) => {
                 let child = openat(&*dir, &*name, FLAGS, Mode::empty())?;
-                // What is left of it is not needed open: that matters in a chain.
+                // The rest of it is not needed open: that matters in a chain.
                 if names.is_empty() {
                     open.pop();
                 }

@@ -79,7 +79,7 @@ impl Ring {
             if let Err(error) = self.uring.submit_and_wait(left)
                 && error.kind() != io::ErrorKind::Interrupted
             {
-                // What was asked for would be answered into freed memory.
+                // Requests would be answered into freed memory.
                 panic!("io_uring_enter: {error}");
             }
             for done in self.uring.completion() {

@@ -48,7 +48,7 @@ mod tests {
         assert_eq!(found(), 0o600);
         assert_eq!(chmod_at(opened.as_fd(), c"file", open), Ok(()));
         assert_eq!(found(), 0o666);
-        // What may not be opened, or would wait for somebody.
+        // Files that may not be opened, or whose opening would wait.
         rustix::fs::mknodat(opened.as_fd(), c"fifo", FileType::Fifo, Mode::empty(), 0).unwrap();
         assert_eq!(chmod_at(opened.as_fd(), c"fifo", open), Ok(()));
     }

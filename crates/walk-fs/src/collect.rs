@@ -45,7 +45,7 @@ impl Processes<'_> {
             file.rewind().map_err(WalkError::Checkpoint)?;
             take(from, &mut file)?;
         }
-        // What was handed over here has to be written as well.
+        // Output that was handed over here has to be written as well.
         self.send_outputs()?;
         Ok(())
     }

@@ -213,7 +213,7 @@ mod tests {
             assert_eq!((known(&top), known(a), known(b)), (1, 13, 5));
             assert!(!a.parts_done(1));
             assert!(b.parts_done(1) && a.parts_done(1), "its slice and b");
-            // What is one already stays as it is.
+            // A single file stays as it is.
             assert_eq!(merged(&[&bytes]).unwrap(), (3, bytes));
         }
     }

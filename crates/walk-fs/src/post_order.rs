@@ -73,7 +73,7 @@ impl<'a, D: DirState> Leaving<'a, D> {
             stat: None,
             paths: self.paths,
             fields: self.options.fields,
-            // What a link led to was entered, so it is looked at again by its name.
+            // The target of a link was entered, so it is looked at again by its name.
             follow: self.options.follow,
             tasks: Vec::new(),
             claims: Vec::new(),

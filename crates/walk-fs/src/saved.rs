@@ -13,7 +13,7 @@
 //!
 //! Over several processes a directory has its home where it was listed; other processes have
 //! stand-ins of it, for parts that they were given (`message.rs`). A stand-in whose last part is
-//! done goes back to whom it came from, with what was gathered and whether it is unfinished, in any
+//! done goes back to its sender, with what was gathered and whether it is unfinished, in any
 //! case: so chains and rings of them end at the home, whose last part is done after all of that has
 //! come. From this follows, by the parts of a directory, that:
 //!

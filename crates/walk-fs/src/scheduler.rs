@@ -368,8 +368,8 @@ impl<'f, D: DirState> Scheduler<'f, D> {
         Ok(())
     }
 
-    /// What this process had of another one's directory is done, or was written in place of that if
-    /// it is unfinished.
+    /// Gives back a part of another process's directory: it is done, or was written in place of
+    /// that if it is unfinished.
     pub fn give_back(&self, origin: Origin, gathered: &[u8], unfinished: bool) {
         if let Some(away) = &self.away {
             let envelope = Envelope {

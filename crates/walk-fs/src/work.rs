@@ -34,7 +34,7 @@ pub trait Desk<D> {
     fn hand_over(&mut self, items: Vec<Item<D>>);
     /// Takes claims, which are parts of their directories until they are answered.
     fn claim(&mut self, claims: Vec<Claim<D>>);
-    /// What this process was given of another one's directory is done, or was written in place of
+    /// Gives back a part of another process's directory: it is done, or was written in place of
     /// that if it is unfinished.
     fn give_back(&mut self, origin: Origin, gathered: Vec<u8>, unfinished: bool);
 }
@@ -400,7 +400,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
         if careful && enters.is_some() && entry.stat().is_err() {
             enters = None;
         }
-        // What is needed of the attributes, which are too large to be moved about for each entry.
+        // The needed part of the attributes: all are too large to be moved about for each entry.
         let identity = match &entry.stat {
             Some(Ok(stat)) if enters.is_some() => Some(stat.identity()),
             _ => None,

@@ -149,7 +149,7 @@ pub fn read_item(from: &mut impl Read) -> io::Result<(Head, Vec<u8>)> {
     let mut head = [0; HEAD_BYTES];
     from.read_exact(&mut head)?;
     let (head, _) = Head::read(&head).ok_or(ErrorKind::InvalidData)?;
-    // What is said of the length takes no memory before the bytes are there.
+    // A false length takes no memory before the bytes are there.
     let mut content = Vec::new();
     from.take(u64::from(head.length))
         .read_to_end(&mut content)?;

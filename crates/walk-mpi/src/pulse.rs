@@ -126,7 +126,8 @@ impl Beating {
         }
     }
 
-    /// Tells all with whom it speaks; but not those whose last news are still under way.
+    /// Sends a beat to all that it speaks with, but not to those whose last beat is still under
+    /// way.
     fn tell(&mut self, what: &'static [u8; 1]) {
         self.look_after();
         for (rank, sending) in &mut self.others {

@@ -49,8 +49,8 @@ fn launchers() -> Option<OwnedFd> {
     if !std::fs::metadata(&path).ok()?.file_type().is_fifo() {
         return None;
     }
-    // What is opened anew has flags of its own; without this one it would wait for somebody to
-    // read.
+    // A file that is opened anew has flags of its own; without this one it would wait for somebody
+    // to read.
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     match open(&path, flags | OFlags::NONBLOCK, Mode::empty()) {
         Ok(pipe) => {

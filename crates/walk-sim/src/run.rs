@@ -395,7 +395,7 @@ impl<'s> World<'s> {
         let children = left.children;
         self.step(at, Event::Done { worker, children });
         if !self.simulation.attentive {
-            // What came meanwhile is taken up before the next item is through.
+            // Messages that came meanwhile are taken up before the next item is through.
             while let Some((from, message)) = self.ranks[at.0 as usize].inbox.pop_front() {
                 self.hear(at, from, message);
             }

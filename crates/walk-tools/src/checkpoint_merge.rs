@@ -86,7 +86,8 @@ pub fn merge_checkpoints<D: DirState, T: Joined>(
             })?;
             let items = merge.finish().context("the checkpoint")?;
             verdict = Some(Verdict {
-                // Who stops tells all before it ends its part, and sends its items after that.
+                // A process that stops sends that to all before it ends its part, and sends its
+                // items after that.
                 is_left: items > 0 && !options.meter.is_stopped(),
                 interrupted: mine.interrupted,
             });

@@ -18,7 +18,7 @@ pub enum Change {
 /// One operator with what it is for: `u+rw` is one, `g=r-w` two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clause {
-    /// The bits of whom it is for; those of all, less the umask, if none are named.
+    /// The bits of those that it is for; those of all, less the umask, if none are named.
     who: u32,
     named: bool,
     operator: u8,

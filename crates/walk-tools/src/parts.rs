@@ -89,7 +89,7 @@ impl Resumable {
         let file = File::options()
             .append(true)
             .read(self.is_wanted())
-            // What is to go on has to be there.
+            // A checkpoint to go on from has to be there.
             .create(!self.resume)
             .open(path)
             .with_context(|| path.display().to_string())?;
@@ -280,7 +280,7 @@ impl Parts {
             parts.rest = Some(Box::new(rest));
             found = Some(done.found);
         } else {
-            // What the files have is in no checkpoint.
+            // The contents of the files are in no checkpoint.
             for file in &parts.files {
                 file.set_len(0)?;
             }

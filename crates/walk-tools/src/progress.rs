@@ -1,6 +1,6 @@
 //! Progress line, on a terminal and only when a walk takes a while.
 //!
-//! What else is written there meanwhile goes through [`apart`], which takes the line away before
+//! Other output there goes meanwhile through [`apart`], which takes the line away before
 //! it; it is drawn again later.
 
 use crate::text;

@@ -167,7 +167,7 @@ mod tests {
         for (path, json) in [
             (&b"plain\n"[..], r#"{"path":"plain\n"}"#),
             (b"a\xff", "{\"path\":\"a\u{fffd}\",\"path_hex\":\"61ff\"}"),
-            // What stands for it may be there itself.
+            // Its replacement may be there itself.
             ("\u{fffd}".as_bytes(), "{\"path\":\"\u{fffd}\"}"),
         ] {
             let mut out = Vec::new();

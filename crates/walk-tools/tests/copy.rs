@@ -11,7 +11,7 @@ use std::process::Output;
 
 /// Returns the attributes of each entry that any user may set, as GNU find prints them.
 fn listed(dir: &Path, root: &str) -> Vec<Vec<u8>> {
-    // What a directory takes of a disk depends on what was in it before.
+    // The room of a directory on disk depends on what was in it before.
     let (directory, other) = ("%P %y %m %U %G %T@\\0", "%P %y %s %m %n %U %G %T@ %l\\0");
     let directories = [root, "-type", "d", "-printf", directory];
     let output = run_in(

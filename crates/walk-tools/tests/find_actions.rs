@@ -227,7 +227,7 @@ fn files_can_be_devices() {
     assert!(stderr(&full).contains("/dev/full"));
 
     let program = env!("CARGO_BIN_EXE_pandofs-walk");
-    // What is there already stays, as with GNU find.
+    // An existing file stays, as with GNU find.
     let shell =
         format!("(echo before; {program} find tree -name '*.c' -fprint /dev/stdout) > list");
     assert!(run_in(dir.path(), "sh", &["-c", &shell]).status.success());

@@ -288,7 +288,7 @@ fn at_an_interrupt_each_tool_says_what_was_done() {
             assert!(tells("\ttree") && tells("\ttotal"), "{text}");
         }
     }
-    // What it does, with what it says it did.
+    // Its work, compared with its report.
     let again = || {
         let _ = std::fs::remove_dir_all(dir.join("other"));
         long_names(dir);

@@ -146,7 +146,7 @@ fn what_was_copied_before_ctrl_c_is_not_copied_again_by_what_can_go_on() {
         std::fs::remove_dir_all(&to).unwrap();
     }
     assert_eq!(until(&["cp", "--no-reflink", "-T"]), [""; 0]);
-    // What is left of a file that is another one by now is no part of a tree.
+    // The rest of a file that is another one by now is no part of a tree.
     until(&["sync", "--no-reflink"]);
     std::fs::rename(from.join("large"), from.join("new")).unwrap();
     let output = ours(dir, &["sync", "--delete", "from", "to"]);

@@ -71,10 +71,10 @@ fn a_terminal_shows_how_far_it_is() {
     assert_eq!(list, "tree/d0/fifo\n");
     // Patience: nothing is drawn before.
     assert_eq!(on_terminal(dir.path(), &elsewhere, false, "3600"), "");
-    // What commands write to the same terminal would be torn apart.
+    // Output of commands to the same terminal would be torn apart.
     let list = on_terminal(dir.path(), &slow(""), false, "0");
     assert_eq!(list, "tree/d0/fifo\r\n");
-    // What the tool itself lists there is not: the line goes before.
+    // The tool's own list there is not: the line goes before.
     let both = on_terminal(dir.path(), &slow("--progress"), true, "0");
     let (line, list) = both.split_once("tree").unwrap();
     assert!(

@@ -473,7 +473,7 @@ fn every_column_of_parquet_is_that_of_find() {
 fn a_list_as_parquet_goes_to_a_file_too() {
     let (dir, _) = tree();
     let list = ["walk", "-l", "parquet", "--output", "list", "tree"];
-    // What is there is replaced.
+    // An existing file is replaced.
     std::fs::write(dir.path().join("list"), vec![b'x'; 10 << 20]).unwrap();
     let output = ours(dir.path(), &list);
     assert!(output.status.success(), "{}", stderr(&output));

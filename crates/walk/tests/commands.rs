@@ -355,7 +355,7 @@ fn a_master_hands_out_what_is_in_memory_before_what_was_spilled() {
         step(&mut it, message(1, Message::Ask)),
         [send(1, items(&[4]))]
     );
-    // What is found is done before it too, the oldest first.
+    // Found items are done before it too, the oldest first.
     assert_eq!(step(&mut it, results(&[40, 41])), [send(1, items(&[5]))]);
     assert_eq!(step(&mut it, results(&[])), [send(1, items(&[6]))]);
     assert_eq!(step(&mut it, results(&[])), [send(1, items(&[40]))]);

@@ -1,6 +1,6 @@
 //! A trillion files on ten thousand servers.
 //!
-//! What the code makes of that, from maps of that size, and where it ends.
+//! The behaviour of the code there, with maps of that size, and its end.
 
 use super::{Options, range, times, zip};
 use crate::cluster;
@@ -249,7 +249,7 @@ fn joining(maps: &Maps) -> Figure {
         .iter()
         .map(|(before, after)| given(before, after))
         .collect();
-    // What moves is what the largest directories give by splitting.
+    // Moves are those of the splits of the largest directories.
     let hours: Vec<f64> = of_largest
         .iter()
         .map(|share| share * FILES * BYTES_OF_A_FILE / RACK as f64 / MOVING_RATE / 3_600.0)

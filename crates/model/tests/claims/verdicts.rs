@@ -77,7 +77,7 @@ pub fn check(experiment: &str, figures: &[Figure]) {
         std::fs::write(&path, format!("{before}{table}{after}")).unwrap();
         return;
     }
-    // What was found in the full run is for people: only its verdicts are compared.
+    // Findings of the full run are for people: only its verdicts are compared.
     let compared = |rows: &[Row]| -> Vec<Row> {
         let each = rows.iter().map(|row| Row {
             found: String::new(),

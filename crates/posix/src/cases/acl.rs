@@ -263,7 +263,7 @@ pub const CASES: &[Case] = &[
         set("a", ACCESS, &ANN_READS).ok()?;
         removexattr("a", ACCESS).ok()?;
         getxattr("a", ACCESS).fails(E::NODATA)?;
-        // What was the mask is the group's right now.
+        // The former mask is the group's right now.
         same("mode", mode_of("a")?, 0o640)?;
         reads(ANN, "a", false)?;
         dir("d")?;

@@ -177,7 +177,7 @@ pub const CASES: &[Case] = &[
             mknod("d/c", FileType::CharacterDevice, 0o600, CHAR).fails(E::PERM)?;
             mknod("d/b", FileType::BlockDevice, 0o600, BLOCK).fails(E::PERM)?;
             mknod("d/b", FileType::BlockDevice, 0o600, 0).fails(E::PERM)?;
-            // What is no device but overlayfs's white-out everybody makes, since Linux 5.8.
+            // Overlayfs's white-out, which is no device, may be made by every user since Linux 5.8.
             mknod("d/whiteout", FileType::CharacterDevice, 0o600, 0).ok()
         })?;
         with_capabilities(EVE, C::MKNOD, || {

@@ -146,7 +146,7 @@ pub const CASES: &[Case] = &[
         },
     ),
     Case::new("symlink.too_long", "symlink(): [ENAMETOOLONG]", |_| {
-        // What a file system holds below PATH_MAX is its own affair: XFS 1,024 bytes.
+        // The limit of a file system below PATH_MAX is its own affair: XFS 1,024 bytes.
         for length in [2_000, 4_095] {
             let target = "y".repeat(length);
             match symlink(&target, "s").result() {
@@ -235,7 +235,7 @@ pub const CASES: &[Case] = &[
             FileType::Directory,
         )?;
         lstat("chain/").fails(E::NOTDIR)?;
-        // What a link stands in is where it begins, wherever it was moved from.
+        // The directory of a link is where it begins, wherever it was moved from.
         rename("d/e/up", "d/up").ok()?;
         stat("d/up").fails(E::NOENT)
     }),

@@ -263,7 +263,7 @@ pub const CASES: &[Case] = &[
         },
     ),
     Case::new("readdir.renames_what_it_lists", "readdir()", |_| {
-        // What is renamed may be listed by both, one or none of its names; the others by all means.
+        // A renamed file may be listed by both, one or none of its names; the others by all means.
         fill("d", 1_000)?;
         let fd = opendir("d").ok()?;
         let mut listed = Vec::new();

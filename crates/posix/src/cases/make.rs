@@ -167,7 +167,7 @@ pub const CASES: &[Case] = &[
                     CREW,
                 )
             })?;
-            // What is moved in or linked keeps its own.
+            // Files that are moved in or linked keep their own.
             file("plain")?;
             dir("plain-dir")?;
             rename("plain", "d/plain").ok()?;

@@ -243,7 +243,7 @@ pub const CASES: &[Case] = &[
             })?;
             file_of("d/b", BOB.uid, 0o666)?;
             chmod("d", 0o755).ok()?;
-            // What is there needs no right to write the directory.
+            // An existing file needs no right to write the directory.
             as_user(ANN, || {
                 open("d/b", O::WRONLY | O::CREATE, 0o644).ok().map(drop)
             })

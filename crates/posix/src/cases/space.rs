@@ -269,7 +269,7 @@ pub const CASES: &[Case] = &[
         "seek_hole.finds_all_data",
         "lseek(2): SEEK_DATA, SEEK_HOLE; all may be data",
         |_| {
-            // What is reported as a hole must hold no data; a file system may take holes for data.
+            // A reported hole must hold no data; a file system may take holes for data.
             let fd = create("a")?;
             let parts = [
                 (1 << 20, 5_000),

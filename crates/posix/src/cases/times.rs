@@ -412,7 +412,7 @@ pub const CASES: &[Case] = &[
                     found.mtime,
                 )?;
             }
-            // What was written before does not undo a time that is set after it.
+            // An earlier write does not undo a time that is set after it.
             utimens("a", OMIT, at((1_000, 5))).ok()?;
             fsync(&fd).ok()?;
             same("mtime after fsync", times("a")?.mtime, (1_000, 5))?;

@@ -98,8 +98,8 @@ pub const CASES: &[Case] = &[
             setxattr("a", &format!("{longest}n"), b"1", PLAIN).fails(E::RANGE)?;
             getxattr("a", &format!("{longest}n")).fails(E::RANGE)?;
             setxattr("a", "user.x", &[0; XATTR_SIZE_MAX + 1], PLAIN).fails(E::TOOBIG)?;
-            // What is below may be more than a file system has room for: ext4 keeps a block, btrfs
-            // less than a node.
+            // Values below the limit may be more than a file system has room for: ext4 keeps a
+            // block, btrfs less than a node.
             let largest = pattern(1, XATTR_SIZE_MAX);
             match setxattr("a", "user.x", &largest, PLAIN).result() {
                 Ok(()) => getxattr("a", "user.x").gives(largest),

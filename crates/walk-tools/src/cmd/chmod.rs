@@ -35,7 +35,7 @@ pub struct Chmod {
     /// As for chmod: 644, u+rwX,go-w, g=u
     #[arg(value_name = "MODE", allow_hyphen_values = true)]
     mode: OsString,
-    /// What to change
+    /// Files and directories to change
     #[arg(required_unless_present = "reference", value_name = "PATH")]
     roots: Vec<OsString>,
 }
@@ -96,8 +96,8 @@ impl change::Change for Changed {
     ) -> Result<(), Errno> {
         let mode = Mode::from_raw_mode(self.of(stat));
         if is_followed {
-            // What its name leads to by now, as that of GNU chmod: it was named, and is not one
-            // that was met.
+            // The file that its name leads to by now, as that of GNU chmod: it was named, and is
+            // not one that was met.
             return chmodat(dir, name, mode, AtFlags::empty());
         }
         chmod_at(dir, name, mode)

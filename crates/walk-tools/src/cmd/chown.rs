@@ -41,7 +41,7 @@ pub struct Chown {
     /// with
     #[arg(value_name = "OWNER")]
     owner: OsString,
-    /// What to change
+    /// Files and directories to change
     #[arg(required_unless_present = "reference", value_name = "PATH")]
     roots: Vec<OsString>,
 }
@@ -148,7 +148,7 @@ impl change::Change for Changed {
     }
 
     fn before(&self) -> bool {
-        // Who gives a directory away may not read it any more.
+        // After giving a directory away one may not be allowed to read it.
         false
     }
 }

@@ -268,7 +268,7 @@ impl Comparer<'_> {
         let kind = entry.kind();
         let is_directory = kind == FileType::Directory;
         if !self.there {
-            // What both have was compared on the way there.
+            // Common entries were compared on the way there.
             return Ok(if is_directory && other.kind() == FileType::Directory {
                 Flow::Descend([0, 0])
             } else {

@@ -73,7 +73,7 @@ pub struct Cp {
     /// Whether data are shared with the copies until one of both is changed
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     reflink: Option<Reflink>,
-    /// What becomes of holes
+    /// Treatment of holes
     #[arg(long, value_name = "HOW", default_value = "auto")]
     sparse: Holes,
     /// Stay on the file systems of what is copied
@@ -103,7 +103,7 @@ pub struct Cp {
     /// The same
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
     preserve: Option<String>,
-    /// What to copy; and where to, as the last one, unless -t is given
+    /// Sources; and the target, as the last one, unless -t is given
     #[arg(required = true, value_name = "SOURCE AND TARGET")]
     paths: Vec<OsString>,
 }
@@ -113,7 +113,7 @@ pub struct Cp {
 enum Reflink {
     /// Where they can be
     Auto,
-    /// What cannot be shared is not copied
+    /// Files whose data cannot be shared are not copied
     Always,
     /// Nowhere
     Never,
@@ -133,7 +133,7 @@ impl Cp {
                 target.display()
             );
         }
-        // What has a slash behind it is a directory, or nothing.
+        // A name with a slash behind it is of a directory, or of nothing.
         if !into && target.as_bytes().ends_with(b"/") && !Path::new(&sources[0]).is_dir() {
             bail!("'{}' is no directory", target.display());
         }

@@ -71,7 +71,7 @@ pub struct Du {
     /// The same by thousands
     #[arg(long, overrides_with = "human_readable")]
     si: bool,
-    /// What files hold, rather than what they take on disk
+    /// Sizes of files, rather than the room they take on disk
     #[arg(long)]
     apparent_size: bool,
     /// The same, in bytes
@@ -145,7 +145,7 @@ pub struct Du {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-    /// What to sum up
+    /// Files and directories to sum up
     #[arg(value_name = "PATH", default_value = ".")]
     roots: Vec<OsString>,
 }
@@ -286,7 +286,7 @@ impl Du {
         if parts.is_put_off("du", executor, &ran)? {
             return session::finish(ran.outcome(), &list.output);
         }
-        // What was claimed of roots that are files.
+        // Claims of roots that are files.
         let top = ran.top.state();
         found.total += top.bytes.load(Ordering::Relaxed);
         // Without such a root it begins with zeros.

@@ -261,7 +261,7 @@ impl Finder<'_> {
 
     /// Runs the commands that wait for names of one directory.
     fn run_there(&mut self) {
-        // What waits when the walk is ended is seen to when it has: it may be for -quit.
+        // Commands that wait when the walk is ended are run when it has: it may be for -quit.
         if self.meter.is_stopped() {
             return;
         }

@@ -75,7 +75,7 @@ pub struct Rm {
     /// counts at the end
     #[arg(long)]
     json: bool,
-    /// What to remove
+    /// Files and directories to remove
     #[arg(required_unless_present = "force", value_name = "PATH")]
     roots: Vec<OsString>,
 }
@@ -122,7 +122,7 @@ impl Rm {
         }
         let mut how = self.common_args.clone();
         if self.interactive {
-            // What is asked about comes in an order that can be followed.
+            // Questions come in an order that can be followed.
             how.threads = Some(1);
         }
         let mut options = how.options(executor)?;

@@ -73,7 +73,7 @@ pub struct Sum {
     json: bool,
     #[command(flatten)]
     resumable: Resumable,
-    /// What to sum up
+    /// Files and directories to sum up
     #[arg(value_name = "PATH", default_value = ".")]
     roots: Vec<OsString>,
 }
@@ -155,7 +155,7 @@ impl Sum {
         for (_, some, _) in &all {
             digests.extend(some.iter().cloned());
         }
-        // What was not read wholly has none.
+        // A file that was not read wholly has none.
         for broken in all.iter().flat_map(|(_, _, broken)| broken) {
             digests.remove(broken);
         }
@@ -163,7 +163,7 @@ impl Sum {
         let mut outcome = ran.outcome();
         let bytes = all.iter().map(|(bytes, _, _)| bytes).sum();
         if ran.interrupted {
-            // What has a digest by now is whole.
+            // An entry with a digest by now is whole.
             let (whole, roots) = (digests.len(), roots.len());
             let entries = count(ran.meter.entries());
             session::interrupted(
@@ -530,7 +530,7 @@ impl Visitor for Summer<'_> {
 
     fn problem(&mut self, problem: Problem<'_>) {
         say("sum", problem.path, problem.kind);
-        // What vanishes below a root is no problem, so that this is one.
+        // An entry that vanishes below a root is no problem, so that this is one.
         match problem.kind {
             ProblemKind::Stat(Errno::NOENT | Errno::NOTDIR) => self.missing(problem.path),
             _ => self.broken(problem.path),

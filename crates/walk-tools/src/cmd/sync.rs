@@ -85,7 +85,7 @@ pub struct Sync {
     /// The tree that is copied
     #[arg(value_name = "SOURCE")]
     source: OsString,
-    /// What becomes like it
+    /// The tree that is made like it
     #[arg(value_name = "TARGET")]
     target: OsString,
 }

@@ -120,7 +120,7 @@ impl Walk {
             out: place.output.part(),
             line: String::new(),
         };
-        // What they have gathered is written when they go.
+        // Their rows are written when they go.
         let take = |visitors: Vec<Walker>, _| {
             visitors
                 .iter()

@@ -19,7 +19,7 @@ use std::os::fd::AsRawFd;
 /// could not be done is returned; the rest is done all the same.
 ///
 /// # Errors
-/// What could not be done.
+/// The first failure.
 pub fn take_over(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stat: &Stat) -> Result<(), Failed> {
     take_over_with(from, to, stat, &times(stat))
 }
@@ -27,7 +27,7 @@ pub fn take_over(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stat: &Stat) -> Resul
 /// The same with other times.
 ///
 /// # Errors
-/// What could not be done.
+/// The first failure.
 pub fn take_over_with(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
@@ -40,7 +40,7 @@ pub fn take_over_with(
 /// The same from what may not be opened.
 ///
 /// # Errors
-/// What could not be done.
+/// The first failure.
 pub fn take_over_unopened(
     (dir, name): (BorrowedFd<'_>, &CStr),
     to: BorrowedFd<'_>,
@@ -69,7 +69,7 @@ fn take_over_to(
 /// The same for what cannot be opened, as links, which have no permissions.
 ///
 /// # Errors
-/// What could not be done.
+/// The first failure.
 pub fn take_over_at(
     from: (BorrowedFd<'_>, &CStr),
     (dir, name): (BorrowedFd<'_>, &CStr),
@@ -236,7 +236,7 @@ pub(super) fn differ(way: &Way<'_>, old: &Stat) -> bool {
     if is_root && owners(way.stat) != owners(old) {
         return true;
     }
-    // What is to have another owner has it by now, or never will.
+    // A file that is to have another owner has it by now, or never will.
     if old.kind() != FileType::Symlink
         && kept_mode(way.stat, old).as_raw_mode() != old.mode() & 0o7777
     {

@@ -343,7 +343,7 @@ impl<'c> Copier<'c> {
         let (from, to, size) = (from.as_fd(), to.as_fd(), way.stat.size());
         let sparse = way.is_sparse();
         if size == 0 {
-            // What the kernel makes up when it is read has no size, as in /proc.
+            // A file that the kernel makes up when it is read has no size, as in /proc.
             self.counts.bytes += self.copying.copy_to_end(&self.shared.methods, from, to)?;
         } else if !self.shared.methods.share(from, to) {
             let later = later.filter(|_| is_large(way.stat));

@@ -220,7 +220,7 @@ impl Copying {
         to: BorrowedFd<'_>,
         range: std::ops::Range<u64>,
     ) -> Result<u64, DataError> {
-        // What is copied in pieces has its length already: they may be copied in any order.
+        // A file that is copied in pieces has its length already: they may be copied in any order.
         let length = rustix::fs::fstat(to).map_err(DataError::Write)?.st_size;
         if (length as u64) < range.end {
             stretch(to, range.end)?;

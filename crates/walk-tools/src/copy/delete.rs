@@ -93,7 +93,7 @@ impl Deleter<'_> {
         if entry.holder().state().goes {
             return Ok(Fate::Goes);
         }
-        // What an earlier copy left is no part of the tree, whatever the other one has.
+        // The rest of an earlier copy is no part of the tree, whatever the other one has.
         if temporary::is_one(entry.name()) {
             return Ok(match self.is_gone_on_with(entry) {
                 true => Fate::Stays,

@@ -142,7 +142,7 @@ impl Copier<'_> {
             trouble
         };
         if !is_whole {
-            // What was wrong has been said, but not of names that were made meanwhile.
+            // Failures were reported, but not of names that were made meanwhile.
             let removed = self.remove_part(place.dir(), name, large);
             return match removed.map_err(Trouble::Write)? {
                 0 => Ok(()),

@@ -93,7 +93,7 @@ impl Links {
                     removed += 1;
                 }
             }
-            // What a listing shows of a directory that changes meanwhile is not all.
+            // A listing of a directory that changes meanwhile is not complete.
             if removed == 0 {
                 break;
             }

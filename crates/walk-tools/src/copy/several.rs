@@ -78,7 +78,7 @@ impl Copier<'_> {
                 }
                 continue;
             }
-            // What cannot be read leaves the copy that is there as it is.
+            // An unreadable file leaves the copy that is there as it is.
             let from = match is_file {
                 true => Some(self.shared.open_source(way.from, way.name)?),
                 false => None,

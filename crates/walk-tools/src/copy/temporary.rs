@@ -34,9 +34,9 @@ pub fn copy(name: &CStr) -> CString {
     CString::new(bytes.strip_suffix(KNOWN).unwrap_or(bytes)).unwrap_or_default()
 }
 
-/// Returns whether it is such a name, or that of the directory for names of files with several.
-/// What has one is left from a copy that was ended, and no part of a tree: copied, it could come to
-/// the very name that another copy has as yet.
+/// Returns whether it is such a name, or that of the directory for names of files with several. A
+/// file with one is left from a copy that was ended, and no part of a tree: copied, it could come
+/// to the very name that another copy has as yet.
 pub fn is_one(name: &CStr) -> bool {
     let digits = name.to_bytes().strip_prefix(PREFIX);
     let digits = digits.map(|it| it.strip_suffix(KNOWN).unwrap_or(it));

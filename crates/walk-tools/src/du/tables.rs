@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// Who owns it
+    /// Owner
     User,
-    /// Which group it is of
+    /// Group
     Group,
     /// When it was modified
     Age,
-    /// How large it is; regular files
+    /// Size; regular files
     Size,
 }
 

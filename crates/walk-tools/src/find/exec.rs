@@ -77,7 +77,7 @@ impl Exec {
             command.current_dir(directory);
         }
         if self.asks {
-            // What comes there is answers.
+            // Standard input has answers.
             command.stdin(Stdio::null());
         }
         match command.status() {

@@ -388,7 +388,7 @@ fn delete(entry: &mut Entry<'_, ()>, scene: &Scene<'_>) -> bool {
         AtFlags::empty()
     };
     match unlinkat(entry.dir_fd(), entry.name(), flags) {
-        // What somebody else has removed meanwhile is gone as well.
+        // An entry that another process has removed meanwhile is gone as well.
         Ok(()) | Err(Errno::NOENT) => true,
         Err(error) => {
             fail(
@@ -417,7 +417,7 @@ fn exec(number: usize, entry: &mut Entry<'_, ()>, scene: &mut Scene<'_>) -> bool
         Place::of_root(&path)
     };
     if !exec.batch {
-        // What was printed before comes before what the command prints.
+        // Earlier output comes before that of the command.
         flush(scene);
         return exec.run(&path, &place, scene.failed);
     }

@@ -120,7 +120,7 @@ fn translate(pattern: &str, syntax: Syntax) -> (String, bool) {
                         '>' => out.push_str("\\b{end}"),
                         '1'..='9' if syntax != Syntax::Awk => {
                             refers_back = true;
-                            // What comes next may be a digit.
+                            // The next character may be a digit.
                             out.extend(["(?:\\", next.encode_utf8(&mut [0; 4]), ")"]);
                         }
                         'w' | 'W' | 's' | 'S' | 'b' | 'B' => out.extend(['\\', next]),

@@ -22,7 +22,7 @@ pub fn is_there() -> bool {
 /// # Errors
 /// When it has none.
 pub fn context(entry: &mut Entry<'_, ()>) -> Result<Vec<u8>, Errno> {
-    // What the kernel gives attributes by takes a path: the directory is open, which is short.
+    // The call for attributes takes a path: the directory is open, which is short.
     let fd = entry.dir_fd().as_raw_fd();
     let name = OsStr::from_bytes(entry.name().to_bytes());
     let path = if fd < 0 {

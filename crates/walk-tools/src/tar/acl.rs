@@ -3,7 +3,8 @@
 //! GNU tar, star and bsdtar write them so: `user::rw-,user:nobody:rwx:65534,…`.
 //!
 //! The kernel has them as values of two extended attributes: a version of four bytes, and of each
-//! entry its kind, its permissions (two bytes each) and whom it is for (four bytes), little-endian.
+//! entry its kind, its permissions (two bytes each) and the user or group that it is for (four
+//! bytes), little-endian.
 
 use std::fmt::Write;
 
@@ -15,7 +16,7 @@ const ATTRIBUTE: &[u8] = b"system.posix_acl_";
 const SCOPES: [&[u8]; 2] = [b"access", b"default"];
 
 const VERSION: u32 = 2;
-/// Of whom an entry says nothing.
+/// The number in entries without a user or group.
 const NO_ID: u32 = u32::MAX;
 
 const OWNER: u16 = 0x01;

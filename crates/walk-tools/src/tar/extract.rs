@@ -114,7 +114,7 @@ pub fn extract(
         drop(jobs);
         read
     });
-    // What is there by now is finished also if the archive is damaged further on.
+    // Files that are there by now are finished also if the archive is damaged further on.
     meet()?;
     let mut unpacked = std::mem::take(&mut reader.unpacked);
     let is_first = reader.is_first();

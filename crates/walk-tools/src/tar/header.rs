@@ -1,7 +1,7 @@
 //! Headers of members.
 //!
 //! A member is a header of 512 bytes, and its data, filled up with zeros to a multiple of that.
-//! What does not fit in a header (long or strange names, large sizes, fractions of seconds,
+//! Values that do not fit in a header (long or strange names, large sizes, fractions of seconds,
 //! extended attributes, maps of sparse files) is in an extended header before it: a member of type
 //! `x` whose data are records `LENGTH KEY=VALUE\n`.
 

@@ -2,7 +2,7 @@
 //!
 //! Those that do not fit in memory are in a file without a name.
 //!
-//! What was gathered is sorted and written as a run whenever it is too much; in the end all runs
+//! Gathered records are sorted and written as a run whenever they are too many; in the end all runs
 //! are read at once. The format is for this process alone: lengths of the key and the value and the
 //! number of the record, then both.
 

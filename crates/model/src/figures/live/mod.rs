@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(figure.categories[1], "random, 4 servers, 8 clients");
         let modelled = &figure.series[1].points;
         assert_eq!(modelled.len(), all.len());
-        // What was asked of the servers is beside what the model takes of its own.
+        // The servers' work stands beside that of the model.
         let notes = &figure.notes;
         let start = "random, 4 servers, 8 clients: live 7 distributed operations, 21 messages between servers, 50 % of the \
                      requests to one server; modelled ";

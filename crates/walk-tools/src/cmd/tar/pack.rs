@@ -86,7 +86,7 @@ impl Tar {
         let packed = self.pack(executor, options, wanted, (file, stat), &output);
         if packed.is_err() && executor.is_first() {
             std::env::set_current_dir(begun)?;
-            // What was said already says why.
+            // Earlier messages say why.
             let _ = self.remove(is_regular);
         }
         session::finish(packed?, &output)
@@ -116,7 +116,7 @@ impl Tar {
             Some((filter, pipe)) => (Some(filter), pipe),
             None => (None, file),
         };
-        // What standard output is appended to is written from where it is.
+        // An existing file behind standard output is written from its position.
         let seekable = self.file != "-" && is_regular && filter.is_none();
         let files: Vec<&File> = self
             .resumable
