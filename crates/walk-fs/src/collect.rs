@@ -54,17 +54,17 @@ impl Processes<'_> {
     ///
     /// # Errors
     /// When another process sent what makes no sense.
-    pub fn tell(&mut self, said: &[u8], meter: &Meter) -> Result<Vec<u8>, WalkError> {
+    pub fn broadcast(&mut self, said: &[u8], meter: &Meter) -> Result<Vec<u8>, WalkError> {
         if self.rank() == 0 {
-            self.tell_others(Body::Broadcast(said));
+            self.send_to_others(Body::Broadcast(said));
             return Ok(said.to_vec());
         }
-        let mut broadcast = None;
+        let mut received = None;
         self.until(meter, |processes| {
-            broadcast = processes.broadcasts.pop_front();
-            Ok(broadcast.is_some())
+            received = processes.broadcasts.pop_front();
+            Ok(received.is_some())
         })?;
-        broadcast.ok_or(WalkError::Unreadable(Unreadable))
+        received.ok_or(WalkError::Unreadable(Unreadable))
     }
 
     fn fetch(&mut self, from: u32, file: File, meter: &Meter) -> Result<File, WalkError> {
@@ -169,7 +169,7 @@ mod tests {
         fn ranks(&self) -> u32 {
             2
         }
-        fn tell_all(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        fn all_gather(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
             vec![bytes.to_vec(); 2]
         }
         fn send(&mut self, _to: u32, _bytes: Vec<u8>) {}

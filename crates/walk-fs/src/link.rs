@@ -11,7 +11,7 @@ pub trait Link {
 
     /// Sends something to all processes, and returns what each has sent, in their order. All call
     /// it. What all send together is at each of them, so that it has to be short.
-    fn tell_all(&mut self, bytes: &[u8]) -> Vec<Vec<u8>>;
+    fn all_gather(&mut self, bytes: &[u8]) -> Vec<Vec<u8>>;
 
     /// Begins to send; never waits for the other side. Messages may be of any length.
     fn send(&mut self, to: u32, bytes: Vec<u8>);

@@ -25,7 +25,7 @@ use crate::options::Options;
 use crate::outputs::Outputs;
 use crate::rpc::Rpc;
 use crate::saved::{self, Saved};
-use crate::scheduler::{Scheduler, Tray};
+use crate::scheduler::{Outbox, Scheduler};
 use crate::threads::{WalkError, Walked, first, run};
 use crate::visit::Visitor;
 use pandofs_walk::{Event, RankId, Topology};
@@ -57,7 +57,7 @@ pub struct Processes<'l> {
     results: Vec<Option<Vec<u8>>>,
     closed: bool,
     decided: Arc<Decided>,
-    tray: Arc<Tray>,
+    outbox: Arc<Outbox>,
     rpc: Option<Rpc>,
     /// Rank 0 takes what this process has for it.
     pub(crate) is_fetched: bool,
@@ -82,7 +82,7 @@ impl<'l> Processes<'l> {
     ) -> Result<Processes<'l>, NotTheSame> {
         // A digest: what all say goes to all, and arguments may be megabytes.
         let same = blake3::hash(same.as_bytes());
-        let gathered = link.tell_all(&[host.as_bytes(), &[0], same.as_bytes()].concat());
+        let gathered = link.all_gather(&[host.as_bytes(), &[0], same.as_bytes()].concat());
         let mut hosts: Vec<&[u8]> = Vec::new();
         let mut of_ranks = Vec::new();
         for (rank, sent) in gathered.iter().enumerate() {
@@ -108,7 +108,7 @@ impl<'l> Processes<'l> {
             results: vec![None; of_ranks.len()],
             closed: false,
             decided: Arc::default(),
-            tray: Arc::default(),
+            outbox: Arc::default(),
             rpc: None,
             is_fetched: false,
             arriving: None,
@@ -139,7 +139,7 @@ impl<'l> Processes<'l> {
 
     /// Returns what rank 0 says. All processes call it, between walks.
     pub fn agree(&mut self, said: &[u8]) -> Vec<u8> {
-        let all = self.link.tell_all(said);
+        let all = self.link.all_gather(said);
         all.into_iter().next().unwrap_or_default()
     }
 
@@ -160,7 +160,7 @@ impl<'l> Processes<'l> {
         if self.rank() == 0 {
             answers = Some(Box::new(answerer) as Box<_>);
         }
-        let rpc = Rpc::new(answers, Arc::clone(&self.tray));
+        let rpc = Rpc::new(answers, Arc::clone(&self.outbox));
         self.rpc = Some(rpc.clone());
         rpc
     }
@@ -224,8 +224,8 @@ impl<'l> Processes<'l> {
         self.walk += 1;
         let walks = (self.walk, self.since);
         let decided = Arc::clone(&self.decided);
-        let tray = Arc::clone(&self.tray);
-        let scheduler = Scheduler::among(options, &self.topology, me, walks, decided, tray);
+        let outbox = Arc::clone(&self.outbox);
+        let scheduler = Scheduler::among(options, &self.topology, me, walks, decided, outbox);
         let (top, roots) = fill(&scheduler)?;
         scheduler.deliver(me, Event::Start { roots });
         self.outputs.set_taken(true);
@@ -249,7 +249,7 @@ impl<'l> Processes<'l> {
         options: &Options,
         ended: &dyn Fn() -> bool,
     ) -> Result<(), WalkError> {
-        let Some(tray) = scheduler.tray() else {
+        let Some(outbox) = scheduler.outbox() else {
             return Ok(());
         };
         let (meter, saved) = (&*options.meter, options.saved.as_deref());
@@ -264,7 +264,7 @@ impl<'l> Processes<'l> {
         loop {
             let mut moved = self.send_outputs()?;
             let over = ended();
-            for (to, envelope) in std::mem::take(&mut *tray.lock()) {
+            for (to, envelope) in std::mem::take(&mut *outbox.lock()) {
                 moved = true;
                 self.link.send(to.0, envelope);
             }
@@ -276,7 +276,7 @@ impl<'l> Processes<'l> {
                 sent_save = true;
                 // One that was asked tells the first, and that one all.
                 match self.rank() {
-                    0 => self.tell_others(Body::Save),
+                    0 => self.send_to_others(Body::Save),
                     _ => self.send(0, Body::Save),
                 }
             }
@@ -285,11 +285,11 @@ impl<'l> Processes<'l> {
             }
             if meter.is_stopped() && !sent_stop {
                 sent_stop = true;
-                self.tell_others(Body::Stop);
+                self.send_to_others(Body::Stop);
             }
             if meter.is_watched() && self.rank() == 0 && !sent_watch {
                 sent_watch = true;
-                self.tell_others(Body::Watch);
+                self.send_to_others(Body::Watch);
             }
             let is_due = said.is_none_or(|last| last.elapsed() >= BETWEEN_REPORTS);
             if meter.is_watched() && self.rank() != 0 && is_due {
@@ -297,12 +297,12 @@ impl<'l> Processes<'l> {
                 let SoFar { counted, queued } = meter.so_far();
                 self.send(0, Body::SoFar { counted, queued });
             }
-            let messages = tray.lock();
+            let messages = outbox.lock();
             if over && messages.is_empty() && self.link.is_sent() {
                 return Ok(());
             }
             if messages.is_empty() && !moved {
-                let waited = tray.bell.wait_timeout(messages, pause);
+                let waited = outbox.bell.wait_timeout(messages, pause);
                 drop(waited.unwrap_or_else(PoisonError::into_inner));
                 pause = (pause * 2).min(LONGEST_POLL);
             } else {
@@ -316,7 +316,7 @@ impl<'l> Processes<'l> {
         self.link.send(to, message::write(&Envelope { walk, body }));
     }
 
-    pub(crate) fn tell_others(&mut self, body: Body<'_>) {
+    pub(crate) fn send_to_others(&mut self, body: Body<'_>) {
         let walk = self.walk;
         let envelope = message::write(&Envelope { walk, body });
         let me = self.rank();
@@ -390,7 +390,7 @@ impl<'l> Processes<'l> {
         while !self.link.is_sent() {
             std::thread::sleep(SHORTEST_POLL);
         }
-        self.link.tell_all(&[]);
+        self.link.all_gather(&[]);
         self.receive_all(meter)?;
         Ok(())
     }

@@ -7,7 +7,7 @@
 //! each request is always answered.
 
 use crate::message::{self, Body, Envelope};
-use crate::scheduler::Tray;
+use crate::scheduler::Outbox;
 use pandofs_walk::RankId;
 use std::collections::HashMap;
 use std::fmt;
@@ -23,7 +23,7 @@ pub struct Rpc(Arc<Shared>);
 struct Shared {
     /// At rank 0.
     answerer: Option<Mutex<Answerer>>,
-    tray: Arc<Tray>,
+    outbox: Arc<Outbox>,
     open: Mutex<Open>,
     answered: Condvar,
 }
@@ -38,10 +38,10 @@ struct Open {
 }
 
 impl Rpc {
-    pub(crate) fn new(answerer: Option<Answerer>, tray: Arc<Tray>) -> Rpc {
+    pub(crate) fn new(answerer: Option<Answerer>, outbox: Arc<Outbox>) -> Rpc {
         Rpc(Arc::new(Shared {
             answerer: answerer.map(Mutex::new),
-            tray,
+            outbox,
             open: Mutex::default(),
             answered: Condvar::new(),
         }))
@@ -61,7 +61,7 @@ impl Rpc {
             walk: 0,
             body: Body::Question { number, question },
         };
-        self.0.tray.post(RankId::ROOT, message::write(&envelope));
+        self.0.outbox.post(RankId::ROOT, message::write(&envelope));
         loop {
             if open.closed {
                 return None;

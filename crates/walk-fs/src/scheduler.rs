@@ -37,12 +37,12 @@ pub struct Away {
     /// The walk that it goes on with, for what is claimed.
     since: u32,
     ranks: u32,
-    tray: Arc<Tray>,
+    outbox: Arc<Outbox>,
 }
 
 /// Queue of messages until they are sent.
 #[derive(Debug, Default)]
-pub struct Tray {
+pub struct Outbox {
     messages: Mutex<VecDeque<(RankId, Vec<u8>)>>,
     /// Rung when there are messages, or a worker has ended.
     pub bell: Condvar,
@@ -115,13 +115,13 @@ impl<'f, D: DirState> Scheduler<'f, D> {
         me: RankId,
         (walk, since): (u32, u32),
         decided: Arc<Decided>,
-        tray: Arc<Tray>,
+        outbox: Arc<Outbox>,
     ) -> Scheduler<'f, D> {
         let away = Away {
             walk,
             since,
             ranks: topology.ranks(),
-            tray,
+            outbox,
         };
         Scheduler::new(options, topology, me.0..me.0 + 1, Some(away), decided)
     }
@@ -267,7 +267,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
             mail.push_back((to, Event::Message { from, message }));
         } else if let Some(away) = &self.away {
             let envelope = message::pack(away.walk, &message, &mut state.loans);
-            away.tray.post(to, envelope);
+            away.outbox.post(to, envelope);
         }
     }
 
@@ -348,7 +348,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
                     since,
                     keys: claims,
                 };
-                away.tray
+                away.outbox
                     .post(RankId(decider), message::write(&Envelope { walk, body }));
             }
         }
@@ -381,21 +381,21 @@ impl<'f, D: DirState> Scheduler<'f, D> {
                     unfinished,
                 },
             };
-            away.tray.post(origin.rank, message::write(&envelope));
+            away.outbox.post(origin.rank, message::write(&envelope));
         }
     }
 
     /// A worker has ended: the thread that waits for messages may be waiting for that.
     pub fn worker_ended(&self) {
         if let Some(away) = &self.away {
-            let _letters = away.tray.lock();
-            away.tray.bell.notify_one();
+            let _letters = away.outbox.lock();
+            away.outbox.bell.notify_one();
         }
     }
 
     /// Letters to other processes; none if all ranks are here.
-    pub fn tray(&self) -> Option<&Tray> {
-        self.away.as_ref().map(|away| &*away.tray)
+    pub fn outbox(&self) -> Option<&Outbox> {
+        self.away.as_ref().map(|away| &*away.outbox)
     }
 
     /// Returns how it ended.
@@ -446,7 +446,7 @@ impl<D> Shared<D> {
     }
 }
 
-impl Tray {
+impl Outbox {
     pub fn post(&self, to: RankId, envelope: Vec<u8>) {
         self.lock().push_back((to, envelope));
         self.bell.notify_one();

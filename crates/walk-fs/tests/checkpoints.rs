@@ -219,7 +219,7 @@ fn collected<D: DirState>(
     };
     processes.collect(own, &options.meter, take).unwrap();
     let items = merge.finish().unwrap();
-    let answer = processes.tell(&items.to_le_bytes(), &options.meter);
+    let answer = processes.broadcast(&items.to_le_bytes(), &options.meter);
     let is_some = answer.unwrap() != 0_u64.to_le_bytes();
     is_some.then(|| content(merged))
 }
@@ -558,7 +558,7 @@ fn files_of_any_length_come_to_the_first_process_after_its_output() {
                 let length = output.metadata().unwrap().len();
                 assert_eq!(length, (round + 1) * 5 * 40 * 100);
             }
-            let answer = processes.tell(b"go on", &options.meter).unwrap();
+            let answer = processes.broadcast(b"go on", &options.meter).unwrap();
             assert_eq!(answer, b"go on");
         }
         processes.finish(&[], &options.meter).unwrap();

@@ -133,7 +133,7 @@ impl Link for MpiLink {
         self.world.size() as u32
     }
 
-    fn tell_all(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+    fn all_gather(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         // Never nothing: the address of an empty vector is what Open MPI calls MPI_IN_PLACE.
         let mut mine = bytes.to_vec();
         mine.push(0);

@@ -136,7 +136,7 @@ fn begin(
         }
         return Ok((host, None));
     }
-    let hosts = link.tell_all(host.as_bytes());
+    let hosts = link.all_gather(host.as_bytes());
     let hosts = hosts.iter().map(|it| String::from_utf8_lossy(it).into());
     let pulse = Pulse::start(limit, hosts.collect()).map_err(|error| failed(&error))?;
     Ok((host, Some(pulse)))

@@ -110,10 +110,10 @@ impl Beating {
     fn go_on(mut self, ending: &Ending) {
         let interval = self.limit / BEATS_IN_SILENCE;
         while !ending.rest(interval) {
-            self.tell(&THERE);
+            self.send_beat(&THERE);
             self.listen();
         }
-        self.tell(&ENDED);
+        self.send_beat(&ENDED);
         let mut pause = SHORTEST_POLL;
         loop {
             self.listen();
@@ -128,7 +128,7 @@ impl Beating {
 
     /// Sends a beat to all that it speaks with, but not to those whose last beat is still under
     /// way.
-    fn tell(&mut self, what: &'static [u8; 1]) {
+    fn send_beat(&mut self, what: &'static [u8; 1]) {
         self.look_after();
         for (rank, sending) in &mut self.others {
             if sending.is_empty() || what == &ENDED {

@@ -94,7 +94,7 @@ pub fn merge_checkpoints<D: DirState, T: Joined>(
         }
     }
     let said = postcard::to_stdvec(&verdict)?;
-    let said = processes.tell(&said, &options.meter)?;
+    let said = processes.broadcast(&said, &options.meter)?;
     let verdict: Option<Verdict> = postcard::from_bytes(&said)?;
     verdict.context("the first process has no checkpoint")
 }

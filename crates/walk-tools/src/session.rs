@@ -250,7 +250,7 @@ pub fn finish(outcome: Outcome, output: &Output) -> Result<Outcome> {
 
 /// Says what was done by Ctrl-C, by a tool whose output does not.
 pub fn interrupted(tool: &str, what: impl std::fmt::Display) {
-    tell(&format!("pandofs {tool}: interrupted: {what}\n"));
+    print_error_line(&format!("pandofs {tool}: interrupted: {what}\n"));
 }
 
 /// Says what could not be done.
@@ -260,10 +260,10 @@ pub fn complain(tool: &str, problem: Problem<'_>) {
 
 /// The same, of anything. In one piece, so that lines of several processes do not mix.
 pub fn say(tool: &str, path: &[u8], what: impl std::fmt::Display) {
-    tell(&format!("pandofs {tool}: {}: {what}\n", shown(path)));
+    print_error_line(&format!("pandofs {tool}: {}: {what}\n", shown(path)));
 }
 
-fn tell(line: &str) {
+fn print_error_line(line: &str) {
     let _ = apart(|| std::io::stderr().lock().write_all(line.as_bytes()));
 }
 

@@ -1,6 +1,6 @@
-//! Copies are whole: a part has no name that the next run takes for the copy.
+//! Completeness of copies.
 //!
-//! Nothing leads to a copy that failed.
+//! A part has no name that the next run takes for the copy. Nothing leads to a copy that failed.
 
 #![allow(clippy::unwrap_used)]
 

@@ -77,7 +77,7 @@ impl Link for Mailbox {
     fn ranks(&self) -> u32 {
         self.post.boxes.len() as u32
     }
-    fn tell_all(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+    fn all_gather(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         let mut mine = self.post.sent[self.me as usize].lock().unwrap();
         mine.push(bytes.to_vec());
         drop(mine);

@@ -260,7 +260,7 @@ impl Comparer<'_> {
                     (&self.cmp.other, &mut self.counts.only_other)
                 };
                 *count += 1;
-                self.tell(&Difference::OnlyIn(only), entry.path());
+                self.report(&Difference::OnlyIn(only), entry.path());
                 return Ok(Flow::Skip);
             }
             Err(error) => return Err(error),
@@ -349,10 +349,10 @@ impl Comparer<'_> {
 
     fn differ(&mut self, what: &'static str, path: &[u8]) {
         self.counts.differ += 1;
-        self.tell(&Difference::Differs(what, None), path);
+        self.report(&Difference::Differs(what, None), path);
     }
 
-    fn tell(&mut self, what: &Difference<'_>, path: &[u8]) {
+    fn report(&mut self, what: &Difference<'_>, path: &[u8]) {
         if self.cmp.json {
             json_line(&what.json(path), self.out.bytes());
         } else {
@@ -472,7 +472,7 @@ impl Visitor for Comparer<'_> {
             Ok(false) => {
                 self.counts.differ += 1;
                 let what = Difference::Differs("content", Some(piece.start));
-                self.tell(&what, task.path(piece.name.to_bytes()));
+                self.report(&what, task.path(piece.name.to_bytes()));
             }
             Err(error) => self.trouble(task.path(piece.name.to_bytes()), error),
         }

@@ -284,7 +284,7 @@ impl<R: Read> Reader<'_, R> {
         }
         // The member is made all the same, by one of the processes.
         for trouble in troubles.iter().filter(|_| is_mine) {
-            self.shared.tell(&member.path, trouble);
+            self.shared.report(&member.path, trouble);
         }
     }
 
@@ -384,7 +384,7 @@ impl<R: Read> Reader<'_, R> {
             (Err(trouble), _) => Err(trouble),
             (Ok(_), Poured::Stopped) => return Ok(()),
             (Ok(_), Poured::Failed(trouble)) => {
-                self.shared.tell(&member.path, &trouble);
+                self.shared.report(&member.path, &trouble);
                 Ok(())
             }
         };

@@ -176,7 +176,7 @@ impl Shared<'_> {
         } else if let Err(trouble) = self.range(copying, file, from, to, length)
             && !large.is_broken.swap(true, Ordering::Relaxed)
         {
-            self.tell(&large.member.path, &trouble);
+            self.report(&large.member.path, &trouble);
         }
         if large.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let mut done = Ok(());
@@ -330,10 +330,10 @@ impl Shared<'_> {
         if !matches!(trouble, Trouble::Attribute(..)) {
             self.not_made.fetch_add(1, Ordering::Relaxed);
         }
-        self.tell(path, trouble);
+        self.report(path, trouble);
     }
 
-    pub fn tell(&self, path: &[u8], trouble: &Trouble) {
+    pub fn report(&self, path: &[u8], trouble: &Trouble) {
         if let Trouble::Left = trouble {
             return;
         }
