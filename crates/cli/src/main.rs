@@ -152,7 +152,7 @@ fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
         Command::Tree(tool) => {
             pandofs_walk_tools::launcher::hand_over()?;
             allocator::keep_nothing();
-            let outcome = tool.run(&mut pandofs_walk_tools::Crew::Alone)?;
+            let outcome = tool.run(&mut pandofs_walk_tools::Executor::Alone)?;
             Ok(Outcome::Other(outcome.code()))
         }
     }

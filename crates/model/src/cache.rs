@@ -1,5 +1,7 @@
-//! What servers keep of one kind of record, inodes or entries, in memory and on disk: an LRU cache each, and
-//! on disk blocks of records that were made one after the other.
+//! Caches of servers for one kind of record, inodes or entries.
+//!
+//! Each is an LRU cache in memory, and on disk blocks of records that were made one after the
+//! other.
 
 use crate::space::Object;
 
@@ -7,7 +9,8 @@ const NONE: u32 = u32::MAX;
 /// In `next`: not in a cache.
 const ABSENT: u32 = u32::MAX - 1;
 
-/// The records of one kind on all servers. A record is on one server; one that moves is removed and made again.
+/// The records of one kind on all servers. A record is on one server; one that moves is removed and
+/// made again.
 #[derive(Clone, Debug)]
 pub struct Records {
     /// Records in the cache of a server.
@@ -18,7 +21,7 @@ pub struct Records {
     next: Vec<u32>,
     dirty: Vec<bool>,
     on_disk: Vec<bool>,
-    /// Which of its server's records it is.
+    /// Number of the record at its server.
     serial: Vec<u32>,
     servers: Vec<Server>,
 }
@@ -35,7 +38,7 @@ struct Server {
     unwritten: u32,
 }
 
-/// What the disk had to do for it.
+/// Work of the disk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disk {
     pub block_reads: u32,
@@ -146,8 +149,8 @@ impl Records {
         disk
     }
 
-    /// Whether it was made and not removed. (A directory may be looked at for its first file before the other
-    /// server has made its inode: then there is nothing to read.)
+    /// Returns whether it was made and not removed. (A directory may be looked at for its first
+    /// file before the other server has made its inode: then there is nothing to read.)
     fn is_there(&self, object: Object) -> bool {
         self.serial[object as usize] != NONE
     }

@@ -16,8 +16,8 @@ pub fn servers(count: usize) -> Vec<ServerInfo> {
         .collect()
 }
 
-/// A map with one shard for each server, of the server's number: the first server's file system, which the others
-/// joined.
+/// A map with one shard for each server, of the server's number: the first server's file system,
+/// which the others joined.
 ///
 /// # Panics
 /// When there are more servers than a map may have.

@@ -1,4 +1,4 @@
-//! What things cost.
+//! Costs of operations.
 
 use pandofs_types::limits::LOADS_INTERVAL;
 use serde::{Deserialize, Serialize};
@@ -38,12 +38,12 @@ pub struct Costs {
 }
 
 impl Costs {
-    /// The machines of Xiong et al., section 5.1.3: a Xeon E5335 at 2 GHz, Gigabit Ethernet, a Seagate
-    /// ST3146707LC. By its data sheet that disk turns 10,000 times a minute, so a sector is 3 ms away, and
-    /// seeks for 4.7 ms (reads) and 5.3 ms (writes). A record of the log follows the one before, so a
-    /// forced write waits for the sector alone. 4 KiB hold 16 inodes of 256 bytes. The caches are the paper's.
-    /// The processor's and the network's times are of the order usual for such machines, and so is that of an entry that
-    /// moves: a scan, a hash and a copy.
+    /// The machines of Xiong et al., section 5.1.3: a Xeon E5335 at 2 GHz, Gigabit Ethernet, a
+    /// Seagate ST3146707LC. By its data sheet that disk turns 10,000 times a minute, so a sector is
+    /// 3 ms away, and seeks for 4.7 ms (reads) and 5.3 ms (writes). A record of the log follows the
+    /// one before, so a forced write waits for the sector alone. 4 KiB hold 16 inodes of 256 bytes.
+    /// The caches are the paper's. The processor's and the network's times are of the order usual
+    /// for such machines, and so is that of an entry that moves: a scan, a hash and a copy.
     pub const PAPER: Costs = Costs {
         request_us: 60.0,
         message_us: 20.0,
@@ -61,9 +61,9 @@ impl Costs {
         per_block: 16,
     };
 
-    /// What `make bench` measured of PandoFS's own parts on two cores with the servers on one machine: a forced
-    /// append 0.2 ms, a get and two puts 6 µs and as much again for decoding and encoding, a round trip on
-    /// loopback 50 µs. A cold key is a read of 4 KiB from an SSD.
+    /// Measurements of `make bench` of PandoFS's own parts on two cores with the servers on one
+    /// machine: a forced append 0.2 ms, a get and two puts 6 µs and as much again for decoding and
+    /// encoding, a round trip on loopback 50 µs. A cold key is a read of 4 KiB from an SSD.
     pub const MEASURED: Costs = Costs {
         request_us: 15.0,
         message_us: 10.0,
@@ -81,8 +81,8 @@ impl Costs {
         per_block: 16,
     };
 
-    /// With caches that are smaller by this factor, as name spaces are, and servers that tell each other as often
-    /// while one is made.
+    /// With caches that are smaller by this factor, as name spaces are, and servers that tell each
+    /// other as often while one is made.
     pub fn scaled_down(self, divisor: u32) -> Costs {
         Costs {
             loads_us: self.loads_us / f64::from(divisor),

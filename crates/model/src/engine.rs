@@ -1,9 +1,11 @@
-//! Clients that each wait for one answer before they ask again, and servers with a processor and a disk.
+//! Clients in a closed loop, and servers with a processor and a disk.
 //!
-//! Events are taken in the order of their times; whoever comes first to a processor or a disk is served first.
-//! An operation is a sequence of visits to servers; a visit takes the processor, then the disk for what is
-//! not in the caches, then the disk again for a forced record of the log. A server serves others while a
-//! visit waits for the disk, as the paper's servers and PandoFS's do.
+//! Each client waits for one answer before it asks again.
+//!
+//! Events are taken in the order of their times; the first to come to a processor or a disk is
+//! served first. An operation is a sequence of visits to servers; a visit takes the processor, then
+//! the disk for what is not in the caches, then the disk again for a forced record of the log. A
+//! server serves others while a visit waits for the disk, as the paper's servers and PandoFS's do.
 
 use crate::cache::{Disk, Records};
 use crate::costs::{Costs, ns};
@@ -28,12 +30,12 @@ pub enum Op {
     Write(Object),
 }
 
-/// What clients do: given the client, its next operation; none when it is done.
+/// Work of clients: given the client, its next operation; none when it is done.
 pub trait Work {
     fn next(&mut self, client: usize) -> Option<Op>;
 }
 
-/// What happened in a run.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     pub operations: u64,
@@ -65,7 +67,7 @@ pub struct Server {
     next_force: Option<(u64, u64)>,
 }
 
-/// What is asked of servers at a time, besides the first visit of an operation.
+/// Requests to servers at a time, besides the first visit of an operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Step {
     /// A client asks, if it has anything left.
@@ -107,7 +109,7 @@ impl<'a> Engine<'a> {
         engine
     }
 
-    /// What is in the caches after the first objects were made, without the time.
+    /// Fills the caches as the making of the first objects does, without the time.
     pub fn warm_up(&mut self, placer: &Placer, objects: usize) {
         for object in 1..objects as u32 {
             self.entries.make(self.home(placer, object), object);
@@ -115,7 +117,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Runs until every client is done. What is made and has no place yet gets one when the client asks for it.
+    /// Runs until every client is done. What is made and has no place yet gets one when the client
+    /// asks for it.
     pub fn run(&mut self, placer: &mut Placer, work: &mut dyn Work, clients: usize) -> Outcome {
         self.servers.fill(Server::default());
         let mut run = Run {
@@ -164,7 +167,7 @@ struct Run<'e, 's, 'p> {
     /// Time, order of scheduling, what, and for which client ([`Step::End`]: at which server).
     events: BinaryHeap<Reverse<(u64, u64, Step, u32)>>,
     sequence: u64,
-    /// What each client is doing.
+    /// Current operation of each client.
     current: Vec<Op>,
     outcome: Outcome,
     end: u64,
@@ -326,7 +329,7 @@ impl Run<'_, '_, '_> {
     }
 }
 
-/// How a visit went.
+/// Course of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Visit {
     /// When it was over.
@@ -353,7 +356,7 @@ impl Server {
             done = self.use_disk(done, ns(reads));
         }
         if disk.block_writes > 0 {
-            // Nobody waits for these, but who comes after them.
+            // Only later requests wait for these.
             let writes = f64::from(disk.block_writes) * costs.block_write_us;
             self.use_disk(worked, ns(writes));
         }
@@ -386,7 +389,7 @@ impl Server {
     }
 }
 
-/// What a visit leaves in the log.
+/// Records that a visit leaves in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Log {
     No,
@@ -465,7 +468,8 @@ mod tests {
         assert_eq!((outcome.messages, outcome.forced_writes), (0, 0));
     }
 
-    /// Section 4.2: three messages between servers and four forced writes, three of them before the answer.
+    /// Section 4.2: three messages between servers and four forced writes, three of them before the
+    /// answer.
     #[test]
     fn a_distributed_operation_is_three_messages_and_four_forced_writes() {
         let space = Space::generate(KIND, 1);

@@ -1,9 +1,10 @@
 //! One directory that grows, and clients that do not know how far it has.
 //!
-//! Maps, slots, splits and merging of maps are the production code's, and which name a partition holds follows from the
-//! production hash. A server has a processor, a disk and caches as in [`crate::engine`]. A partition that splits is
-//! locked until both servers have what moved in their logs: what is asked of it waits (GIGA+, "Prototype
-//! implementation": "locally locking the particular directory partition ... before releasing the lock").
+//! Maps, slots, splits and merging of maps are the production code's, and which name a partition
+//! holds follows from the production hash. A server has a processor, a disk and caches as in
+//! [`crate::engine`]. A partition that splits is locked until both servers have what moved in their
+//! logs: what is asked of it waits (GIGA+, "Prototype implementation": "locally locking the
+//! particular directory partition ... before releasing the lock").
 
 use crate::cache::{Disk, Records};
 use crate::cluster;
@@ -14,18 +15,18 @@ use pandofs_types::{HashKey, Position, ShardId};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
-/// How clients that were wrong find out.
+/// Ways in which clients that were wrong find out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Learning {
     /// From the server that they asked, which knows what its own partitions split off (GIGA+).
     FromAsked,
-    /// From the directory's home, which is told of every split (OrangeFS).
+    /// From the directory's home, which hears of every split (OrangeFS).
     FromHome,
     /// From the server that they asked, and from the home if that did not help (PandoFS).
     Both,
 }
 
-/// What is to be run.
+/// Setting of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
     pub servers: usize,
@@ -49,7 +50,7 @@ pub struct Setting {
     pub seed: u64,
 }
 
-/// What it came to.
+/// Results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Growth {
     pub create_rate: f64,
@@ -68,7 +69,7 @@ pub struct Growth {
     pub moved: u64,
     /// Forced writes of all servers' logs, for splits and for what clients do.
     pub forced_writes: u64,
-    /// What did not fit the caches.
+    /// Work of the disk for what did not fit the caches.
     pub disk: Disk,
     /// Entries of the server that has most, over the mean.
     pub imbalance: f64,
@@ -91,7 +92,7 @@ struct Directory {
     waiting: Vec<Option<Vec<u32>>>,
     /// The server of each slot.
     server: Vec<u16>,
-    /// What each server knows of the map.
+    /// The map as each server knows it.
     known: Vec<DirMap>,
     servers: Vec<Server>,
     /// Entries in the servers' caches; inodes are with them and come and go alike.
@@ -354,7 +355,7 @@ impl Run {
         self.next(done + network + ns(costs.client_us), whose);
     }
 
-    /// The client was told by this server that it does not have the name.
+    /// This server answered the client that it does not have the name.
     fn misdirected(&mut self, time: u64, server: usize, whose: u32) {
         let network = ns(self.setting.costs.network_us);
         let request = &mut self.requests[whose as usize];
@@ -377,7 +378,8 @@ impl Run {
         }
     }
 
-    /// A partition begins to split, if it may: half of it moves, as a distributed operation that forces both logs twice.
+    /// A partition begins to split, if it may: half of it moves, as a distributed operation that
+    /// forces both logs twice.
     fn split(&mut self, time: u64, index: PartitionIndex) {
         let most = self.directory.files.len() as u32;
         let Some(child) = self.directory.map.split_child(index, most) else {
@@ -412,7 +414,7 @@ impl Run {
             done = self.visit(done + network, target, copying, into.and(into), Log::Forced);
             let none = Disk::default();
             done = self.visit(done + network, source, costs.message_us, none, Log::Forced);
-            // Nobody waits for the end.
+            // No client waits for the end.
             self.visit(done + network, target, costs.message_us, none, Log::Forced);
         }
         self.at(done, Event::Split(child.0), index.0);

@@ -1,11 +1,12 @@
-//! The production placement code over synthetic name spaces and streams of operations, without servers: the
-//! figures of the papers again, and what they would be at other sizes.
+//! Model of the production placement code on synthetic name spaces and operations.
 //!
-//! What is real: where objects, partitions and shards go ([`pandofs_placement`]). What is made up: the name
-//! spaces ([`space`]), what clients do, and what things cost ([`Costs`]).
+//! Without servers: the figures of the papers again, and what they would be at other sizes.
 //!
-//! Invariant: one seed gives one result on every machine; no I/O, clock or threads. A figure that differs from
-//! its paper says so, and why.
+//! Real: where objects, partitions and shards go ([`pandofs_placement`]). Made up:
+//! the name spaces ([`space`]), what clients do, and what things cost ([`Costs`]).
+//!
+//! Invariant: one seed gives one result on every machine; no I/O, clock or threads. A figure that
+//! differs from its paper says so, and why.
 
 mod cache;
 mod cluster;
@@ -31,7 +32,7 @@ pub use rng::Rng;
 
 use pandofs_report::Figure;
 
-/// What can be modelled.
+/// Experiments that can be modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Experiment {
     /// Dynamic Dir-Grain (Xiong et al.): figures 5 to 13.

@@ -7,7 +7,7 @@ use crate::rng::{Rng, shuffle};
 use crate::space::{Object, Space};
 use std::ops::Range;
 
-/// What a run of it came to.
+/// Results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Macro1 {
     pub create: Outcome,
@@ -31,11 +31,14 @@ impl Macro1 {
 /// In which order the objects of a name space are made, and with that placed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Order {
-    /// As one client makes them: the hierarchy in preorder, then all files. The clients then make what is placed.
+    /// As one client makes them: the hierarchy in preorder, then all files. The clients then make
+    /// what is placed.
     OneClient,
-    /// All clients at once, each the directories of its part and what is missing above them, and then its files.
+    /// All clients at once, each the directories of its part and what is missing above them, and
+    /// then its files.
     DirectoriesFirst,
-    /// All clients at once, each its part as it is met: a directory, its files, and what is below it.
+    /// All clients at once, each its part as it is met: a directory, its files, and what is below
+    /// it.
     FilesAsTheyCome,
 }
 
@@ -55,8 +58,8 @@ impl Order {
     }
 }
 
-/// Runs it. Each client has a part of the name space of its own, of the same number of objects; which one it has
-/// follows from the seed where that decides where things go.
+/// Runs it. Each client has a part of the name space of its own, of the same number of objects;
+/// which one it has follows from the seed where that decides where things go.
 pub fn macro1(
     space: &Space,
     policy: Policy,
@@ -75,7 +78,8 @@ pub fn macro1(
         };
         let mut placer = place(between_tellings(servers, clients, costs));
         if policy.adapts() {
-            // How many objects are made between two tellings is known only when it was seen how long they take.
+            // How many objects are made between two tellings is known only when it was seen how
+            // long they take.
             let mut engine = Engine::new(costs, servers, space);
             let mut work = Part::new(space, Phase::Create, order, &parts);
             let rate = engine.run(&mut placer, &mut work, clients).rate();
@@ -120,8 +124,8 @@ enum Phase {
     Delete,
 }
 
-/// What each client still has to do of a phase: directories first when they are made (or as they come), last when they
-/// are removed, all in order when they are looked at.
+/// Rest of a phase for each client: directories first when they are made (or as they come), last
+/// when they are removed, all in order when they are looked at.
 struct Part<'a> {
     space: &'a Space,
     phase: Phase,
@@ -220,7 +224,7 @@ impl Work for Part<'_> {
             Phase::Stat => Some(Op::Look(object)),
             Phase::Delete => Some(Op::Remove(object)),
             Phase::Create => {
-                // Of the directories above it the uppermost that nobody has made comes first.
+                // Of the directories above it the uppermost that is not made yet comes first.
                 let mut missing = object;
                 let mut above = self.space.parents[object as usize];
                 while !self.made[above as usize] {
@@ -276,7 +280,8 @@ mod tests {
         }
     }
 
-    /// What the orders are: all directories of a part before its files, or each directory's files before the next.
+    /// The orders: all directories of a part before its files, or each directory's files before the
+    /// next.
     #[test]
     fn directories_come_first_or_as_they_are_met() {
         let space = Space::generate(NAMESPACE_1.scaled_down(100), 1);

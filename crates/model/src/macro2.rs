@@ -1,4 +1,5 @@
-//! The paper's macrobenchmark 2: many processes that do a mix of operations to files drawn at random.
+//! The paper's macrobenchmark 2: many processes that do a mix of operations to files drawn at
+//! random.
 
 use crate::costs::Costs;
 use crate::engine::{Engine, Op, Outcome, Work};
@@ -62,8 +63,9 @@ impl Work for Streams {
     }
 }
 
-/// What each client does, last first, and the name space with all that is made meanwhile. Files that are to be
-/// removed, and directories, are drawn beforehand: nobody else asks for them.
+/// Returns the work of each client, last first, and the name space with all that is made meanwhile.
+/// Files that are to be removed, and directories, are drawn beforehand: no other client asks for
+/// them.
 fn streams(
     space: &Space,
     placer: &mut Placer,

@@ -1,4 +1,4 @@
-//! Placing a name space with the production code.
+//! Placement of a name space with the production code.
 
 use crate::cluster;
 use crate::costs::Costs;
@@ -17,7 +17,7 @@ const NOWHERE: u16 = u16::MAX;
 /// The one of the root directory.
 const ROOT_SHARD: ShardId = ShardId(0);
 
-/// What places objects. Each server leads one shard, as in the paper.
+/// Policies that place objects. Each server leads one shard, as in the paper.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Policy {
     /// ⟨dir_depth, dir_width, file_width⟩ with the transitions of the paper's figure 2.
@@ -32,12 +32,13 @@ pub enum Policy {
         dir_width: u32,
         file_width: u32,
     },
-    /// The paper's first baseline: the server that has a directory gives what is made in it to all servers in turn.
+    /// The paper's first baseline: the server that has a directory gives what is made in it to all
+    /// servers in turn.
     Random,
-    /// The paper's second: the server that has the root gives what is made there to all servers in turn, all else is
-    /// with its parent.
+    /// The paper's second: the server that has the root gives what is made there to all servers in
+    /// turn, all else is with its parent.
     Subtree,
-    /// What a running system with these settings does.
+    /// The policy of a running system with these settings.
     Running {
         directories: DirPolicy,
         files: FilePolicy,
@@ -71,7 +72,7 @@ impl Policy {
         }
     }
 
-    /// Whether anything is placed by what servers tell each other.
+    /// Returns whether anything is placed by what servers tell each other.
     pub fn adapts(self) -> bool {
         match self {
             Policy::Running { directories, files } => {
@@ -97,7 +98,7 @@ pub fn name(directories: DirPolicy) -> String {
     }
 }
 
-/// Where objects are, and what directories remember for where the next one goes.
+/// Places of objects, and what directories remember for the place of the next one.
 #[derive(Clone, Debug)]
 pub struct Placer {
     policy: Policy,
@@ -118,25 +119,25 @@ pub struct Placer {
 /// When servers tell each other what they have.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tellings {
-    /// Each time that so many objects were made: where nobody knows how long that takes.
+    /// Each time that so many objects were made: where it is not known how long that takes.
     Objects(u64),
     /// Each time that so many nanoseconds of the modelled time have passed.
     Nanoseconds(u64),
 }
 
-/// What servers that run know of each other.
+/// Knowledge of running servers about each other.
 #[derive(Clone, Debug)]
 struct Running {
     map: ClusterMap,
     /// Each server's own.
     placers: Vec<pandofs_placement::Placer>,
-    /// What each server was last told of all.
+    /// Loads in the last message to each server.
     told: BTreeMap<ServerId, ServerLoad>,
     tellings: Tellings,
     /// Requests to each server ever, and of late.
     requests: Vec<(u64, RecentRequests)>,
     placed: u64,
-    /// When they told each other last, in nanoseconds.
+    /// Time of their last exchange, in nanoseconds.
     last_told: u64,
 }
 
@@ -163,7 +164,7 @@ impl Running {
         }
     }
 
-    /// What decides where something goes that is made at this server, which has so much.
+    /// Returns the place of an object that is made at this server, which has so much.
     fn drawn(&mut self, at: u16, held: u64, near: Option<ShardId>, random: u64) -> Drawn {
         let map = &self.map;
         let placing = self.placers.get_mut(usize::from(at)).map(|placer| {
@@ -177,8 +178,8 @@ impl Running {
         }
     }
 
-    /// A server was asked to make something, which is there now; the servers have so much with it. If it took two of
-    /// them, each knows from the other's messages what that has.
+    /// A server was asked to make something, which is there now; the servers have so much with it.
+    /// If it took two of them, each knows from the other's messages what that has.
     fn made(&mut self, at: u16, there: u16, held: &[u64]) {
         if at != there {
             for (of, other) in [(at, there), (there, at)] {
@@ -217,7 +218,8 @@ impl Running {
             let requests = recent.of_late();
             now.insert(server, ServerLoad { objects, requests });
         }
-        // As in a lane: a server knows its own load, and of the others what they answered the last time.
+        // As in a lane: a server knows its own load, and of the others what they answered the last
+        // time.
         for (server, placer) in (0..).map(ServerId).zip(&mut self.placers) {
             let before = self.told.insert(server, now[&server]);
             placer.holds(held[usize::from(server.0)]);
@@ -232,7 +234,8 @@ impl Running {
     }
 }
 
-/// How many objects servers make between two tellings if clients keep them busy and nothing is distributed.
+/// Returns how many objects servers make between two tellings if clients keep them busy and nothing
+/// is distributed.
 pub fn between_tellings(servers: usize, clients: usize, costs: Costs) -> Tellings {
     let of_servers = servers as f64 / costs.request_us;
     let of_clients = clients as f64 / (2.0 * costs.network_us + costs.request_us + costs.client_us);
@@ -281,7 +284,8 @@ impl Placer {
         self.grain.resize(objects, GrainState::root(ShardId(0)));
     }
 
-    /// Places an object that is made at this time (in nanoseconds), unless it was placed beforehand.
+    /// Places an object that is made at this time (in nanoseconds), unless it was placed
+    /// beforehand.
     pub fn place_at(&mut self, now: u64, object: Object, space: &Space) {
         if self.server[object as usize] != NOWHERE {
             return;
@@ -496,7 +500,7 @@ mod tests {
         }
     }
 
-    /// What messages say is enough to spread a name space before anybody has told anything; what is told in between is
+    /// The answers alone spread a name space before any report of loads; reports in between are
     /// worth something as well.
     #[test]
     fn servers_adapt_to_what_they_were_given_and_told() {
@@ -511,7 +515,8 @@ mod tests {
         assert_eq!(files, 0);
         let (_, told) = placed_with(adaptive, 100);
         assert_ne!(told.objects, untold.objects);
-        // The first telling says what a server has itself, which it knows, and nothing of the others.
+        // The first telling says what a server has itself, which it knows, and nothing of the
+        // others.
         let (_, once) = placed_with(adaptive, space.len() as u64 / 2 + 1);
         assert_eq!(once.objects, untold.objects);
     }

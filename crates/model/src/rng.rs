@@ -1,26 +1,27 @@
-//! Random numbers that are the same on every machine.
+//! Pseudo-random numbers that are the same on every machine.
 
-/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA 2014).
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
+
+/// SplitMix64 (Steele, Lea and Flood, "Fast splittable pseudorandom number generators", OOPSLA
+/// 2014).
 #[derive(Clone, Debug)]
-pub struct Rng(u64);
+pub struct Rng(SplitMix64);
 
 impl Rng {
-    /// `stream` tells several generators of one seed apart.
+    /// `stream` distinguishes several generators of one seed.
     pub fn new(seed: u64, stream: u64) -> Rng {
-        let mut rng = Rng(seed ^ stream.wrapping_mul(0xd134_2543_de82_ef95));
+        let seed = seed ^ stream.wrapping_mul(0xd134_2543_de82_ef95);
+        let mut rng = Rng(SplitMix64::seed_from_u64(seed));
         rng.next_u64();
         rng
     }
 
     pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
-    /// Below `end`.
+    /// Returns a number below `end`.
     ///
     /// # Panics
     /// When `end` is 0.
@@ -52,6 +53,20 @@ mod tests {
         assert_eq!(draw(1, 1), draw(1, 1));
         assert_ne!(draw(1, 1), draw(1, 2));
         assert_ne!(draw(1, 1), draw(2, 1));
+    }
+
+    #[test]
+    fn a_seed_gives_the_same_numbers_for_ever() {
+        let mut rng = Rng::new(7, 2);
+        let drawn = [(); 3].map(|()| rng.next_u64());
+        assert_eq!(
+            drawn,
+            [
+                10_336_487_222_553_535_666,
+                3_728_867_645_701_403_392,
+                10_978_826_750_847_800_011
+            ]
+        );
     }
 
     #[test]

@@ -1,12 +1,13 @@
 //! Name spaces with the statistics of Xiong et al., section 5.1.1.
 //!
-//! The paper describes its two by numbers: so many files and directories; more than 92 % of the directories
-//! with at most 4 subdirectories and more than 86 % with at most 32 files; of the files 93.45 % in
-//! directories with fewer than 4,096 in the first, 89.25 % in those with fewer than 512 in the second, in
-//! which no directory has more than 2,048. What they do not say is taken from Agrawal et al. ("A Five-Year
-//! Study of File-System Metadata", FAST 2007): a new directory's parent is one with `c` subdirectories with a
-//! probability proportional to `c + 2`, and the files of a directory follow a distribution with a tail of
-//! exponent 2, cut off so that the paper's shares come out.
+//! The paper describes its two by numbers: so many files and directories; more than 92 % of the
+//! directories with at most 4 subdirectories and more than 86 % with at most 32 files; of the files
+//! 93.45 % in directories with fewer than 4,096 in the first, 89.25 % in those with fewer than 512
+//! in the second, in which no directory has more than 2,048. What they do not say is taken from
+//! Agrawal et al. ("A Five-Year Study of File-System Metadata", FAST 2007): a new directory's
+//! parent is one with `c` subdirectories with a probability proportional to `c + 2`, and the files
+//! of a directory follow a distribution with a tail of exponent 2, cut off so that the paper's
+//! shares come out.
 
 use crate::rng::Rng;
 
@@ -15,15 +16,15 @@ pub type Object = u32;
 /// The root directory.
 pub const ROOT: Object = 0;
 
-/// How files are spread over directories: `k` or more with the probability `offset / (k + offset)`, up to
-/// `most`.
+/// Distribution of files over directories: `k` or more with the probability `offset / (k +
+/// offset)`, up to `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Files {
     pub offset: f64,
     pub most: u32,
 }
 
-/// What kind of name space.
+/// Kinds of name spaces.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kind {
     pub name: &'static str,
@@ -196,8 +197,8 @@ fn hierarchy(directories: u32, homes: u32, rng: &mut Rng) -> Vec<Vec<u32>> {
 fn files(kind: Kind, rng: &mut Rng) -> Vec<u32> {
     let Files { offset, most } = kind.spread;
     let below_most = f64::from(most) / (f64::from(most) + offset);
-    // One draw from each of as many equal parts of the distribution, so that its tail, which is what the
-    // paper's shares are about, does not come and go with the seed.
+    // One draw from each of as many equal parts of the distribution, so that its tail, which is
+    // what the paper's shares are about, does not come and go with the seed.
     let mut files: Vec<u32> = (0..kind.directories)
         .map(|part| {
             let u = below_most * (f64::from(part) + rng.unit()) / f64::from(kind.directories);
@@ -207,8 +208,8 @@ fn files(kind: Kind, rng: &mut Rng) -> Vec<u32> {
     for at in (1..files.len()).rev() {
         files.swap(at, rng.below(at as u64 + 1) as usize);
     }
-    // The sum comes out by chance; what is missing or too much is spread over small directories, whose
-    // number decides nothing.
+    // The sum comes out by chance; what is missing or too much is spread over small directories,
+    // whose number decides nothing.
     let mut sum: u64 = files.iter().map(|&files| u64::from(files)).sum();
     let wanted = u64::from(kind.files);
     while sum != wanted {

@@ -1,6 +1,6 @@
-//! What a figure consists of.
+//! Figures: axes, series, claims.
 
-/// How values are laid out along an axis.
+/// Layout of values along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
     Linear,
@@ -51,10 +51,10 @@ impl Series {
 /// Something that was said of a figure, and whether these figures bear it out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// What was claimed, and by whom.
+    /// The claim, and its author.
     pub claim: String,
     pub holds: bool,
-    /// What was found; where the claim does not hold, why.
+    /// The finding; where the claim does not hold, the reason.
     pub found: String,
 }
 
@@ -76,10 +76,10 @@ pub struct Figure {
     pub title: String,
     pub x: Axis,
     pub y: Axis,
-    /// What the values 0, 1, 2 … of `x` stand for, if they are no numbers of their own.
+    /// Names of the values 0, 1, 2 … of `x`, if they are no numbers of their own.
     pub categories: Vec<String>,
     pub series: Vec<Series>,
-    /// What was assumed.
+    /// Assumptions.
     pub notes: Vec<String>,
     pub claims: Vec<Claim>,
 }
@@ -138,7 +138,7 @@ impl Figure {
         xs
     }
 
-    /// How a value of `x` is written.
+    /// Returns how a value of `x` is written.
     pub fn x_text(&self, x: f64) -> String {
         if self.categories.is_empty() {
             return number(x);

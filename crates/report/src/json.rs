@@ -4,7 +4,7 @@ use crate::figure::Figure;
 use serde::Serialize;
 use serde_json::Error;
 
-/// Where figures come from: it stands on every line.
+/// Origin of figures: it stands on every line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Context {
     pub commit: String,

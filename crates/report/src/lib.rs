@@ -1,8 +1,7 @@
-//! Figures, whether modelled or measured: a table for people, a plot, and JSON lines for programs, from one
-//! description.
+//! Figures as tables, plots and JSON lines, from one description. They may be modelled or measured.
 //!
-//! Invariant: what is shown is what was given, in three ways; a figure says of itself whether the claims
-//! that go with it hold. No I/O, clock or randomness.
+//! Invariant: what is shown is what was given, in three ways; a figure says of itself whether the
+//! claims that go with it hold. No I/O, clock or randomness.
 
 mod figure;
 mod json;

@@ -35,8 +35,8 @@ pub fn svg(figure: &Figure) -> Result<String, PlotError> {
     Ok(out)
 }
 
-/// Values along one axis, evenly or by multiples. (The library has both as types of their own, which would
-/// make four kinds of chart.)
+/// Values along one axis, evenly or by multiples. (The library has both as types of their own,
+/// which would make four kinds of chart.)
 #[derive(Clone)]
 struct Along {
     scale: Scale,

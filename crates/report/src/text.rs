@@ -3,7 +3,8 @@
 use crate::figure::{Figure, number};
 use std::fmt::Write;
 
-/// A table: a line for each value of `x`, a column for each series; below it what was assumed and what holds.
+/// A table: a line for each value of `x`, a column for each series; below it what was assumed and
+/// what holds.
 pub fn text(figure: &Figure) -> String {
     let mut header = vec![figure.x.label.clone()];
     header.extend(figure.series.iter().map(|series| series.name.clone()));

@@ -244,73 +244,6 @@ pub const DEFAULT_SERVER_MEMORY_BYTES: u64 = 768 << 20;
 /// The least.
 pub const MIN_SERVER_MEMORY_BYTES: u64 = 96 << 20;
 
-/// Items of work that one rank of a tree walk keeps in memory; above, the oldest are spilled.
-pub const WALK_SPILL_ABOVE_ITEMS: usize = 65_536;
-/// Items that a rank of a tree walk spills as one piece.
-pub const WALK_SPILL_CHUNK_ITEMS: usize = 16_384;
-/// Items that a rank of a tree walk gives away in one message.
-pub const WALK_GIVEN_ITEMS: usize = 16_384;
-/// Items per worker in a rank's queue, below which a worker parts a large directory for others.
-pub const WALK_READY_ITEMS_PER_WORKER: usize = 2;
-/// Items in a rank's queue, below which a worker parts a large directory, while other ranks ask for work. One
-/// that asks gets some of them and does not ask again at once, so there have to be many.
-pub const WALK_READY_ITEMS_FOR_OTHERS: usize = 64;
-/// Items that a rank's own workers take after which it is not remembered any more that another rank asked.
-pub const WALK_ITEMS_BETWEEN_ASKERS: usize = 64;
-/// Refusals in a row after which an idle rank of a tree walk pauses.
-pub const WALK_DENIALS_BEFORE_PAUSE: u32 = 8;
-/// How long it pauses the first time; each further time twice as long.
-pub const WALK_SHORTEST_PAUSE: Duration = Duration::from_micros(50);
-/// The longest it pauses.
-pub const WALK_LONGEST_PAUSE: Duration = Duration::from_millis(10);
-/// Between two looks of a process of a tree walk at what others have sent, while there is much to do.
-pub const WALK_SHORTEST_POLL: Duration = Duration::from_micros(50);
-/// The same while there is little; each look in vain doubles the time.
-pub const WALK_LONGEST_POLL: Duration = Duration::from_millis(2);
-/// Between two times that a process of a tree walk that is watched tells the first one how far it is.
-pub const WALK_BETWEEN_REPORTS: Duration = Duration::from_millis(500);
-/// Pieces of output of one process of a tree walk that the first one has not received yet.
-pub const WALK_UNRECEIVED_OUTPUTS: usize = 4;
-/// Pieces of output that wait for that; whoever has more waits.
-pub const WALK_WAITING_OUTPUTS: usize = 16;
-/// Bytes of one message of MPI; longer ones are sent in pieces.
-pub const WALK_MESSAGE_BYTES: usize = 4 << 20;
-/// How long nothing may be heard of a process of a tree walk before the run ends, unless it was started with another limit.
-pub const WALK_LONGEST_SILENCE: Duration = Duration::from_secs(60);
-/// How often a process lets others hear of it in the time after which it would be missed.
-pub const WALK_BEATS_IN_SILENCE: u32 = 12;
-/// Between two looks of a process that has come to its end at whether the others have.
-pub const WALK_LONGEST_END_POLL: Duration = Duration::from_millis(20);
-/// How long MPI may take to end the run when a process is missed; then each ends itself.
-pub const WALK_ABORT_PATIENCE: Duration = Duration::from_secs(10);
-/// Bytes of a checkpoint that one process of a tree walk sends to the first one in one message.
-pub const WALK_CHECKPOINT_PIECE_BYTES: usize = 1 << 20;
-/// Pieces of a checkpoint under way that the first process has not received yet.
-pub const WALK_UNRECEIVED_PIECES: usize = 4;
-/// Bytes of items that a walk that goes on reads from its checkpoint at once.
-pub const WALK_LOADED_BYTES: usize = 1 << 20;
-/// Bytes of a large file that one thread of a tool copies, compares or reads at once. A power of two.
-pub const TOOL_PIECE_BYTES: u64 = 64 << 20;
-/// Bytes of rows that a tool gathers for one group of a Parquet file, for all threads and processes together.
-pub const TOOL_TABLE_BYTES: usize = 4 << 20;
-/// Rows of such a group.
-pub const TOOL_TABLE_ROWS: usize = 16_384;
-/// Names of files with several names that are sorted in memory at once, each of 32 bytes.
-pub const TOOL_LINKED_NAMES: usize = 131_072;
-/// Sorted parts of such names that are read together, each with a buffer of 8 KiB.
-pub const TOOL_LINKED_PARTS: usize = 512;
-/// Between two times that a tool forces the pieces of a large copy to disk, so that another run need not copy them again.
-pub const TOOL_BETWEEN_FORCED_PIECES: Duration = Duration::from_secs(10);
-/// Large copies of which a process remembers pieces that were not forced.
-pub const TOOL_UNFORCED_FILES: usize = 4_096;
-/// Directories that a tree walk keeps open for those below them, if the process may have that many.
-pub const WALK_OPEN_DIRECTORIES: usize = 512;
-/// Bytes into which each thread of a tree walk reads a directory.
-pub const WALK_LISTING_BYTES: usize = 64 << 10;
-/// Entries of a slice of a large directory: what one thread of a tree walk hands to another at once.
-pub const WALK_SLICE_ENTRIES: usize = 256;
-/// A directory's rest with fewer entries is no slice: whoever gets it has to open the directory.
-pub const WALK_LEAST_SLICE_ENTRIES: usize = 32;
 /// Ranges of one inode that are locked; a lock that would make it more is refused (`ENOLCK`).
 pub const MAX_LOCKS_PER_INODE: usize = 4_096;
 /// Ranges that are locked on one shard.
@@ -448,10 +381,4 @@ const _: () = {
     assert!(MIN_SERVER_MEMORY_BYTES / 6 >= MAX_IO_BYTES as u64 * 2);
     assert!(MAX_DUMP_BYTES + MAX_XATTR_VALUE_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
     assert!(MAX_FRAME_BYTES <= MAX_LOG_APPEND_BYTES);
-    assert!(TOOL_PIECE_BYTES.is_power_of_two());
-    assert!(WALK_CHECKPOINT_PIECE_BYTES < WALK_MESSAGE_BYTES);
-    assert!(WALK_SPILL_CHUNK_ITEMS <= WALK_SPILL_ABOVE_ITEMS);
-    // A spilled piece is given away as it is.
-    assert!(WALK_SPILL_CHUNK_ITEMS <= WALK_GIVEN_ITEMS);
-    assert!(WALK_SHORTEST_PAUSE.as_nanos() <= WALK_LONGEST_PAUSE.as_nanos());
 };

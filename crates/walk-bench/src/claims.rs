@@ -1,4 +1,4 @@
-//! What the paper claims, and whether it holds here.
+//! Claims of the paper, and whether they hold here.
 
 use crate::figures::{CP, DRQS, Figures, H, PA, Traffic};
 use crate::real::Real;
@@ -93,7 +93,7 @@ fn faster(figures: &Figures) -> Found {
     }
 }
 
-/// How many times fewer than the centralized walk, over all sizes of trees.
+/// Returns how many times fewer than the centralized walk, over all sizes of trees.
 fn fewer(figures: &Figures, times: f64, of: fn(&Traffic) -> f64) -> Found {
     let points = |wanted| figures.traffic.iter().find(|it| it.0 == wanted);
     let ratios = |algorithm: Algorithm| match (points(CP), points(algorithm)) {

@@ -1,5 +1,7 @@
-//! What the paper's figures show, and runs of simulated ranks that give it: two processes on each host, as in the
-//! paper's section V; the hybrid has one process a host with two threads.
+//! Figures of the paper, and the simulated runs behind them.
+//!
+//! Two processes are on each host, as in the paper's section V; the hybrid has one process a host
+//! with two threads.
 
 use crate::kept::Kept;
 use anyhow::Result;
@@ -18,7 +20,7 @@ const PROCESSES: [u32; 6] = [4, 8, 16, 24, 32, 40];
 const ALL: u32 = 40;
 /// Processes of figure 6.
 const SHARING: u32 = 20;
-/// What a message may cost whoever takes it up, in nanoseconds.
+/// Costs of a message at its receiver, in nanoseconds.
 const HANDLING_NS: [u64; 6] = [1_000, 5_000, 10_000, 20_000, 40_000, 80_000];
 /// Millions of nodes of the paper's file systems.
 const MILLIONS: [f64; 3] = [6.5, 12.0, 110.0];
@@ -33,8 +35,8 @@ pub type Curve = (Algorithm, Vec<(f64, f64)>);
 pub struct Figures {
     /// Figure 3a: seconds by number of processes.
     pub times: Vec<Curve>,
-    /// Figure 3b, of the hybrid, by number of processes: seconds of all processes for callback, lstat, readdir and
-    /// communication.
+    /// Figure 3b, of the hybrid, by number of processes: seconds of all processes for callback,
+    /// lstat, readdir and communication.
     pub components: Vec<(u32, [f64; 4])>,
     /// Figure 4.
     pub traffic: Vec<(Algorithm, Vec<Traffic>)>,
@@ -53,11 +55,11 @@ pub struct Simulated {
     pub figures: Figures,
     /// Figure 3a with ranks that answer between two items only, as the paper's do.
     pub inattentive: Vec<Curve>,
-    /// What a message costs whoever takes it up, in nanoseconds, and how many times as long as drqs and h-drqs the
-    /// centralized walk takes then.
+    /// Cost of a message at its receiver, in nanoseconds, and how many times as long as drqs and
+    /// h-drqs the centralized walk takes then.
     pub handling: Vec<(u64, [f64; 2])>,
-    /// Of each algorithm seconds, messages and bytes with this project's own items (directories and slices of
-    /// them) in place of single nodes.
+    /// Of each algorithm seconds, messages and bytes with this project's own items (directories and
+    /// slices of them) in place of single nodes.
     pub directories: Vec<(Algorithm, f64, f64, f64)>,
 }
 

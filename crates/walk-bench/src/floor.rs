@@ -1,4 +1,4 @@
-//! What a walk cannot be faster than, the same by io_uring, and the walker of ripgrep.
+//! Lower bounds of a walk's time, the same by io_uring, and the walker of ripgrep.
 
 use crate::ring::Ring;
 use anyhow::{Context, Result};
@@ -17,7 +17,7 @@ const FLAGS: OFlags = OFlags::RDONLY
 /// Directories with more levels above them than the first threads share.
 const SHARED: usize = 1_000;
 
-/// How sizes are asked for.
+/// Ways to ask for sizes.
 enum Asker {
     Calls,
     Ring(Box<Ring>),
@@ -32,8 +32,9 @@ impl Asker {
     }
 }
 
-/// Entries and bytes; by io_uring if that is to have so many threads of the kernel for each of ours. Directories are dealt out to threads from the top until there are many, and each thread walks
-/// what is below its own by itself: nothing is shared after that.
+/// Entries and bytes; by io_uring if that is to have so many threads of the kernel for each of
+/// ours. Directories are dealt out to threads from the top until there are many, and each thread
+/// walks what is below its own by itself: nothing is shared after that.
 pub fn floor(root: &Path, threads: usize, ring_workers: Option<u32>) -> Result<String> {
     let mut asker = Asker::new(ring_workers)?;
     let mut dirs =
@@ -108,7 +109,7 @@ fn below(dir: OwnedFd, entries: &mut u64, bytes: &mut u64, asker: &mut Asker) ->
         match names.pop() {
             Some(name) => {
                 let child = openat(&*dir, &*name, FLAGS, Mode::empty())?;
-                // What is left of it is not needed open: that matters in a chain.
+                // The rest of it is not needed open: that matters in a chain.
                 if names.is_empty() {
                     open.pop();
                 }

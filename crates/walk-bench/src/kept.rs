@@ -1,5 +1,6 @@
-//! Simulated runs that were done before, in a file: all of them at the paper's sizes take long, and can be
-//! interrupted so.
+//! Simulated runs that were done before, in a file.
+//!
+//! All of them at the paper's sizes take long, and can be interrupted so.
 
 use anyhow::{Context, Result};
 use pandofs_walk::RankId;
@@ -49,7 +50,7 @@ impl Kept {
         Ok(Kept { runs, file })
     }
 
-    /// The run of this name; `simulate` does it if nobody has.
+    /// The run of this name; `simulate` does it if it was not done yet.
     ///
     /// # Errors
     /// When it cannot be written down.

@@ -1,4 +1,4 @@
-//! `mpirun`, and what to do when it hangs.
+//! Launch of `mpirun`, also when it hangs.
 
 use anyhow::{Context, Result, bail};
 use std::ffi::OsStr;
@@ -8,14 +8,14 @@ use std::process::{Child, Command, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often it is started at most.
+/// Starts at most.
 const LAUNCHES: usize = 2;
-/// How long it may be there after its last process has ended: that of Open MPI 4.1 at times waits for ever in
-/// `PMIx_server_finalize` (openpmix's issue 1244).
+/// Time that it may be there after its last process has ended: that of Open MPI 4.1 at times waits
+/// for ever in `PMIx_server_finalize` (openpmix's issue 1244).
 const LAUNCHER_PATIENCE: Duration = Duration::from_secs(10);
 /// The longest that its processes may take.
 const RUN_PATIENCE: Duration = Duration::from_secs(3600);
-/// Between two looks at what it does. Whoever measures its time takes it from its processes.
+/// Between two looks at what it does. Measurements of its time come from its processes.
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A run that came to its end.
@@ -25,7 +25,8 @@ pub struct Launched {
     pub processor_seconds: f64,
 }
 
-/// Starts so many processes, as root too, and more than there are processors; once more if it hangs.
+/// Starts so many processes, as root too, and more than there are processors; once more if it
+/// hangs.
 ///
 /// # Errors
 /// When it cannot be started, does not succeed, or hangs each time.
@@ -123,8 +124,8 @@ fn has_living_children(process: &Child) -> bool {
         })
 }
 
-/// What children that have ended took of processors, in seconds: fields 16 and 17 of `/proc/self/stat`, in
-/// hundredths.
+/// Returns the processor time of ended children, in seconds: fields 16 and 17 of `/proc/self/stat`,
+/// in hundredths.
 fn children_seconds() -> f64 {
     let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat
@@ -161,7 +162,7 @@ mod tests {
         assert!(error.contains("why"), "{error}");
     }
 
-    /// The shell's `read` waits for a pipe that nobody writes to, and has no child meanwhile.
+    /// The shell's `read` waits for a pipe without a writer, and has no child meanwhile.
     #[test]
     fn a_launcher_that_stays_when_its_processes_are_gone_hangs() {
         let mut command = shell("sleep 1; read line");

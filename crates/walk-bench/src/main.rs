@@ -1,10 +1,12 @@
-//! Measures tree walks.
+//! Measurements of tree walks.
 //!
-//! `figures` makes those of the paper (LaFon, Misra and Bringhurst, SC 2012) again, on simulated ranks and on real
-//! ones; `floor` and `ignore` do the job that walkers are measured by, the sum of all sizes, as nothing but calls, and
-//! with the walker of ripgrep; `processes` says what more processes cost; `tree` makes the trees for that. `scripts/bench-walk.sh` puts it together.
+//! `figures` makes those of the paper (LaFon, Misra and Bringhurst, SC 2012) again, on simulated
+//! ranks and on real ones; `floor` and `ignore` do the job that walkers are measured by, the sum of
+//! all sizes, as nothing but calls, and with the walker of ripgrep; `processes` says what more
+//! processes cost; `tree` makes the trees for that. `scripts/bench-walk.sh` puts it together.
 //!
-//! Invariant: a figure says how it came about, with the seed, and its page says where the paper's claims do not hold.
+//! Invariant: a figure says how it came about, with the seed, and its page says where the paper's
+//! claims do not hold.
 
 mod claims;
 mod figures;
@@ -45,8 +47,8 @@ enum Command {
         /// Of trees and walks
         #[arg(long, default_value_t = 11)]
         seed: u64,
-        /// A file that keeps what simulated runs came to: those that it has are not done again. It is
-        /// of one version of this program
+        /// A file that keeps what simulated runs came to: those that it has are not done again. It
+        /// is of one version of this program
         #[arg(long)]
         keep: Option<PathBuf>,
         /// Trees that real ranks walk, from the smallest to the largest
@@ -77,7 +79,8 @@ enum Command {
     Floor {
         #[arg(long, default_value_t = 2)]
         threads: usize,
-        /// Ask for sizes by io_uring, 256 at once, with so many threads of the kernel for each of ours
+        /// Ask for sizes by io_uring, 256 at once, with so many threads of the kernel for each of
+        /// ours
         #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
         io_uring: Option<u32>,
         root: PathBuf,
@@ -88,8 +91,8 @@ enum Command {
         threads: usize,
         root: PathBuf,
     },
-    /// Make a tree: `balanced` (files in directories of a hundred) or `skewed` (one directory with half of
-    /// them, a chain, and small ones)
+    /// Make a tree: `balanced` (files in directories of a hundred) or `skewed` (one directory with
+    /// half of them, a chain, and small ones)
     Tree {
         #[arg(value_parser = ["balanced", "skewed"])]
         shape: String,

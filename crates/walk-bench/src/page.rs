@@ -1,4 +1,5 @@
-//! The page: charts of simulated and of real ranks, with the paper's claims and whether they hold here.
+//! The page: charts of simulated and of real ranks, with the paper's claims and whether they hold
+//! here.
 
 use crate::claims::{Found, claims, ends, share_of_each};
 use crate::figures::{Curve, Figures, Simulated};
@@ -18,7 +19,7 @@ const STYLE: &str = "body{font:15px/1.45 sans-serif;max-width:68rem;margin:2rem 
     .row{display:flex;gap:1rem;flex-wrap:wrap}.row>div{flex:1 1 26rem;max-width:34rem}\
     .small>div{flex:1 1 14rem;max-width:16.5rem}.no{color:#a00;font-weight:bold}.yes{color:#070}";
 
-/// How the ranks of some figures are called, and the figures.
+/// Names of the ranks of some figures, and the figures.
 type Side<'f> = (&'static str, &'f Figures);
 
 pub fn page(simulated: &Simulated, real: Option<&Real>) -> String {
@@ -229,7 +230,7 @@ fn spans(shares: &[(Algorithm, Report)]) -> String {
     html + "</table>"
 }
 
-/// What the classes of shares are of: from the least of all to the largest.
+/// Returns the range of the classes of shares: from the least of all to the largest.
 fn range(shares: &[(Algorithm, Report)]) -> (f64, f64) {
     let all = shares.iter();
     let all: Vec<f64> = all

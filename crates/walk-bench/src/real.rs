@@ -1,5 +1,7 @@
-//! Runs of real ranks over MPI. The processes are counted as the simulated ones are: two are taken to be on each host,
-//! and the hybrid has one process a host with two threads.
+//! Runs of real ranks over MPI.
+//!
+//! The processes are counted as the simulated ones are: two are taken to be on each host, and the
+//! hybrid has one process a host with two threads.
 
 use crate::figures::{CP, Curve, DEQS, DRQS, Figures, H, PA, Traffic, components_of, traffic_of};
 use crate::launch::{Launched, mpirun};
@@ -22,11 +24,12 @@ pub struct Real {
     /// Processes that wanted a processor before and after, of whatever program: the system's load.
     pub loads: [String; 2],
     pub figures: Figures,
-    /// How many times as long the centralized walk takes as drqs and h-drqs, with the most processes.
+    /// How many times as long the centralized walk takes as drqs and h-drqs, with the most
+    /// processes.
     pub faster: [Spread; 2],
 }
 
-/// What is to be run.
+/// Runs that are to be done.
 pub struct Runs<'r> {
     pub program: &'r Path,
     /// From the smallest to the largest.
@@ -36,7 +39,7 @@ pub struct Runs<'r> {
     pub rounds: usize,
 }
 
-/// What `pandofs-mpi measure` prints.
+/// Output of `pandofs-mpi measure`.
 #[derive(Deserialize)]
 struct Measured {
     seconds: f64,
@@ -200,8 +203,8 @@ fn load() -> String {
         .to_owned()
 }
 
-/// With more threads than processors the clock runs on while a thread waits for one. So what the threads took of processors
-/// is told, divided between what they did as the clock has it.
+/// With more threads than processors the clock runs on while a thread waits for one. So what the
+/// threads took of processors is told, divided between what they did as the clock has it.
 fn report(measured: &Measured) -> Report {
     let mut report = Report {
         elapsed_ns: (measured.seconds * 1e9) as u64,
@@ -236,8 +239,8 @@ fn report(measured: &Measured) -> Report {
     report
 }
 
-/// What so many processes take of the processors, as `walk` runs without options, in turns: seconds of each
-/// number in each round. The launcher is included.
+/// Returns the processor time of so many processes, as `walk` runs without options, in turns:
+/// seconds of each number in each round. The launcher is included.
 ///
 /// # Errors
 /// When a run fails.

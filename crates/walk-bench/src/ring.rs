@@ -1,5 +1,6 @@
-//! Sizes of many names of one directory at once, by io_uring. Nothing is allocated for an entry: names go to places
-//! of their own, where the kernel reads them.
+//! Sizes of many names of one directory at once, by io_uring.
+//!
+//! Nothing is allocated for an entry: names go to places of their own, where the kernel reads them.
 
 use anyhow::{Context, Result, bail};
 use io_uring::{IoUring, opcode, types};
@@ -21,8 +22,8 @@ pub struct Ring {
 }
 
 impl Ring {
-    /// `workers` threads of the kernel at most answer: it has each of these questions answered by such a thread
-    /// (`REQ_F_FORCE_ASYNC` in its `io_statx_prep`).
+    /// `workers` threads of the kernel at most answer: it has each of these questions answered by
+    /// such a thread (`REQ_F_FORCE_ASYNC` in its `io_statx_prep`).
     pub fn new(workers: u32) -> Result<Ring> {
         let uring = IoUring::builder()
             .setup_single_issuer()
@@ -57,8 +58,8 @@ impl Ring {
         .flags(libc::AT_SYMLINK_NOFOLLOW)
         .mask(libc::STATX_SIZE)
         .build();
-        // SAFETY: the name and the place for the answer are in boxes that this owns, and are not touched before all
-        // answers are here, which `await_all` waits for.
+        // SAFETY: the name and the place for the answer are in boxes that this owns, and are not
+        // touched before all answers are here, which `await_all` waits for.
         if unsafe { self.uring.submission().push(&statx) }.is_err() {
             bail!("the ring has no room for {BATCH} questions");
         }
@@ -69,7 +70,8 @@ impl Ring {
         }
     }
 
-    /// The bytes of all names that were taken since the last time. Directories have to be open until then.
+    /// The bytes of all names that were taken since the last time. Directories have to be open
+    /// until then.
     pub fn await_all(&mut self) -> Result<u64> {
         let mut left = self.asked;
         let mut failure = None;
@@ -77,7 +79,7 @@ impl Ring {
             if let Err(error) = self.uring.submit_and_wait(left)
                 && error.kind() != io::ErrorKind::Interrupted
             {
-                // What was asked for would be answered into freed memory.
+                // Requests would be answered into freed memory.
                 panic!("io_uring_enter: {error}");
             }
             for done in self.uring.completion() {

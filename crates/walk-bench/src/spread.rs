@@ -11,7 +11,8 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// Of an even number of them the lower one of the two in the middle; of none all is not a number.
+    /// Of an even number of them the lower one of the two in the middle; of none all is not a
+    /// number.
     pub fn of(mut values: Vec<f64>) -> Spread {
         values.sort_by(f64::total_cmp);
         let at = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);

@@ -10,7 +10,8 @@ const MARKS: f64 = 4.0;
 /// Between two marks of an axis there is at least this part of it.
 const LEAST_DISTANCE: f64 = 0.09;
 
-/// How large a chart is, in units of its own, of which a letter is about eleven high; and what is left around it.
+/// Size of a chart, in units of its own, of which a letter is about eleven high; and what is left
+/// around it.
 #[derive(Clone, Copy)]
 pub struct Size {
     width: f64,
@@ -84,7 +85,7 @@ impl Size {
         self.height - BOTTOM
     }
 
-    /// Where a part of the axis from left to right is.
+    /// Returns the place of a part of the axis from left to right.
     fn along(&self, part: f64) -> f64 {
         self.left + part * (self.end() - self.left)
     }

@@ -6,14 +6,15 @@ use rustix::fs::{AtFlags, CWD, FileType, Mode, OFlags, chmodat, openat};
 use rustix::io::Errno;
 use std::ffi::CStr;
 
-/// Changes the permissions of what is at `name` in `dir`. chmod(2) follows links, and what was a file when it was looked at
-/// may be a link by now: root changes the permissions of what is in /home/eve, eve puts a link to /etc/shadow in the place
-/// of a file, and everybody may read that.
+/// Changes the permissions of what is at `name` in `dir`. chmod(2) follows links, and what was a
+/// file when it was looked at may be a link by now: root changes the permissions of what is in
+/// /home/eve, eve puts a link to /etc/shadow in the place of a file, and everybody may read that.
 ///
 /// # Errors
 /// The system's; `LOOP` for a link, `NOENT` without /proc.
 pub fn chmod_at(dir: BorrowedFd<'_>, name: &CStr, mode: Mode) -> Result<(), Errno> {
-    // That opens nothing which acts when it is opened, and stays what it is, whatever the name becomes.
+    // That opens nothing which acts when it is opened, and stays what it is, whatever the name
+    // becomes.
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let found = openat(dir, name, flags, Mode::empty())?;
     if Stat::of_open(rustix::fd::AsFd::as_fd(&found))?.kind() == FileType::Symlink {
@@ -47,7 +48,7 @@ mod tests {
         assert_eq!(found(), 0o600);
         assert_eq!(chmod_at(opened.as_fd(), c"file", open), Ok(()));
         assert_eq!(found(), 0o666);
-        // What may not be opened, or would wait for somebody.
+        // Files that may not be opened, or whose opening would wait.
         rustix::fs::mknodat(opened.as_fd(), c"fifo", FileType::Fifo, Mode::empty(), 0).unwrap();
         assert_eq!(chmod_at(opened.as_fd(), c"fifo", open), Ok(()));
     }

@@ -1,21 +1,22 @@
 //! Things that must be counted once by all processes together, as files with several names.
 //!
-//! Each key has a process that knows who claimed it first: which one follows from the key, so that nobody knows all of
-//! them and two processes ask the same one. An answer takes as long as a letter and back; until it is there the
-//! claim is a part of the entry's directory, which is not left before.
+//! Each key has a process that knows who claimed it first: which one follows from the key, so that
+//! no process knows all of them and two processes ask the same one. An answer takes as long as a
+//! message and back; until it is there the claim is a part of the entry's directory, which is not
+//! left before.
 
 use crate::dir::Dir;
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What is claimed: for a file its device and inode.
+/// Key of a claim: for a file its device and inode.
 pub type Key = (u64, u64);
 
 /// A claim of an entry in a directory.
 pub struct Claim<D> {
     pub dir: Arc<Dir<D>>,
     pub key: Key,
-    /// What the directory's state is told if it is the first.
+    /// Amount that the directory's state gets if it is the first.
     pub amount: u64,
 }
 
@@ -24,14 +25,14 @@ pub struct Claim<D> {
 pub struct Decided(Mutex<HashSet<(u32, Key)>>);
 
 impl Decided {
-    /// Whether nobody has claimed it before.
+    /// Returns whether it was not claimed before.
     pub fn is_first(&self, walk: u32, key: Key) -> bool {
         let mut decided = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         decided.insert((walk, key))
     }
 }
 
-/// Which of so many processes decides on a key.
+/// Returns which of so many processes decides on a key.
 pub fn decider(key: Key, ranks: u32) -> u32 {
     // Inode numbers of one directory often are multiples of something.
     let mixed = (key.0 ^ key.1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;

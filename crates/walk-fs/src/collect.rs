@@ -1,21 +1,20 @@
-//! What rank 0 takes from each process between walks, and what it tells all of them.
+//! Exchange between walks: rank 0 collects from each process and broadcasts to all.
 //!
-//! It takes from one process after the other, in pieces, of which a few at most are under way: so neither its memory nor the
-//! number of its files grows with that of processes. All output that a process handed over before has been written then, as
-//! it was sent before, to the same one. Those that wait sleep, as in a walk.
+//! It takes from one process after the other, in pieces, of which a few at most are under way: so
+//! neither its memory nor the number of its files grows with that of processes. All output that a
+//! process handed over before has been written then, as it was sent before, to the same one. Those
+//! that wait sleep, as in a walk.
 
 use crate::dir::Unreadable;
-use crate::letter::{self, Body, Letter};
+use crate::limits::{CHECKPOINT_PIECE_BYTES, LONGEST_POLL, SHORTEST_POLL, UNRECEIVED_PIECES};
+use crate::message::{self, Body, Envelope};
 use crate::meter::Meter;
 use crate::processes::Processes;
 use crate::threads::WalkError;
-use pandofs_types::limits::{
-    WALK_CHECKPOINT_PIECE_BYTES, WALK_LONGEST_POLL, WALK_SHORTEST_POLL, WALK_UNRECEIVED_PIECES,
-};
 use std::fs::File;
 use std::io::{Read, Seek, Write};
 
-/// What comes from one process.
+/// Bytes that come from one process.
 #[derive(Debug)]
 pub struct Arriving {
     from: u32,
@@ -24,12 +23,13 @@ pub struct Arriving {
 }
 
 impl Processes<'_> {
-    /// Rank 0 takes what the others give, each as a file, which `take` gets at its beginning with its rank, in their order. `file`
-    /// is where it is until then; of the other processes it is what they give, from where it is to its end. All
-    /// processes call it, after a walk.
+    /// Rank 0 takes what the others give, each as a file, which `take` gets at its beginning with
+    /// its rank, in their order. `file` is where it is until then; of the other processes it is
+    /// what they give, from where it is to its end. All processes call it, after a walk.
     ///
     /// # Errors
-    /// When the file cannot be read or written, `take` fails, or another process sent what makes no sense.
+    /// When the file cannot be read or written, `take` fails, or another process sent what makes no
+    /// sense.
     pub fn collect<E: From<WalkError>>(
         &mut self,
         file: File,
@@ -45,26 +45,26 @@ impl Processes<'_> {
             file.rewind().map_err(WalkError::Checkpoint)?;
             take(from, &mut file)?;
         }
-        // What was handed over here has to be written as well.
+        // Output that was handed over here has to be written as well.
         self.send_outputs()?;
         Ok(())
     }
 
-    /// What rank 0 says, at all processes: they call it after a walk, the others with anything.
+    /// Broadcasts what rank 0 says. All processes call it after a walk, the others with anything.
     ///
     /// # Errors
     /// When another process sent what makes no sense.
-    pub fn tell(&mut self, said: &[u8], meter: &Meter) -> Result<Vec<u8>, WalkError> {
+    pub fn broadcast(&mut self, said: &[u8], meter: &Meter) -> Result<Vec<u8>, WalkError> {
         if self.rank() == 0 {
-            self.tell_others(Body::Told(said));
+            self.send_to_others(Body::Broadcast(said));
             return Ok(said.to_vec());
         }
-        let mut told = None;
+        let mut received = None;
         self.until(meter, |processes| {
-            told = processes.told.pop_front();
-            Ok(told.is_some())
+            received = processes.broadcasts.pop_front();
+            Ok(received.is_some())
         })?;
-        told.ok_or(WalkError::Unreadable(Unreadable))
+        received.ok_or(WalkError::Unreadable(Unreadable))
     }
 
     fn fetch(&mut self, from: u32, file: File, meter: &Meter) -> Result<File, WalkError> {
@@ -90,7 +90,7 @@ impl Processes<'_> {
         let arriving = self.arriving.as_mut();
         let arriving = arriving
             .filter(|it| it.from == from && !it.is_whole)
-            .filter(|_| bytes.len() <= WALK_CHECKPOINT_PIECE_BYTES)
+            .filter(|_| bytes.len() <= CHECKPOINT_PIECE_BYTES)
             .ok_or(WalkError::Unreadable(Unreadable))?;
         arriving
             .file
@@ -106,22 +106,22 @@ impl Processes<'_> {
         })?;
         self.is_fetched = false;
         self.until(meter, |processes| {
-            while processes.link.unreceived() < WALK_UNRECEIVED_PIECES {
+            while processes.link.unreceived() < UNRECEIVED_PIECES {
                 let mut bytes = Vec::new();
-                let most = WALK_CHECKPOINT_PIECE_BYTES as u64;
+                let most = CHECKPOINT_PIECE_BYTES as u64;
                 Read::by_ref(&mut file)
                     .take(most)
                     .read_to_end(&mut bytes)
                     .map_err(WalkError::Checkpoint)?;
-                let last = bytes.len() < WALK_CHECKPOINT_PIECE_BYTES;
-                let letter = letter::write(&Letter {
+                let last = bytes.len() < CHECKPOINT_PIECE_BYTES;
+                let envelope = message::write(&Envelope {
                     walk: processes.walk,
                     body: Body::Piece {
                         last,
                         bytes: &bytes,
                     },
                 });
-                processes.link.send_counted(0, letter);
+                processes.link.send_counted(0, envelope);
                 if last {
                     return Ok(true);
                 }
@@ -136,7 +136,7 @@ impl Processes<'_> {
         meter: &Meter,
         mut is_so: impl FnMut(&mut Self) -> Result<bool, WalkError>,
     ) -> Result<(), WalkError> {
-        let mut pause = WALK_SHORTEST_POLL;
+        let mut pause = SHORTEST_POLL;
         loop {
             let mut moved = self.send_outputs()?;
             moved |= self.receive_all(meter)?;
@@ -144,10 +144,10 @@ impl Processes<'_> {
                 return Ok(());
             }
             if moved {
-                pause = WALK_SHORTEST_POLL;
+                pause = SHORTEST_POLL;
             } else {
                 std::thread::sleep(pause);
-                pause = (pause * 2).min(WALK_LONGEST_POLL);
+                pause = (pause * 2).min(LONGEST_POLL);
             }
         }
     }
@@ -169,7 +169,7 @@ mod tests {
         fn ranks(&self) -> u32 {
             2
         }
-        fn tell_all(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        fn all_gather(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
             vec![bytes.to_vec(); 2]
         }
         fn send(&mut self, _to: u32, _bytes: Vec<u8>) {}
@@ -187,15 +187,15 @@ mod tests {
 
     fn piece(last: bool, length: usize) -> Vec<u8> {
         let bytes = &vec![7; length];
-        letter::write(&Letter {
+        message::write(&Envelope {
             walk: 0,
             body: Body::Piece { last, bytes },
         })
     }
 
-    /// What comes of it at the first process, if the other one sends this.
-    fn collected(letters: &[Vec<u8>]) -> Result<u64, WalkError> {
-        let mut link = Said(0, letters.iter().cloned().collect());
+    /// The result at the first process, if the other one sends this.
+    fn collected(messages: &[Vec<u8>]) -> Result<u64, WalkError> {
+        let mut link = Said(0, messages.iter().cloned().collect());
         let mut processes = Processes::new(&mut link, "host", "v1", |_| Ok(())).unwrap();
         let mut length = 0;
         let file = tempfile::tempfile().unwrap();
@@ -211,13 +211,13 @@ mod tests {
 
     #[test]
     fn pieces_that_nobody_asked_for_are_refused() {
-        let most = WALK_CHECKPOINT_PIECE_BYTES;
+        let most = CHECKPOINT_PIECE_BYTES;
         let good = [piece(false, most), piece(true, 5)];
         assert_eq!(collected(&good).unwrap(), most as u64 + 5);
         assert!(collected(&[piece(true, most + 1)]).is_err(), "too long");
         let more = [piece(true, 5), piece(true, 5)];
         assert!(collected(&more).is_err(), "after the last");
-        // Whoever is not the first takes none.
+        // All but the first take none.
         let mut link = Said(1, [piece(true, 5)].into());
         let mut processes = Processes::new(&mut link, "host", "v1", |_| Ok(())).unwrap();
         assert!(processes.receive_all(&Meter::default()).is_err());

@@ -1,10 +1,10 @@
-//! Which directories are open.
+//! Open directories.
 //!
-//! A directory is opened relative to its parent, which is kept open as long as something below it waits. There
-//! may be more such directories than files may be open, in a chain of directories for one. So the ones
-//! kept longest are closed, and opened again when they are needed, by name from the nearest one above that is
-//! open; all on the way down are then kept, because those that wait next to them will be needed next.
-//! A directory opened again must be the one it was.
+//! A directory is opened relative to its parent, which is kept open as long as something below it
+//! waits. There may be more such directories than files may be open, in a chain of directories for
+//! one. So the ones kept longest are closed, and opened again when they are needed, by name from
+//! the nearest one above that is open; all on the way down are then kept, because those that wait
+//! next to them will be needed next. A directory opened again must be the one it was.
 
 use crate::dir::{Dir, DirState};
 use crate::options::{Follow, Options};
@@ -79,8 +79,8 @@ impl<D: DirState> Descriptors<D> {
         self.open_in(&handle, dir, true)
     }
 
-    /// Opens a slice's directory for itself: threads that use one open file write to its count of users in
-    /// each call, and wait for one another.
+    /// Opens a slice's directory for itself: threads that use one open file write to its count of
+    /// users in each call, and wait for one another.
     pub fn open_again(&self, dir: &Arc<Dir<D>>) -> Result<Handle, ProblemKind> {
         let handle = self.open(dir)?;
         if handle.0.is_none() {
@@ -106,8 +106,8 @@ impl<D: DirState> Descriptors<D> {
                 }
             }
             Some(_) => {}
-            // It came from another process, or from a file: whoever showed it knew, and the file system that it is on is what
-            // those in it are compared with.
+            // It came from another process, or from a file: the process that showed it knew, and
+            // the file system that it is on is what those in it are compared with.
             None if self.careful => {
                 let found = identity(fd.as_fd()).map_err(ProblemKind::Open)?;
                 dir.set_identity(found.identity());

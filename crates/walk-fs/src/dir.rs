@@ -6,14 +6,14 @@ use std::ffi::CStr;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// What a visitor keeps with a directory.
+/// State that a visitor keeps with a directory.
 pub trait DirState: Send + Sync + 'static {
     /// From the numbers of [`crate::Flow::Descend`].
     fn new(seed: [u64; 2]) -> Self;
 
-    /// The state of a directory of another process in this one, to which it gave a part of it. What would
-    /// count double when it comes back is not in it: to add what it has [gathered](Self::gathered) when it is new changes
-    /// nothing.
+    /// The state of a directory of another process in this one, to which it gave a part of it. What
+    /// would count double when it comes back is not in it: to add what it has
+    /// [gathered](Self::gathered) when it is new changes nothing.
     fn elsewhere(seed: [u64; 2]) -> Self
     where
         Self: Sized,
@@ -21,7 +21,8 @@ pub trait DirState: Send + Sync + 'static {
         Self::new(seed)
     }
 
-    /// What this process has gathered for a directory of another one, or for one of its own when that is written down.
+    /// Returns what this process has gathered for a directory of another one, or for one of its own
+    /// when that is written down.
     fn gathered(&self) -> Vec<u8> {
         Vec::new()
     }
@@ -40,7 +41,7 @@ pub trait DirState: Send + Sync + 'static {
 
 /// Another process sent what this one cannot read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("another process sent what this one cannot read")]
+#[error("another process sent a message that cannot be decoded")]
 pub struct Unreadable;
 
 /// Of a directory that stands for one of another process, of which this one got a part.
@@ -49,7 +50,7 @@ pub(crate) struct Origin {
     pub rank: RankId,
     /// A number of that process.
     pub loan: u64,
-    /// Which directory of the loan.
+    /// Place of the directory in the loan.
     pub place: u32,
 }
 
@@ -60,7 +61,8 @@ impl DirState for () {
 /// A directory that is being walked, or waits for it. It lives until all below it is done.
 #[derive(Debug)]
 pub struct Dir<D> {
-    /// None for the directory above the roots, which stands for the working directory and has no name.
+    /// None for the directory above the roots, which stands for the working directory and has no
+    /// name.
     parent: Option<Arc<Dir<D>>>,
     name: Box<CStr>,
     depth: u32,
@@ -69,7 +71,8 @@ pub struct Dir<D> {
     pending: AtomicUsize,
     /// An item in it or below it was [written](crate::Saved) in place of being done.
     unfinished: AtomicBool,
-    /// What is known of it comes together here: it stands for no directory of another process.
+    /// All that is gathered of it comes together here: it stands for no directory of another
+    /// process.
     home: bool,
     /// Open, for what is in it. Others may close it at any time: see `descriptors.rs`.
     open: Mutex<Option<Arc<OwnedFd>>>,
@@ -79,7 +82,7 @@ pub struct Dir<D> {
 }
 
 impl<D: DirState> Dir<D> {
-    /// What all roots are in.
+    /// The directory that all roots are in.
     pub(crate) fn top() -> Arc<Dir<D>> {
         Arc::new(Dir {
             parent: None,
@@ -102,7 +105,7 @@ impl<D: DirState> Dir<D> {
         Dir::unspilled(parent, name, seed)
     }
 
-    /// What stands for a directory of another process. It never ends by itself without an origin.
+    /// A stand-in for a directory of another process. It never ends by itself without an origin.
     pub(crate) fn proxy(
         parent: Option<&Arc<Dir<D>>>,
         name: &CStr,
@@ -128,8 +131,8 @@ impl<D: DirState> Dir<D> {
         }
     }
 
-    /// A directory of a walk that goes on, or what its roots are in. It is done when the parts are that are added, and
-    /// its parent is not before. What was known of it is to be added.
+    /// A directory of a walk that goes on, or what its roots are in. It is done when the parts are
+    /// that are added, and its parent is not before. What was known of it is to be added.
     pub(crate) fn restored(parent: Option<&Arc<Dir<D>>>, name: &CStr, seed: [u64; 2]) -> Dir<D> {
         if let Some(parent) = parent {
             parent.add_part();
@@ -179,7 +182,7 @@ impl<D> Dir<D> {
         self.parent.as_ref().filter(|parent| !parent.is_top())
     }
 
-    /// Whether it is what the roots are in, and no directory of the walk.
+    /// Returns whether it is what the roots are in, and no directory of the walk.
     pub fn is_above_roots(&self) -> bool {
         self.is_top()
     }
@@ -201,14 +204,15 @@ impl<D> Dir<D> {
         self.seed
     }
 
-    /// Whether what is known of it comes together in this process.
+    /// Returns whether what is known of it comes together in this process.
     pub(crate) fn is_home(&self) -> bool {
         self.home
     }
 
-    /// An item in it or below it was written in place of being done. To be called before that is counted as a part done.
+    /// An item in it or below it was written in place of being done. To be called before that is
+    /// counted as a part done.
     pub(crate) fn set_unfinished(&self) {
-        // Whoever does the last part sees it by `parts_done`.
+        // The thread that does the last part sees it by `parts_done`.
         self.unfinished.store(true, Ordering::Relaxed);
     }
 
@@ -223,13 +227,14 @@ impl<D> Dir<D> {
     }
 
     pub(crate) fn add_part(&self) {
-        // Whoever adds a part is working on one, so this is not the first.
+        // A thread that adds a part is working on one, so this is not the first.
         self.pending.fetch_add(1, Ordering::Relaxed);
     }
 
     /// So many parts are done; whether they were the last.
     pub(crate) fn parts_done(&self, parts: usize) -> bool {
-        // Acquire and release: who does the last part sees what was done to the state by all others.
+        // Acquire and release: who does the last part sees what was done to the state by all
+        // others.
         let before = self.pending.fetch_sub(parts, Ordering::AcqRel);
         assert!(before >= parts, "a directory was done twice");
         before == parts
@@ -257,8 +262,8 @@ impl<D> Dir<D> {
     }
 }
 
-/// Parents are let go one after the other: the compiler's way is one call inside the other for each level, and
-/// a tree may be deeper than a stack.
+/// Parents are let go one after the other: the compiler's way is one call inside the other for each
+/// level, and a tree may be deeper than a stack.
 impl<D> Drop for Dir<D> {
     fn drop(&mut self) {
         let mut next = self.parent.take();

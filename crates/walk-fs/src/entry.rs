@@ -22,9 +22,9 @@ pub struct Entry<'a, D> {
     pub(crate) paths: &'a mut Paths<D>,
     pub(crate) fields: StatxFlags,
     pub(crate) follow: Follow,
-    /// What is put off.
+    /// Tasks that are put off.
     pub(crate) tasks: Vec<Box<[u8]>>,
-    /// What is claimed, with what the directory is told.
+    /// Claims, each with the amount for the directory.
     pub(crate) claims: Vec<(Key, u64)>,
 }
 
@@ -53,7 +53,8 @@ impl<'a, D> Entry<'a, D> {
         Some(self.dir).filter(|dir| !dir.is_top())
     }
 
-    /// The same; for a root what all roots are in, whose state starts with zeros and which is never left.
+    /// The same; for a root what all roots are in, whose state starts with zeros and which is never
+    /// left.
     pub fn holder(&self) -> &'a Arc<Dir<D>> {
         self.dir
     }
@@ -63,9 +64,10 @@ impl<'a, D> Entry<'a, D> {
         self.tasks.push(what.into());
     }
 
-    /// Claims something that counts once in the whole walk, whichever process meets it: a file with several names, by
-    /// what [`Stat::identity`] says. If nobody has before, [`DirState::claimed`](crate::DirState::claimed) is called of
-    /// the directory that the entry is in, before that is left.
+    /// Claims something that counts once in the whole walk, whichever process meets it: a file with
+    /// several names, by what [`Stat::identity`] says. If that was not claimed before,
+    /// [`DirState::claimed`](crate::DirState::claimed) is called of the directory that the entry is
+    /// in, before that is left.
     pub fn claim(&mut self, key: (u64, u64), amount: u64) {
         self.claims.push((key, amount));
     }
@@ -75,8 +77,8 @@ impl<'a, D> Entry<'a, D> {
         self.fd
     }
 
-    /// What it is; [`FileType::Unknown`] if that cannot be found out. Costs a call where the directory does
-    /// not tell, for roots, and for links that are followed.
+    /// Returns its type; [`FileType::Unknown`] if that cannot be found out. Costs a call where the
+    /// directory does not tell, for roots, and for links that are followed.
     pub fn kind(&mut self) -> FileType {
         let tells = match self.kind {
             FileType::Unknown => false,
@@ -89,13 +91,14 @@ impl<'a, D> Entry<'a, D> {
         self.kind
     }
 
-    /// The inode's number as the directory has it, which at a mount point is that of the directory below.
+    /// The inode's number as the directory has it, which at a mount point is that of the directory
+    /// below.
     pub fn listed_ino(&self) -> u64 {
         self.ino
     }
 
-    /// Its attributes, with at least the fields of [`crate::Options::fields`] that the file system has. Of a
-    /// link that is followed those of what it points to, if there is such a thing.
+    /// Its attributes, with at least the fields of [`crate::Options::fields`] that the file system
+    /// has. Of a link that is followed those of what it points to, if there is such a thing.
     ///
     /// # Errors
     /// Why it cannot be looked at.
@@ -124,7 +127,8 @@ impl<'a, D> Entry<'a, D> {
         statx(self.fd, self.name, how, self.fields).map(Stat)
     }
 
-    /// Whether a directory is on another file system than the one it is in. Never for roots.
+    /// Returns whether a directory is on another file system than the one it is in. Never for
+    /// roots.
     pub fn is_elsewhere(&mut self) -> bool {
         let Some(above) = self.dir().and_then(|dir| dir.identity()) else {
             return false;

@@ -6,8 +6,9 @@ use crate::threads::{WalkError, walk};
 use crate::visit::{Flow, Problem, Visitor};
 use std::ffi::OsString;
 
-/// Calls a function for each entry below the roots, and the roots, by several threads at once; another one for what
-/// could not be done. Attributes come from [`Entry::stat`], which asks for no more than [`Options::fields`].
+/// Calls a function for each entry below the roots, and the roots, by several threads at once;
+/// another one for what could not be done. Attributes come from [`Entry::stat`], which asks for no
+/// more than [`Options::fields`].
 ///
 /// ```
 /// use pandofs_walk_fs::{Flow, Options, ftw};

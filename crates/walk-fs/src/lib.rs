@@ -1,5 +1,6 @@
-//! The parallel tree walk on real trees: every entry below some roots is shown to a [`Visitor`] exactly once, by
-//! threads of one process.
+//! Parallel tree walk on real trees, by threads or processes.
+//!
+//! Every entry below some roots is shown to a [`Visitor`] exactly once.
 //!
 //! In the manner of [`ftw`](fn@ftw), or with a visitor for each thread:
 //!
@@ -25,14 +26,16 @@
 //! # Ok::<(), pandofs_walk_fs::WalkError>(())
 //! ```
 //!
-//! How it is fast: directories are opened relative to their parents and read with large buffers; entries are
-//! looked at relative to the open directory, with the fields that are wanted; nothing is allocated for
-//! an entry, and path names are put together only for who asks. A directory too large for one thread is
-//! cut into slices while it is read. Threads share locks that each takes a few times a directory, not an entry.
+//! How it is fast: directories are opened relative to their parents and read with large buffers;
+//! entries are looked at relative to the open directory, with the fields that are wanted; nothing
+//! is allocated for an entry, and path names are put together only on request. A directory too
+//! large for one thread is cut into slices while it is read. Threads share locks that each takes a
+//! few times a directory, not an entry.
 //!
-//! Invariant: no path name is ever given to the kernel but a root's, so neither depth nor the length of paths
-//! has a limit; an item of work holds a name and its directory, or a slice of names; memory and open
-//! files are bounded whatever the tree, but for names of directories on the way to those that are open.
+//! Invariant: no path name is ever given to the kernel but a root's, so neither depth nor the
+//! length of paths has a limit; an item of work holds a name and its directory, or a slice of
+//! names; memory and open files are bounded whatever the tree, but for names of directories on the
+//! way to those that are open.
 
 mod chmod;
 mod claims;
@@ -40,19 +43,20 @@ mod collect;
 mod descriptors;
 mod dir;
 mod entry;
-mod floor;
 mod ftw;
-mod leave;
-mod letter;
+pub mod limits;
 mod link;
 mod merge;
+mod message;
 mod meter;
 mod options;
 mod outputs;
 mod paths;
+mod post_order;
 mod processes;
-mod questions;
+mod rpc;
 mod saved;
+mod scheduler;
 mod slice;
 mod spill;
 mod stat;
@@ -66,14 +70,14 @@ pub use chmod::chmod_at;
 pub use dir::{Dir, DirState, Unreadable};
 pub use entry::Entry;
 pub use ftw::ftw;
-pub use leave::Leaving;
 pub use link::Link;
 pub use merge::Merge;
 pub use meter::{Meter, SoFar};
 pub use options::{Follow, Options};
 pub use outputs::Outputs;
+pub use post_order::Leaving;
 pub use processes::Processes;
-pub use questions::Questions;
+pub use rpc::Rpc;
 pub use rustix::fs::{FileType, StatxFlags};
 pub use saved::Saved;
 pub use stat::{Stat, Time};

@@ -1,10 +1,12 @@
-//! What several processes have written of one walk ([`Saved`](crate::Saved)) becomes what one of them could have.
+//! Merger of saved walks: what several processes wrote of one walk ([`Saved`](crate::Saved))
+//! becomes one.
 //!
-//! Directories are the same if they have one name in the same directory; what was gathered for them is added up. So roots
-//! that were given twice cannot be told apart: whoever lets several processes walk has to refuse them.
+//! Directories are the same if they have one name in the same directory; what was gathered for them
+//! is added up. So roots that were given twice cannot be distinguished: a caller that lets several
+//! processes walk has to refuse them.
 //!
-//! Files are read one after the other, item by item: in memory are only the directories above items, which the walk that
-//! goes on has there as well.
+//! Files are read one after the other, item by item: in memory are only the directories above
+//! items, which the walk that goes on has there as well.
 
 use crate::dir::DirState;
 use crate::written::{Head, Written, read_item, read_parts, read_table, write_table};
@@ -41,7 +43,8 @@ impl<D: DirState> Merge<D> {
         }
     }
 
-    /// Takes what a process has written, from where the file is to its end; nothing if it has written nothing.
+    /// Takes what a process has written, from where the file is to its end; nothing if it has
+    /// written nothing.
     ///
     /// # Errors
     /// When it cannot be read, holds something else, or cannot be written again.
@@ -103,10 +106,10 @@ impl<D: DirState> Merge<D> {
         Ok(())
     }
 
-    /// How many items all have written; with 0 the walk came to its end.
+    /// Returns how many items all have written; with 0 the walk came to its end.
     ///
     /// # Errors
-    /// When some could not be written, or directories wait for items that nobody has written.
+    /// When some could not be written, or directories wait for items that no process has written.
     pub fn finish(mut self) -> io::Result<u64> {
         if self.items == 0 && !self.dirs.is_empty() {
             return Err(ErrorKind::InvalidData.into());
@@ -139,7 +142,7 @@ mod tests {
     use std::sync::Arc;
     use std::sync::atomic::Ordering;
 
-    /// What one process writes: `walk` makes its directories and saves items.
+    /// Returns the bytes that one process writes: `walk` makes its directories and saves items.
     fn written(walk: impl FnOnce(&Saved)) -> Vec<u8> {
         let file = tempfile::tempfile().unwrap();
         let saved = Saved::new(file.try_clone().unwrap());
@@ -210,7 +213,7 @@ mod tests {
             assert_eq!((known(&top), known(a), known(b)), (1, 13, 5));
             assert!(!a.parts_done(1));
             assert!(b.parts_done(1) && a.parts_done(1), "its slice and b");
-            // What is one already stays as it is.
+            // A single file stays as it is.
             assert_eq!(merged(&[&bytes]).unwrap(), (3, bytes));
         }
     }
@@ -233,7 +236,7 @@ mod tests {
                 let _ = merged(&[&other]);
             }
         }
-        // The home waits for what nobody has written.
+        // The home waits for what no process has written.
         assert!(merged(&[&home()]).is_err());
     }
 }

@@ -1,4 +1,4 @@
-//! How far a walk is, for whoever looks from outside.
+//! Progress of a walk, for observers outside of it.
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -14,11 +14,11 @@ pub struct Meter {
     vanished: AtomicU64,
     stop: AtomicBool,
     watched: AtomicBool,
-    /// What other processes have said of themselves last.
+    /// Last reports of other processes.
     others: Mutex<BTreeMap<u32, SoFar>>,
 }
 
-/// How far a walk is.
+/// Progress of a walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct SoFar {
     /// Entries, directories, problems, vanished.
@@ -43,7 +43,7 @@ impl Meter {
         self.queued.load(Ordering::Relaxed)
     }
 
-    /// Problems that were told to visitors.
+    /// Problems that visitors got.
     pub fn problems(&self) -> u64 {
         self.problems.load(Ordering::Relaxed)
     }
@@ -53,8 +53,8 @@ impl Meter {
         self.vanished.load(Ordering::Relaxed)
     }
 
-    /// Ends the walk after the entries that are being visited now. May be called in a signal handler's
-    /// thread.
+    /// Ends the walk after the entries that are being visited now. May be called in a signal
+    /// handler's thread.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
     }
@@ -72,7 +72,7 @@ impl Meter {
         self.watched.load(Ordering::Relaxed)
     }
 
-    /// How far this process is.
+    /// Returns how far this process is.
     pub fn so_far(&self) -> SoFar {
         SoFar {
             counted: self.all(),
@@ -80,7 +80,7 @@ impl Meter {
         }
     }
 
-    /// How far all processes are, as far as it is known here.
+    /// Returns how far all processes are, as far as it is known here.
     pub fn so_far_of_all(&self) -> SoFar {
         let mut sum = self.so_far();
         let others = self.others.lock().unwrap_or_else(PoisonError::into_inner);
@@ -98,7 +98,8 @@ impl Meter {
         others.insert(rank, so_far);
     }
 
-    /// What another process has counted, or an earlier part of the walk: entries, directories, problems, vanished.
+    /// Adds the counts of another process or an earlier part: entries, directories, problems,
+    /// vanished.
     pub fn add_all(&self, counted: [u64; 4]) {
         let [entries, directories, problems, vanished] = counted;
         self.add_entries(entries);
@@ -107,7 +108,7 @@ impl Meter {
         self.vanished.fetch_add(vanished, Ordering::Relaxed);
     }
 
-    /// What [`add_all`](Meter::add_all) takes.
+    /// Returns the counts that [`add_all`](Meter::add_all) takes.
     pub fn all(&self) -> [u64; 4] {
         [
             self.entries(),

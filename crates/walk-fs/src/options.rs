@@ -1,16 +1,15 @@
-//! How a walk is done.
+//! Options of a walk.
 
+use crate::limits::OPEN_DIRECTORIES;
 use crate::meter::Meter;
 use crate::saved::Saved;
-use pandofs_types::limits::{
-    WALK_OPEN_DIRECTORIES, WALK_SPILL_ABOVE_ITEMS, WALK_SPILL_CHUNK_ITEMS,
-};
+use pandofs_walk::limits::{SPILL_ABOVE_ITEMS, SPILL_CHUNK_ITEMS};
 use pandofs_walk::{Algorithm, Split};
 use rustix::fs::StatxFlags;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-/// Which symbolic links are followed.
+/// Symbolic links that are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
     Never,
@@ -20,7 +19,8 @@ pub enum Follow {
     Always,
 }
 
-/// How a walk is done. The default is one rank whose threads share its queue, one for each processor.
+/// Options of a walk. The default is one rank whose threads share its queue, one for each
+/// processor.
 #[derive(Clone, Debug)]
 pub struct Options {
     pub algorithm: Algorithm,
@@ -31,23 +31,26 @@ pub struct Options {
     pub follow: Follow,
     /// Directories on another file system than their parent are shown and not entered.
     pub one_file_system: bool,
-    /// What [`crate::Entry::stat`] asks for. Less can be much faster on network file systems.
+    /// Fields that [`crate::Entry::stat`] asks for. Fewer can be much faster on network file
+    /// systems.
     pub fields: StatxFlags,
     /// Items of one rank in memory, above which some are written to a file.
     pub spill_above: usize,
     pub spill_chunk: usize,
-    /// Where that file is made, without a name.
+    /// Directory of that file, which has no name.
     pub spill_directory: PathBuf,
     /// Directories that are kept open for those below them.
     pub open_directories: usize,
-    /// Whether visitors have to be told that directories are done. Over several processes that takes messages.
+    /// Whether visitors have to hear that directories are done. Over several processes that takes
+    /// messages.
     pub leaves: bool,
-    /// Each entry takes a visitor long, so that it is worth while to share after every one, and by few.
+    /// Each entry takes a visitor long, so that it is worth while to share after every one, and by
+    /// few.
     pub slow_entries: bool,
-    /// Where items go once the walk is to be interrupted. With them goes
+    /// Destination of items once the walk is to be interrupted. With them goes
     /// what states of directories have gathered.
     pub saved: Option<Arc<Saved>>,
-    /// Told how far the walk is, and asked whether to stop.
+    /// Counter of the walk's progress, which is asked whether to stop.
     pub meter: Arc<Meter>,
 }
 
@@ -61,8 +64,8 @@ impl Default for Options {
             follow: Follow::Never,
             one_file_system: false,
             fields: StatxFlags::BASIC_STATS,
-            spill_above: WALK_SPILL_ABOVE_ITEMS,
-            spill_chunk: WALK_SPILL_CHUNK_ITEMS,
+            spill_above: SPILL_ABOVE_ITEMS,
+            spill_chunk: SPILL_CHUNK_ITEMS,
             spill_directory: std::env::temp_dir(),
             open_directories: open_directories(),
             leaves: true,
@@ -73,9 +76,9 @@ impl Default for Options {
     }
 }
 
-/// Half of what the process may have open, the rest is for whoever else needs some.
+/// Half of what the process may have open, the rest is for other uses.
 fn open_directories() -> usize {
     let limit = rustix::process::getrlimit(rustix::process::Resource::Nofile);
     let may = limit.current.unwrap_or(u64::MAX) / 2;
-    WALK_OPEN_DIRECTORIES.min(may as usize).max(1)
+    OPEN_DIRECTORIES.min(may as usize).max(1)
 }

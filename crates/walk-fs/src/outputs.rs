@@ -1,12 +1,12 @@
-//! What processes hand over for standard output.
+//! Output that processes hand over for standard output.
 
-use pandofs_types::limits::WALK_WAITING_OUTPUTS;
+use crate::limits::WAITING_OUTPUTS;
 use std::collections::VecDeque;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-/// Where standard output of all processes comes together: at rank 0, piece by piece.
+/// Queue of the standard output of all processes, which goes to rank 0 piece by piece.
 #[derive(Clone, Debug, Default)]
 pub struct Outputs(Arc<Waiting>);
 
@@ -29,17 +29,19 @@ struct Pieces {
 }
 
 impl Outputs {
-    /// Has whole records written by rank 0. Waits while too much waits already, but for what comes after a walk.
+    /// Has whole records written by rank 0. Waits while too much waits already, but for what comes
+    /// after a walk.
     pub fn write(&self, records: Vec<u8>) {
         let mut pieces = self.lock();
-        while pieces.taken && pieces.waiting.len() >= WALK_WAITING_OUTPUTS {
+        while pieces.taken && pieces.waiting.len() >= WAITING_OUTPUTS {
             let woken = self.0.room.wait(pieces);
             pieces = woken.unwrap_or_else(PoisonError::into_inner);
         }
         pieces.waiting.push_back(records);
     }
 
-    /// Whether walks go on, and what would be written is dropped, when nothing can be written any more. They end otherwise.
+    /// Returns whether walks go on, and what would be written is dropped, when nothing can be
+    /// written any more. They end otherwise.
     pub fn set_aside(&self, is_aside: bool) {
         self.0.is_aside.store(is_aside, Ordering::Relaxed);
     }

@@ -1,32 +1,33 @@
 //! The transport between processes, over whatever carries bytes between them ([`Link`]).
 //!
-//! Each process has one rank. Its workers walk; the thread that called [`Processes::walk`] speaks with the other
-//! processes. So a thief is answered while a worker waits for a slow file system, and messages come in
-//! while others go out: nobody ever waits for another one's receiving, which is how rings of blocking senders
-//! stand still. That thread sleeps between two looks, longer each time it looked in vain, and is woken when its own
-//! workers have something to send. (MPI's own waiting takes a whole processor.)
+//! Each process has one rank. Its workers walk; the thread that called [`Processes::walk`] speaks
+//! with the other processes. So a thief is answered while a worker waits for a slow file system,
+//! and messages come in while others go out: no process ever waits for another one's receiving,
+//! which is how rings of blocking senders stand still. That thread sleeps between two looks, longer
+//! each time it looked in vain, and is woken when its own workers have something to send. (MPI's
+//! own waiting takes a whole processor.)
 //!
-//! When a walk ends, its last letters may still be under way; letters tell their walk, and those of an earlier one are
-//! dropped. One that is early is kept: another process may have begun the next walk already.
+//! When a walk ends, its last messages may still be under way; messages tell their walk, and those
+//! of an earlier one are dropped. One that is early is kept: another process may have begun the
+//! next walk already.
 //!
-//! A process that cannot go on has to end all of them; the caller does that with what its link has for it.
+//! A process that cannot go on has to end all of them; the caller does that with what its link has
+//! for it.
 
 use crate::claims::Decided;
 use crate::collect::Arriving;
 use crate::dir::{Dir, DirState, Unreadable};
-use crate::floor::{Floor, Tray};
-use crate::letter::{self, Body, Letter};
+use crate::limits::{BETWEEN_REPORTS, LONGEST_POLL, SHORTEST_POLL, UNRECEIVED_OUTPUTS};
 use crate::link::Link;
+use crate::message::{self, Body, Envelope};
 use crate::meter::{Meter, SoFar};
 use crate::options::Options;
 use crate::outputs::Outputs;
-use crate::questions::Questions;
+use crate::rpc::Rpc;
 use crate::saved::{self, Saved};
+use crate::scheduler::{Outbox, Scheduler};
 use crate::threads::{WalkError, Walked, first, run};
 use crate::visit::Visitor;
-use pandofs_types::limits::{
-    WALK_BETWEEN_REPORTS, WALK_LONGEST_POLL, WALK_SHORTEST_POLL, WALK_UNRECEIVED_OUTPUTS,
-};
 use pandofs_walk::{Event, RankId, Topology};
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -50,26 +51,26 @@ pub struct Processes<'l> {
     outputs: Outputs,
     /// At rank 0: writes what comes.
     sink: Sink<'l>,
-    /// Where it goes instead.
+    /// Its other destination.
     redirected: Option<Box<dyn Write>>,
     /// At rank 0: what the others gave at their end.
     results: Vec<Option<Vec<u8>>>,
     closed: bool,
     decided: Arc<Decided>,
-    tray: Arc<Tray>,
-    questions: Option<Questions>,
+    outbox: Arc<Outbox>,
+    rpc: Option<Rpc>,
     /// Rank 0 takes what this process has for it.
     pub(crate) is_fetched: bool,
     /// At rank 0: what it takes.
     pub(crate) arriving: Option<Arriving>,
-    /// What rank 0 has told, in this order.
-    pub(crate) told: VecDeque<Vec<u8>>,
+    /// Broadcasts of rank 0, in their order.
+    pub(crate) broadcasts: VecDeque<Vec<u8>>,
 }
 
 impl<'l> Processes<'l> {
-    /// All processes call it, each with the name of its host, and with something that has to be the same
-    /// everywhere. `sink` writes to standard output, at rank 0; it is not called any more once it has failed
-    /// (see [`Outputs::failure`]).
+    /// All processes call it, each with the name of its host, and with something that has to be the
+    /// same everywhere. `sink` writes to standard output, at rank 0; it is not called any more once
+    /// it has failed (see [`Outputs::failure`]).
     ///
     /// # Errors
     /// When it is not the same: other versions would not understand one another.
@@ -79,14 +80,14 @@ impl<'l> Processes<'l> {
         same: &str,
         sink: impl FnMut(&[u8]) -> io::Result<()> + 'l,
     ) -> Result<Processes<'l>, NotTheSame> {
-        // A digest: what is told by all goes to all, and arguments may be megabytes.
+        // A digest: what all say goes to all, and arguments may be megabytes.
         let same = blake3::hash(same.as_bytes());
-        let told = link.tell_all(&[host.as_bytes(), &[0], same.as_bytes()].concat());
+        let gathered = link.all_gather(&[host.as_bytes(), &[0], same.as_bytes()].concat());
         let mut hosts: Vec<&[u8]> = Vec::new();
         let mut of_ranks = Vec::new();
-        for (rank, told) in told.iter().enumerate() {
-            let end = told.iter().position(|byte| *byte == 0);
-            let (name, theirs) = told.split_at(end.unwrap_or(told.len()));
+        for (rank, sent) in gathered.iter().enumerate() {
+            let end = sent.iter().position(|byte| *byte == 0);
+            let (name, theirs) = sent.split_at(end.unwrap_or(sent.len()));
             if theirs.get(1..) != Some(same.as_bytes()) {
                 return Err(NotTheSame(rank, String::from_utf8_lossy(name).into_owned()));
             }
@@ -107,11 +108,11 @@ impl<'l> Processes<'l> {
             results: vec![None; of_ranks.len()],
             closed: false,
             decided: Arc::default(),
-            tray: Arc::default(),
-            questions: None,
+            outbox: Arc::default(),
+            rpc: None,
             is_fetched: false,
             arriving: None,
-            told: VecDeque::new(),
+            broadcasts: VecDeque::new(),
             link,
         })
     }
@@ -125,7 +126,8 @@ impl<'l> Processes<'l> {
         self.link.ranks()
     }
 
-    /// Whether all have come to their end with [`finish`](Processes::finish): nobody waits for this one any more.
+    /// Returns whether all have come to their end with [`finish`](Processes::finish): no other
+    /// process waits for this one any more.
     pub fn is_over(&self) -> bool {
         self.closed
     }
@@ -135,43 +137,41 @@ impl<'l> Processes<'l> {
         self.topology.colocated(RankId(self.rank())).len()
     }
 
-    /// What rank 0 says. All processes call it, between walks.
+    /// Returns what rank 0 says. All processes call it, between walks.
     pub fn agree(&mut self, said: &[u8]) -> Vec<u8> {
-        let all = self.link.tell_all(said);
+        let all = self.link.all_gather(said);
         all.into_iter().next().unwrap_or_default()
     }
 
-    /// What goes to standard output.
+    /// Returns the queue of standard output.
     pub fn outputs(&self) -> Outputs {
         self.outputs.clone()
     }
 
-    /// What goes to standard output goes to this from now on, in whole records. For rank 0.
+    /// Redirects standard output to this from now on, in whole records. For rank 0.
     pub fn redirect(&mut self, to: impl Write + 'static) {
         self.redirected = Some(Box::new(to));
     }
 
-    /// Questions that visitors of all processes may ask in walks from now on; at rank 0 `answerer` answers them. All processes
-    /// call it, before a walk.
-    pub fn questions(
-        &mut self,
-        answerer: impl FnMut(&[u8]) -> Vec<u8> + Send + 'static,
-    ) -> Questions {
+    /// Questions that visitors of all processes may ask in walks from now on; at rank 0 `answerer`
+    /// answers them. All processes call it, before a walk.
+    pub fn rpc(&mut self, answerer: impl FnMut(&[u8]) -> Vec<u8> + Send + 'static) -> Rpc {
         let mut answers = None;
         if self.rank() == 0 {
             answers = Some(Box::new(answerer) as Box<_>);
         }
-        let questions = Questions::new(answers, Arc::clone(&self.tray));
-        self.questions = Some(questions.clone());
-        questions
+        let rpc = Rpc::new(answers, Arc::clone(&self.outbox));
+        self.rpc = Some(rpc.clone());
+        rpc
     }
 
-    /// As [`crate::walk`], by all processes together, which call it with the same roots and options. Of
-    /// [`Options::ranks`] nothing is taken: there is one in each process. Visitors are those of this process.
+    /// As [`crate::walk`], by all processes together, which call it with the same roots and
+    /// options. Of [`Options::ranks`] nothing is taken: there is one in each process. Visitors are
+    /// those of this process.
     ///
     /// # Errors
-    /// As [`crate::walk`]; and when another process sent what makes no sense. The other processes do not
-    /// know of it, and have to be ended.
+    /// As [`crate::walk`]; and when another process sent what makes no sense. The other processes
+    /// do not know of it, and have to be ended.
     pub fn walk<V: Visitor>(
         &mut self,
         roots: &[OsString],
@@ -190,8 +190,9 @@ impl<'l> Processes<'l> {
         })
     }
 
-    /// As [`crate::go_on`], by all processes together: there may be others than those that have saved it. Only rank 0 reads.
-    /// What was [claimed](crate::Entry::claim) in the walk before counts, if that was one of these processes'.
+    /// As [`crate::go_on`], by all processes together: there may be others than those that have
+    /// saved it. Only rank 0 reads. What was [claimed](crate::Entry::claim) in the walk before
+    /// counts, if that was one of these processes'.
     ///
     /// # Errors
     /// As [`crate::go_on`], and as [`walk`](Processes::walk).
@@ -203,12 +204,12 @@ impl<'l> Processes<'l> {
     ) -> Result<Walked<V>, WalkError> {
         let is_first = self.rank() == 0;
         self.since = self.since.max(1);
-        self.begin(options, make, |floor| {
+        self.begin(options, make, |scheduler| {
             if !is_first {
                 return Ok((Dir::top(), Vec::new()));
             }
             saved::load(saved, options.spill_chunk, |items| {
-                floor.keep(RankId::ROOT, items)
+                scheduler.keep(RankId::ROOT, items)
             })
         })
     }
@@ -217,114 +218,116 @@ impl<'l> Processes<'l> {
         &mut self,
         options: &Options,
         mut make: impl FnMut(usize) -> V,
-        fill: impl FnOnce(&Floor<'_, V::Dir>) -> Result<saved::Loaded<V::Dir>, WalkError>,
+        fill: impl FnOnce(&Scheduler<'_, V::Dir>) -> Result<saved::Loaded<V::Dir>, WalkError>,
     ) -> Result<Walked<V>, WalkError> {
         let me = RankId(self.rank());
         self.walk += 1;
         let walks = (self.walk, self.since);
         let decided = Arc::clone(&self.decided);
-        let tray = Arc::clone(&self.tray);
-        let floor = Floor::among(options, &self.topology, me, walks, decided, tray);
-        let (top, roots) = fill(&floor)?;
-        floor.deliver(me, Event::Start { roots });
+        let outbox = Arc::clone(&self.outbox);
+        let scheduler = Scheduler::among(options, &self.topology, me, walks, decided, outbox);
+        let (top, roots) = fill(&scheduler)?;
+        scheduler.deliver(me, Event::Start { roots });
         self.outputs.set_taken(true);
-        let visitors = run(&floor, options, &mut make, |ended| {
-            let spoken = self.speak(&floor, options, ended);
+        let visitors = run(&scheduler, options, &mut make, |ended| {
+            let spoken = self.speak(&scheduler, options, ended);
             self.outputs.set_taken(false);
-            if let (Err(_), Some(questions)) = (&spoken, &self.questions) {
-                questions.close();
+            if let (Err(_), Some(rpc)) = (&spoken, &self.rpc) {
+                rpc.close();
             }
             spoken
         })?;
-        floor.outcome()?;
+        scheduler.outcome()?;
         Ok(Walked { visitors, top })
     }
 
-    /// Speaks with the others until the workers of this process have ended and all letters are away.
+    /// Speaks with the others until the workers of this process have ended and all messages are
+    /// away.
     fn speak<D: DirState>(
         &mut self,
-        floor: &Floor<'_, D>,
+        scheduler: &Scheduler<'_, D>,
         options: &Options,
         ended: &dyn Fn() -> bool,
     ) -> Result<(), WalkError> {
-        let Some(tray) = floor.tray() else {
+        let Some(outbox) = scheduler.outbox() else {
             return Ok(());
         };
         let (meter, saved) = (&*options.meter, options.saved.as_deref());
-        let mut told_stop = false;
-        let mut told_save = false;
-        let mut told_watch = false;
+        let mut sent_stop = false;
+        let mut sent_save = false;
+        let mut sent_watch = false;
         let mut said: Option<Instant> = None;
-        let mut pause = WALK_SHORTEST_POLL;
-        for (from, letter) in std::mem::take(&mut self.early) {
-            self.open(from, letter, Some((floor, saved)), meter)?;
+        let mut pause = SHORTEST_POLL;
+        for (from, envelope) in std::mem::take(&mut self.early) {
+            self.open(from, envelope, Some((scheduler, saved)), meter)?;
         }
         loop {
             let mut moved = self.send_outputs()?;
             let over = ended();
-            for (to, letter) in std::mem::take(&mut *tray.lock()) {
+            for (to, envelope) in std::mem::take(&mut *outbox.lock()) {
                 moved = true;
-                self.link.send(to.0, letter);
+                self.link.send(to.0, envelope);
             }
-            while let Some((from, letter)) = self.link.receive() {
+            while let Some((from, envelope)) = self.link.receive() {
                 moved = true;
-                self.open(from, letter, Some((floor, saved)), meter)?;
+                self.open(from, envelope, Some((scheduler, saved)), meter)?;
             }
-            if saved.is_some_and(Saved::is_asked) && !told_save {
-                told_save = true;
+            if saved.is_some_and(Saved::is_asked) && !sent_save {
+                sent_save = true;
                 // One that was asked tells the first, and that one all.
                 match self.rank() {
-                    0 => self.tell_others(Body::Save),
+                    0 => self.send_to_others(Body::Save),
                     _ => self.send(0, Body::Save),
                 }
             }
             if self.outputs.ends_walks() {
                 meter.stop();
             }
-            if meter.is_stopped() && !told_stop {
-                told_stop = true;
-                self.tell_others(Body::Stop);
+            if meter.is_stopped() && !sent_stop {
+                sent_stop = true;
+                self.send_to_others(Body::Stop);
             }
-            if meter.is_watched() && self.rank() == 0 && !told_watch {
-                told_watch = true;
-                self.tell_others(Body::Watch);
+            if meter.is_watched() && self.rank() == 0 && !sent_watch {
+                sent_watch = true;
+                self.send_to_others(Body::Watch);
             }
-            let is_due = said.is_none_or(|last| last.elapsed() >= WALK_BETWEEN_REPORTS);
+            let is_due = said.is_none_or(|last| last.elapsed() >= BETWEEN_REPORTS);
             if meter.is_watched() && self.rank() != 0 && is_due {
                 said = Some(Instant::now());
                 let SoFar { counted, queued } = meter.so_far();
                 self.send(0, Body::SoFar { counted, queued });
             }
-            let letters = tray.lock();
-            if over && letters.is_empty() && self.link.is_sent() {
+            let messages = outbox.lock();
+            if over && messages.is_empty() && self.link.is_sent() {
                 return Ok(());
             }
-            if letters.is_empty() && !moved {
-                let waited = tray.bell.wait_timeout(letters, pause);
+            if messages.is_empty() && !moved {
+                let waited = outbox.bell.wait_timeout(messages, pause);
                 drop(waited.unwrap_or_else(PoisonError::into_inner));
-                pause = (pause * 2).min(WALK_LONGEST_POLL);
+                pause = (pause * 2).min(LONGEST_POLL);
             } else {
-                pause = WALK_SHORTEST_POLL;
+                pause = SHORTEST_POLL;
             }
         }
     }
 
     pub(crate) fn send(&mut self, to: u32, body: Body<'_>) {
         let walk = self.walk;
-        self.link.send(to, letter::write(&Letter { walk, body }));
+        self.link.send(to, message::write(&Envelope { walk, body }));
     }
 
-    pub(crate) fn tell_others(&mut self, body: Body<'_>) {
+    pub(crate) fn send_to_others(&mut self, body: Body<'_>) {
         let walk = self.walk;
-        let letter = letter::write(&Letter { walk, body });
+        let envelope = message::write(&Envelope { walk, body });
         let me = self.rank();
         for other in (0..self.ranks()).filter(|it| *it != me) {
-            self.link.send(other, letter.clone());
+            self.link.send(other, envelope.clone());
         }
     }
 
-    /// Ends it: no walk comes after it. Rank 0 gets what all of them give, in their order, and its meter
-    /// has counted what all of them have; the others get nothing. All output has been written then.
+    /// Ends it: no walk comes after it. Rank 0 gets what all of them give, in their order, and its
+    /// meter has counted what all of them have; the others get nothing. All output has been written
+    /// then.
     ///
     /// # Errors
     /// When another process sent what makes no sense.
@@ -336,23 +339,23 @@ impl<'l> Processes<'l> {
         let me = self.rank();
         self.walk = u32::MAX;
         self.results[me as usize] = Some(result.to_vec());
-        let mut bye = Some(letter::write(&Letter {
+        let mut bye = Some(message::write(&Envelope {
             walk: self.walk,
             body: Body::Bye {
                 counted: meter.all(),
                 result,
             },
         }));
-        let mut pause = WALK_SHORTEST_POLL;
-        for (from, letter) in std::mem::take(&mut self.early) {
-            self.open::<()>(from, letter, None, meter)?;
+        let mut pause = SHORTEST_POLL;
+        for (from, envelope) in std::mem::take(&mut self.early) {
+            self.open::<()>(from, envelope, None, meter)?;
         }
         loop {
             let mut moved = self.send_outputs()?;
             moved |= self.receive_all(meter)?;
             let written = self.outputs.is_empty();
             if me == 0 && written && self.results.iter().all(Option::is_some) {
-                let close = letter::write(&Letter {
+                let close = message::write(&Envelope {
                     walk: self.walk,
                     body: Body::Close,
                 });
@@ -370,10 +373,10 @@ impl<'l> Processes<'l> {
                 break;
             }
             if moved {
-                pause = WALK_SHORTEST_POLL;
+                pause = SHORTEST_POLL;
             } else {
                 std::thread::sleep(pause);
-                pause = (pause * 2).min(WALK_LONGEST_POLL);
+                pause = (pause * 2).min(LONGEST_POLL);
             }
         }
         self.last_letters(meter)?;
@@ -381,27 +384,28 @@ impl<'l> Processes<'l> {
         Ok((me == 0).then(|| results.into_iter().flatten().collect()))
     }
 
-    /// Requests to processes that had ended already. They are received so that no message is left when MPI ends.
+    /// Requests to processes that had ended already. They are received so that no message is left
+    /// when MPI ends.
     fn last_letters(&mut self, meter: &Meter) -> Result<(), WalkError> {
         while !self.link.is_sent() {
-            std::thread::sleep(WALK_SHORTEST_POLL);
+            std::thread::sleep(SHORTEST_POLL);
         }
-        self.link.tell_all(&[]);
+        self.link.all_gather(&[]);
         self.receive_all(meter)?;
         Ok(())
     }
 
-    /// Takes all letters that have come, between walks; whether there was one.
+    /// Takes all messages that have come, between walks; whether there was one.
     pub(crate) fn receive_all(&mut self, meter: &Meter) -> Result<bool, WalkError> {
         let mut moved = false;
-        while let Some((from, letter)) = self.link.receive() {
+        while let Some((from, envelope)) = self.link.receive() {
             moved = true;
-            self.open::<()>(from, letter, None, meter)?;
+            self.open::<()>(from, envelope, None, meter)?;
         }
         Ok(moved)
     }
 
-    /// Whether all that was handed over for standard output is on its way, or written.
+    /// Returns whether all that was handed over for standard output is on its way, or written.
     pub(crate) fn has_sent_outputs(&self) -> bool {
         self.outputs.is_empty()
     }
@@ -424,7 +428,7 @@ impl<'l> Processes<'l> {
     /// Sends some output, if the last that was sent has arrived; whether there was some.
     pub(crate) fn send_outputs(&mut self) -> Result<bool, WalkError> {
         let mut moved = false;
-        while self.link.unreceived() < WALK_UNRECEIVED_OUTPUTS {
+        while self.link.unreceived() < UNRECEIVED_OUTPUTS {
             let Some(piece) = self.outputs.take() else {
                 break;
             };
@@ -432,58 +436,61 @@ impl<'l> Processes<'l> {
             if self.rank() == 0 {
                 self.put(&piece)?;
             } else {
-                let letter = letter::write(&Letter {
+                let envelope = message::write(&Envelope {
                     walk: self.walk,
                     body: Body::Output(&piece),
                 });
-                self.link.send_counted(0, letter);
+                self.link.send_counted(0, envelope);
             }
         }
         Ok(moved)
     }
 
-    /// Takes up a letter. The floor is that of the walk that is going on, with where its items are saved.
+    /// Takes up a message. The scheduler is that of the walk that is going on, with where its items
+    /// are saved.
     fn open<D: DirState>(
         &mut self,
         from: u32,
         bytes: Vec<u8>,
-        floor: Option<(&Floor<'_, D>, Option<&Saved>)>,
+        scheduler: Option<(&Scheduler<'_, D>, Option<&Saved>)>,
         meter: &Meter,
     ) -> Result<(), WalkError> {
-        let letter = letter::read(&bytes).map_err(WalkError::Unreadable)?;
+        let envelope = message::read(&bytes).map_err(WalkError::Unreadable)?;
         let me = RankId(self.rank());
-        match letter.body {
+        match envelope.body {
             Body::Output(piece) => self.put(piece)?,
             Body::Bye { counted, result } => {
                 meter.add_all(counted);
                 self.results[from as usize] = Some(result.to_vec());
             }
             Body::Close => self.closed = true,
-            // Questions and claims: others may still want to know when this process is through with its own part, and it has decided nothing
-            // of a walk that it has not begun.
+            // Questions and claims: others may still want to know when this process is through with
+            // its own part, and it has decided nothing of a walk that it has not begun.
             Body::Claim { since, keys } => {
                 let answers = keys.into_iter();
                 let answers = answers
                     .map(|(number, key)| (number, self.decided.is_first(since, key)))
                     .collect();
-                let (walk, body) = (letter.walk, Body::Claimed(answers));
-                self.link.send(from, letter::write(&Letter { walk, body }));
+                let (walk, body) = (envelope.walk, Body::Claimed(answers));
+                self.link
+                    .send(from, message::write(&Envelope { walk, body }));
             }
             Body::Question { number, question } => {
-                let questions = self.questions.as_ref();
-                let answer = questions.and_then(|it| it.answer(question));
+                let rpc = self.rpc.as_ref();
+                let answer = rpc.and_then(|it| it.answer(question));
                 let answer = &answer.ok_or(WalkError::Unreadable(Unreadable))?;
                 let (walk, body) = (0, Body::Answer { number, answer });
-                self.link.send(from, letter::write(&Letter { walk, body }));
+                self.link
+                    .send(from, message::write(&Envelope { walk, body }));
             }
             Body::Answer { number, answer } => {
-                let questions = self.questions.as_ref();
-                if !questions.is_some_and(|it| it.answered(number, answer)) {
+                let rpc = self.rpc.as_ref();
+                if !rpc.is_some_and(|it| it.answered(number, answer)) {
                     return Err(WalkError::Unreadable(Unreadable));
                 }
             }
-            _ if letter.walk > self.walk => self.early.push_back((from, bytes)),
-            body if letter.walk == self.walk => match (body, floor) {
+            _ if envelope.walk > self.walk => self.early.push_back((from, bytes)),
+            body if envelope.walk == self.walk => match (body, scheduler) {
                 (Body::Stop, _) => meter.stop(),
                 (Body::Watch, _) => meter.watch(),
                 (Body::SoFar { counted, queued }, _) => {
@@ -492,9 +499,9 @@ impl<'l> Processes<'l> {
                 (Body::Save, Some((_, Some(saved)))) => saved.ask(),
                 (Body::Fetch, _) => self.is_fetched = true,
                 (Body::Piece { last, bytes }, _) => self.arrived(from, last, bytes)?,
-                (Body::Told(bytes), _) => self.told.push_back(bytes.to_vec()),
-                (Body::Claimed(answers), Some((floor, _))) => {
-                    floor.claimed(answers).map_err(WalkError::Unreadable)?;
+                (Body::Broadcast(bytes), _) => self.broadcasts.push_back(bytes.to_vec()),
+                (Body::Claimed(answers), Some((scheduler, _))) => {
+                    scheduler.claimed(answers).map_err(WalkError::Unreadable)?;
                 }
                 (
                     Body::Back {
@@ -503,15 +510,15 @@ impl<'l> Processes<'l> {
                         gathered,
                         unfinished,
                     },
-                    Some((floor, _)),
-                ) => floor
+                    Some((scheduler, _)),
+                ) => scheduler
                     .back(loan, place, gathered, unfinished)
                     .map_err(WalkError::Unreadable)?,
-                (body, Some((floor, _))) => {
-                    let message = letter::message(body, RankId(from));
+                (body, Some((scheduler, _))) => {
+                    let message = message::walk_message(body, RankId(from));
                     if let Some(message) = message.map_err(WalkError::Unreadable)? {
                         let from = RankId(from);
-                        floor.deliver(me, Event::Message { from, message });
+                        scheduler.deliver(me, Event::Message { from, message });
                     }
                 }
                 (_, None) => {}

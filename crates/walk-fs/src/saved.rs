@@ -1,18 +1,21 @@
 //! A walk that is interrupted, to go on later: in one process, or in several together.
 //!
-//! When it is to be interrupted, each thread finishes the item that it is at; items that nobody has begun are written to
-//! a file of their process, in place of being done, until none is left. So every entry was shown before, or is in what
-//! was written, and none is in both: an item is with one thread of one process, which does one of the two.
+//! When it is to be interrupted, each thread finishes the item that it is at; items that no thread
+//! has begun are written to a file of their process, in place of being done, until none is left. So
+//! every entry was shown before, or is in what was written, and none is in both: an item is with
+//! one thread of one process, which does one of the two.
 //!
-//! An item that was written counts as a part of its directory that is done, so that the walk comes to its end as always.
-//! But the directory is **unfinished** then: when its last part is done it is not left, and the one that it is in is
-//! unfinished as well, before its part there counts. What is known of an unfinished directory is written: the names above
-//! it, and what its state has [gathered](DirState::gathered).
+//! An item that was written counts as a part of its directory that is done, so that the walk comes
+//! to its end as always. But the directory is **unfinished** then: when its last part is done it is
+//! not left, and the one that it is in is unfinished as well, before its part there counts. What is
+//! known of an unfinished directory is written: the names above it, and what its state has
+//! [gathered](DirState::gathered).
 //!
-//! Over several processes a directory has its home where it was listed; other processes have stand-ins of it, for parts
-//! that they were given (`letter.rs`). A stand-in whose last part is done goes back to whom it came from, with what was
-//! gathered and whether it is unfinished, in any case: so chains and rings of them end at the home, whose last part is done
-//! after all of that has come. From this follows, by the parts of a directory, that:
+//! Over several processes a directory has its home where it was listed; other processes have
+//! stand-ins of it, for parts that they were given (`message.rs`). A stand-in whose last part is
+//! done goes back to its sender, with what was gathered and whether it is unfinished, in any
+//! case: so chains and rings of them end at the home, whose last part is done after all of that has
+//! come. From this follows, by the parts of a directory, that:
 //!
 //! - at its home a directory is unfinished if and only if an item in it or below it was written somewhere; otherwise it is
 //!   left, there and once, after all that is in it;
@@ -21,16 +24,16 @@
 //! - all files together ([`Merge`](crate::Merge)) have each unfinished directory, with all that was gathered, and an item
 //!   in it or below it.
 //!
-//! Without [`Options::leaves`](crate::Options::leaves) stand-ins do not go back, and nothing is known of directories but
-//! their names. For the bytes see `written.rs`.
+//! Without [`Options::leaves`](crate::Options::leaves) stand-ins do not go back, and nothing is
+//! known of directories but their names. For the bytes see `written.rs`.
 
 use crate::dir::{Dir, DirState, Unreadable};
+use crate::limits::LOADED_BYTES;
 use crate::slice::Item;
 use crate::threads::WalkError;
 use crate::written::{
     HEAD_BYTES, Head, Kind, Written, read_item, read_parts, read_table, write_table,
 };
-use pandofs_types::limits::WALK_LOADED_BYTES;
 use std::any::Any;
 use std::collections::HashMap;
 use std::ffi::CString;
@@ -39,7 +42,7 @@ use std::io::{self, BufRead, BufReader, BufWriter, Read, Seek, Write};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Where items of a process go that nobody has begun.
+/// Destination of a process's items that no thread has begun.
 #[derive(Debug)]
 pub struct Saved {
     asked: AtomicBool,
@@ -60,8 +63,8 @@ struct State {
 /// Directories above items, by their numbers.
 struct Above<D> {
     dirs: Vec<Known<D>>,
-    /// By the number of the one that they are in, none for what the roots are in, and their names: of one directory there
-    /// may be many stand-ins, and only one of them is remembered.
+    /// By the number of the one that they are in, none for what the roots are in, and their names:
+    /// of one directory there may be many stand-ins, and only one of them is remembered.
     by_name: HashMap<(Option<u32>, Box<[u8]>), u32>,
     /// Homes by their addresses, which stay theirs as long as they are here.
     homes: HashMap<usize, u32>,
@@ -99,12 +102,13 @@ impl Saved {
         self.asked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the next item is to be written in place of being done.
+    /// Returns whether the next item is to be written in place of being done.
     pub(crate) fn takes(&self) -> bool {
         self.begun.swap(true, Ordering::Relaxed) && self.asked.load(Ordering::Relaxed)
     }
 
-    /// Whether it was asked for; then not even the item that a thread is at has to be done to its end.
+    /// Returns whether it was asked for; then not even the item that a thread is at has to be done
+    /// to its end.
     pub(crate) fn is_asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
@@ -134,13 +138,14 @@ impl Saved {
         }
     }
 
-    /// A directory is unfinished, at its home, and its last part is done. What is known of it is written at the end.
+    /// A directory is unfinished, at its home, and its last part is done. What is known of it is
+    /// written at the end.
     pub(crate) fn note<D: DirState>(&self, dir: &Arc<Dir<D>>) {
         self.lock().above().number(dir);
     }
 
-    /// To be called when the walk has ended, of whose directories `D` is the state. How many items were written; with 0
-    /// in all processes together the walk came to its end.
+    /// To be called when the walk has ended, of whose directories `D` is the state. How many items
+    /// were written; with 0 in all processes together the walk came to its end.
     ///
     /// # Errors
     /// When some could not be written.
@@ -244,10 +249,10 @@ impl<D: DirState> Above<D> {
     }
 }
 
-/// Reads items that were written, from where the file is to its end: by one process, or those of several that are
-/// [one](crate::Merge) now. `keep` gets them some at a time, no more than `at_once` and not many more bytes than
-/// [`WALK_LOADED_BYTES`], but for the last, which are given back with what all roots are in: in memory are directories
-/// above items, and these.
+/// Reads items that were written, from where the file is to its end: by one process, or those of
+/// several that are [one](crate::Merge) now. `keep` gets them some at a time, no more than
+/// `at_once` and not many more bytes than [`LOADED_BYTES`], but for the last, which are given back
+/// with what all roots are in: in memory are directories above items, and these.
 pub(crate) fn load<D: DirState>(
     file: &mut (impl Read + Seek + ?Sized),
     at_once: usize,
@@ -257,7 +262,7 @@ pub(crate) fn load<D: DirState>(
     let mut from = BufReader::new(file.take(length));
     let (mut some, mut bytes) = (Vec::new(), 0);
     while !from.fill_buf().map_err(|_| UNREADABLE)?.is_empty() {
-        if some.len() >= at_once || bytes >= WALK_LOADED_BYTES {
+        if some.len() >= at_once || bytes >= LOADED_BYTES {
             keep(std::mem::take(&mut some))?;
             bytes = 0;
         }
@@ -273,7 +278,7 @@ pub(crate) fn load<D: DirState>(
     Ok((top, some))
 }
 
-/// What all roots are in, and items.
+/// The directory that all roots are in, and items.
 pub(crate) type Loaded<D> = (Arc<Dir<D>>, Vec<Item<D>>);
 
 const UNREADABLE: WalkError = WalkError::Unreadable(Unreadable);
@@ -351,7 +356,7 @@ pub(crate) mod tests {
         dir.state().0.load(Ordering::Relaxed)
     }
 
-    /// What is in a file, from its beginning.
+    /// Returns what is in a file, from its beginning.
     pub fn content(mut file: File) -> Vec<u8> {
         let mut bytes = Vec::new();
         file.rewind().unwrap();
@@ -370,7 +375,7 @@ pub(crate) mod tests {
         let saved = Saved::new(file.try_clone().unwrap());
         let top = Dir::<Bytes>::top();
         let a = Arc::new(Dir::child(&top, c"a", [0, 0]));
-        let large = vec![1; WALK_LOADED_BYTES / 3].into_boxed_slice();
+        let large = vec![1; LOADED_BYTES / 3].into_boxed_slice();
         for number in 0..30_u8 {
             let what = if number < 10 {
                 large.clone()
@@ -433,8 +438,8 @@ pub(crate) mod tests {
         }
     }
 
-    /// A slice of directory 1, a directory in it with the numbers 5 and 6; what the roots are in, and directory 1 in it with
-    /// the numbers 3 and 0, of which 13 are gathered; 12 bytes.
+    /// A slice of directory 1, a directory in it with the numbers 5 and 6; what the roots are in,
+    /// and directory 1 in it with the numbers 3 and 0, of which 13 are gathered; 12 bytes.
     const GOLDEN: &str = concat!(
         "01",
         "01000000",
@@ -458,7 +463,7 @@ pub(crate) mod tests {
         let file = tempfile::tempfile().unwrap();
         let saved = Saved::new(file.try_clone().unwrap());
         for number in 0..3 {
-            // As three letters have them.
+            // As three messages have them.
             let top = Arc::new(Dir::<Bytes>::proxy(None, c"", [0, 0], 0, None));
             let a = Arc::new(Dir::proxy(Some(&top), c"a", [3, 0], 1, None));
             a.state().0.fetch_add(7, Ordering::Relaxed);

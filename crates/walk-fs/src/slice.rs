@@ -1,7 +1,7 @@
 //! Items of work; and names of a directory put together for another thread.
 //!
-//! A slice is, for each entry: its kind (one byte), its inode's number (8 bytes, little-endian), its name and
-//! a NUL.
+//! A slice is, for each entry: its kind (one byte), its inode's number (8 bytes, little-endian),
+//! its name and a NUL.
 
 use crate::dir::Dir;
 use rustix::fs::FileType;

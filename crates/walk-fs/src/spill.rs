@@ -1,7 +1,8 @@
 //! Items that do not fit in memory, in a file without a name.
 //!
-//! Pieces are written and read whole, the last one first; another process gets the first one. Their directories stay in memory: a
-//! queue becomes long where directories have many others in them, so those are few. The format is for this process alone.
+//! Pieces are written and read whole, the last one first; another process gets the first one. Their
+//! directories stay in memory: a queue becomes long where directories have many others in them, so
+//! those are few. The format is for this process alone.
 
 use crate::dir::{Dir, DirState};
 use crate::slice::Item;
@@ -23,10 +24,10 @@ pub struct Spill<D> {
 
 #[derive(Debug)]
 struct Piece<D> {
-    /// Where it is in the file.
+    /// Its place in the file.
     start: u64,
     bytes: usize,
-    /// What the items are in, or are parts of.
+    /// Directories that the items are in, or are parts of.
     dirs: Vec<Arc<Dir<D>>>,
 }
 
@@ -103,8 +104,8 @@ impl<D: DirState> Spill<D> {
         match &self.file {
             _ if self.pieces.is_empty() => self.end = 0,
             Some(file) => {
-                // Its place is not used again as long as there are others: the file would grow with all that was ever given away.
-                // Some file systems cannot do it, and take more room.
+                // Its place is not used again as long as there are others: the file would grow with
+                // all that was ever given away. Some file systems cannot do it, and take more room.
                 let mode = FallocateFlags::PUNCH_HOLE | FallocateFlags::KEEP_SIZE;
                 let _ = fallocate(file, mode, piece.start, piece.bytes as u64);
             }

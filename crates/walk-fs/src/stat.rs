@@ -5,7 +5,7 @@ use rustix::fs::{AtFlags, FileType, Statx, StatxAttributes, StatxFlags, statx};
 use rustix::io::Errno;
 use std::ffi::CStr;
 
-/// What `statx` said. Fields that were not asked for may be 0.
+/// Answer of `statx`. Fields that were not asked for may be 0.
 #[derive(Clone, Copy)]
 pub struct Stat(pub(crate) Statx);
 
@@ -67,7 +67,7 @@ impl Stat {
         rustix::fs::makedev(self.0.stx_dev_major, self.0.stx_dev_minor)
     }
 
-    /// Which device a device file stands for, as `st_rdev` has it.
+    /// Returns the device that a device file stands for, as `st_rdev` has it.
     pub fn rdev(&self) -> u64 {
         rustix::fs::makedev(self.0.stx_rdev_major, self.0.stx_rdev_minor)
     }
@@ -125,12 +125,12 @@ impl Stat {
             })
     }
 
-    /// Whether something is mounted here (Linux 5.8 and newer say so).
+    /// Returns whether something is mounted here (Linux 5.8 and newer say so).
     pub fn is_mount_root(&self) -> bool {
         self.0.stx_attributes.contains(StatxAttributes::MOUNT_ROOT)
     }
 
-    /// Who it is: the same for two names of one file.
+    /// Returns its identity: the same for two names of one file.
     pub fn identity(&self) -> (u64, u64) {
         (self.device(), self.ino())
     }

@@ -14,7 +14,7 @@ pub struct Task<'a, D> {
 }
 
 impl<'a, D> Task<'a, D> {
-    /// What was given to [`crate::Entry::later`].
+    /// Returns what was given to [`crate::Entry::later`].
     pub fn what(&self) -> &'a [u8] {
         self.what
     }

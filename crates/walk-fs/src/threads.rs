@@ -1,14 +1,15 @@
 //! The transport between threads of one process.
 //!
-//! Whoever has something to tell a rank lets it step (`floor.rs`). So a thief is answered by the thief's own
-//! thread, while the victim's goes on with its item. Workers without an item sleep until there is one.
+//! A thread with an event for a rank lets it step (`scheduler.rs`). So a thief is answered by the
+//! thief's own thread, while the victim's goes on with its item. Workers without an item sleep
+//! until there is one.
 
 use crate::claims::Claim;
 use crate::descriptors::Descriptors;
 use crate::dir::{Dir, DirState, Origin, Unreadable};
-use crate::floor::{End, Floor, State};
 use crate::options::Options;
 use crate::saved;
+use crate::scheduler::{End, Scheduler, State};
 use crate::slice::{self, Item};
 use crate::visit::Visitor;
 use crate::work::{Desk, Worker};
@@ -42,25 +43,25 @@ pub enum WalkError {
     Checkpoint(#[source] io::Error),
 }
 
-/// A walk that came to its end, or was stopped by a visitor or through its meter. Entries that could not be
-/// looked at do not keep it from its end: see [`crate::Meter::problems`].
+/// A walk that came to its end, or was stopped by a visitor or through its meter. Entries that
+/// could not be looked at do not keep it from its end: see [`crate::Meter::problems`].
 #[derive(Debug)]
 pub struct Walked<V: Visitor> {
     /// One for each thread, in the order of their numbers.
     pub visitors: Vec<V>,
-    /// What all roots are in: the holder of entries that are roots.
+    /// The directory that all roots are in: the holder of entries that are roots.
     pub top: Arc<Dir<V::Dir>>,
 }
 
-/// Shows every entry below the roots, and the roots, to a visitor. `make` is called for each thread with
-/// its number.
+/// Shows every entry below the roots, and the roots, to a visitor. `make` is called for each thread
+/// with its number.
 ///
 /// # Errors
 /// When some entries were not visited for another reason than that they could not be read.
 ///
 /// # Panics
-/// When a visitor panics; when several workers are to share the queue of a rank whose algorithm has none
-/// to share.
+/// When a visitor panics; when several workers are to share the queue of a rank whose algorithm has
+/// none to share.
 pub fn walk<V: Visitor>(
     roots: &[OsString],
     options: &Options,
@@ -73,8 +74,8 @@ pub fn walk<V: Visitor>(
     })
 }
 
-/// Goes on with what a walk has [saved](crate::Saved) when it was interrupted: entries that it has not shown. It is read
-/// from where the file is to its end.
+/// Goes on with what a walk has [saved](crate::Saved) when it was interrupted: entries that it has
+/// not shown. It is read from where the file is to its end.
 ///
 /// # Errors
 /// As [`walk`]; and when the file holds something else.
@@ -86,9 +87,9 @@ pub fn go_on<V: Visitor>(
     options: &Options,
     mut make: impl FnMut(usize) -> V,
 ) -> Result<Walked<V>, WalkError> {
-    begin(options, &mut make, |floor| {
+    begin(options, &mut make, |scheduler| {
         saved::load(saved, options.spill_chunk, |items| {
-            floor.keep(RankId::ROOT, items)
+            scheduler.keep(RankId::ROOT, items)
         })
     })
 }
@@ -97,16 +98,16 @@ pub fn go_on<V: Visitor>(
 fn begin<V: Visitor>(
     options: &Options,
     make: &mut impl FnMut(usize) -> V,
-    fill: impl FnOnce(&Floor<'_, V::Dir>) -> Result<saved::Loaded<V::Dir>, WalkError>,
+    fill: impl FnOnce(&Scheduler<'_, V::Dir>) -> Result<saved::Loaded<V::Dir>, WalkError>,
 ) -> Result<Walked<V>, WalkError> {
-    let floor = Floor::alone(options);
-    let (top, mut items) = fill(&floor)?;
-    for rank in floor.here() {
+    let scheduler = Scheduler::alone(options);
+    let (top, mut items) = fill(&scheduler)?;
+    for rank in scheduler.here() {
         let roots = std::mem::take(&mut items);
-        floor.deliver(rank, Event::Start { roots });
+        scheduler.deliver(rank, Event::Start { roots });
     }
-    let visitors = run(&floor, options, make, |_| Ok(()))?;
-    floor.outcome()?;
+    let visitors = run(&scheduler, options, make, |_| Ok(()))?;
+    scheduler.outcome()?;
     Ok(Walked { visitors, top })
 }
 
@@ -120,9 +121,10 @@ pub fn first<D: DirState>(top: &Arc<Dir<D>>, roots: &[OsString]) -> Result<Item<
     Ok(Item::Slice(Arc::clone(top), slice.into_boxed_slice()))
 }
 
-/// Lets the workers of all ranks of this process work. `meanwhile` gets whether all of them have ended.
+/// Lets the workers of all ranks of this process work. `meanwhile` gets whether all of them have
+/// ended.
 pub fn run<V: Visitor>(
-    floor: &Floor<'_, V::Dir>,
+    scheduler: &Scheduler<'_, V::Dir>,
     options: &Options,
     make: &mut impl FnMut(usize) -> V,
     meanwhile: impl FnOnce(&dyn Fn() -> bool) -> Result<(), WalkError>,
@@ -131,11 +133,11 @@ pub fn run<V: Visitor>(
     let descriptors = &descriptors;
     std::thread::scope(|scope| {
         let mut threads = Vec::new();
-        for rank in floor.here() {
+        for rank in scheduler.here() {
             for worker in 0..options.workers {
                 let visitor = make(threads.len());
                 let desk = RankDesk {
-                    floor,
+                    scheduler,
                     rank,
                     worker,
                 };
@@ -147,17 +149,17 @@ pub fn run<V: Visitor>(
                 match thread {
                     Ok(thread) => threads.push(thread),
                     Err(error) => {
-                        floor.end(End::Broken);
+                        scheduler.end(End::Broken);
                         return Err(WalkError::Thread(error));
                     }
                 }
             }
         }
-        // If `meanwhile` panics: the scope waits for workers, and they for what nobody brings any more.
-        let _guard = Guard(floor);
+        // If `meanwhile` panics: the scope waits for workers, and they for what no longer comes.
+        let _guard = Guard(scheduler);
         let spoken = meanwhile(&|| threads.iter().all(ScopedJoinHandle::is_finished));
         if spoken.is_err() {
-            floor.end(End::Broken);
+            scheduler.end(End::Broken);
         }
         let mut visitors = Vec::new();
         for thread in threads {
@@ -172,34 +174,37 @@ pub fn run<V: Visitor>(
 
 /// One worker's view of its rank.
 struct RankDesk<'d, D: DirState> {
-    floor: &'d Floor<'d, D>,
+    scheduler: &'d Scheduler<'d, D>,
     rank: RankId,
     worker: u32,
 }
 
 impl<D: DirState> Desk<D> for RankDesk<'_, D> {
     fn wanted(&self) -> usize {
-        self.floor.shared(self.rank).wanted.load(Ordering::Relaxed)
+        self.scheduler
+            .shared(self.rank)
+            .wanted
+            .load(Ordering::Relaxed)
     }
 
     fn hand_over(&mut self, items: Vec<Item<D>>) {
         if !items.is_empty() {
             let (worker, children) = (self.worker, items);
-            self.floor
+            self.scheduler
                 .deliver(self.rank, Event::Found { worker, children });
         }
     }
 
     fn claim(&mut self, claims: Vec<Claim<D>>) {
-        self.floor.claim(self.rank, claims);
+        self.scheduler.claim(self.rank, claims);
     }
 
     fn give_back(&mut self, origin: Origin, gathered: Vec<u8>, unfinished: bool) {
-        self.floor.give_back(origin, &gathered, unfinished);
+        self.scheduler.give_back(origin, &gathered, unfinished);
     }
 }
 
-/// What a worker has to do.
+/// Job of a worker.
 enum Job<D> {
     Item(Item<D>),
     /// Parts of a directory that another process had are done.
@@ -216,7 +221,7 @@ fn take_job<D>(state: &mut State<D>, worker: usize) -> Option<Job<D>> {
 impl<D: DirState> RankDesk<'_, D> {
     /// Does items until the walk ends.
     fn work<V: Visitor<Dir = D>>(mut self, mut worker: Worker<'_, V>) -> V {
-        let guard = Guard(self.floor);
+        let guard = Guard(self.scheduler);
         let mut next = self.wait(&mut worker);
         while let Some(job) = next {
             next = match job {
@@ -243,8 +248,8 @@ impl<D: DirState> RankDesk<'_, D> {
         let event = Event::Done { worker, children };
         let mut mail = VecDeque::new();
         let next = {
-            let mut state = self.floor.shared(self.rank).lock();
-            self.floor.step(self.rank, &mut state, event, &mut mail);
+            let mut state = self.scheduler.shared(self.rank).lock();
+            self.scheduler.step(self.rank, &mut state, event, &mut mail);
             if state.is_over() {
                 None
             } else {
@@ -252,7 +257,7 @@ impl<D: DirState> RankDesk<'_, D> {
             }
         };
         while let Some((rank, event)) = mail.pop_front() {
-            self.floor.deliver(rank, event);
+            self.scheduler.deliver(rank, event);
         }
         next
     }
@@ -260,7 +265,7 @@ impl<D: DirState> RankDesk<'_, D> {
     /// Sleeps until there is an item. None when the walk has ended.
     fn wait<V: Visitor<Dir = D>>(&self, worker: &mut Worker<'_, V>) -> Option<Job<D>> {
         worker.rest();
-        let shared = self.floor.shared(self.rank);
+        let shared = self.scheduler.shared(self.rank);
         let (me, bell) = (self.worker as usize, &shared.bells[self.worker as usize]);
         let mut state = shared.lock();
         loop {
@@ -275,7 +280,7 @@ impl<D: DirState> RankDesk<'_, D> {
                 Some(at) if at <= now => {
                     state.wake_at = None;
                     drop(state);
-                    self.floor.deliver(self.rank, Event::Woken);
+                    self.scheduler.deliver(self.rank, Event::Woken);
                     state = shared.lock();
                 }
                 wake_at => {
@@ -294,9 +299,9 @@ impl<D: DirState> RankDesk<'_, D> {
     }
 }
 
-/// Ends the walk when its thread panics, the others would wait for its items for ever; and tells that its thread
-/// ends.
-struct Guard<'g, D: DirState>(&'g Floor<'g, D>);
+/// Ends the walk when its thread panics, the others would wait for its items for ever; and tells
+/// that its thread ends.
+struct Guard<'g, D: DirState>(&'g Scheduler<'g, D>);
 
 impl<D: DirState> Drop for Guard<'_, D> {
     fn drop(&mut self) {

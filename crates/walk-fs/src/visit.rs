@@ -1,12 +1,12 @@
-//! What a walk calls back.
+//! Callbacks of a walk.
 
 use crate::dir::DirState;
 use crate::entry::Entry;
-use crate::leave::Leaving;
+use crate::post_order::Leaving;
 use crate::task::Task;
 use rustix::io::Errno;
 
-/// What to do after an entry.
+/// Continuation of the walk after an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Flow {
     /// Go on, and enter it if it is a directory: its [`DirState`] is made from these numbers.
@@ -24,7 +24,7 @@ pub struct Problem<'a> {
     pub kind: ProblemKind,
 }
 
-/// What could not be done.
+/// Kinds of failures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ProblemKind {
     /// It cannot be looked at.
@@ -36,10 +36,11 @@ pub enum ProblemKind {
     /// The directory cannot be read to its end: some entries are missing.
     #[error("cannot read the directory: {0}")]
     Read(Errno),
-    /// What was put off cannot be done, because its directory cannot be opened again.
+    /// A task cannot be done, because its directory cannot be opened again.
     #[error("cannot open its directory again: {0}")]
     Task(Errno),
-    /// A directory was replaced by another one while it was walked: what is below is not what it was.
+    /// A directory was replaced by another one while it was walked: what is below is not what it
+    /// was.
     #[error("the directory was replaced during the walk")]
     Replaced,
     /// A followed link leads back to a directory above it; it is neither shown nor entered.
@@ -47,34 +48,35 @@ pub enum ProblemKind {
     Loop,
 }
 
-/// What is done with entries. Each thread has a visitor of its own.
+/// Callbacks for entries. Each thread has a visitor of its own.
 pub trait Visitor: Send {
     /// Kept with each directory until all below it is done.
     type Dir: DirState;
 
-    /// An entry, roots included. Entries of one directory may come to several threads; a directory comes
-    /// before what is in it. A visitor that does little else than [`Entry::stat`] is faster with
-    /// `#[inline(always)]`.
+    /// An entry, roots included. Entries of one directory may come to several threads; a directory
+    /// comes before what is in it. A visitor that does little else than [`Entry::stat`] is faster
+    /// with `#[inline(always)]`.
     fn entry(&mut self, entry: &mut Entry<'_, Self::Dir>) -> Flow;
 
-    /// Something that was put off with [`Entry::later`], by any thread, in any order; before the directory that
-    /// the entry is in is left.
+    /// Something that was put off with [`Entry::later`], by any thread, in any order; before the
+    /// directory that the entry is in is left.
     fn task(&mut self, _task: &mut Task<'_, Self::Dir>) {}
 
-    /// The entries that were shown one after another, of one directory, are all for now: others of it may be shown to
-    /// other threads, and it is not left before this returns.
+    /// The entries that were shown one after another, of one directory, are all for now: others of
+    /// it may be shown to other threads, and it is not left before this returns.
     fn pause(&mut self) {}
 
-    /// All below a directory that was entered is done, in any order, by any thread. Directories come after
-    /// all that is in them. Not called any more once the walk is being ended.
+    /// All below a directory that was entered is done, in any order, by any thread. Directories
+    /// come after all that is in them. Not called any more once the walk is being ended.
     fn leave(&mut self, _leaving: &mut Leaving<'_, Self::Dir>) {}
 
-    /// Once the walk is being ended, in place of [`leave`](Visitor::leave): nobody knows whether all below the directory
-    /// was visited. What can still be called comes after what is in it, as there.
+    /// Once the walk is being ended, in place of [`leave`](Visitor::leave): it is not known whether
+    /// all below the directory was visited. What can still be called comes after what is in it, as
+    /// there.
     fn abandon(&mut self, _leaving: &mut Leaving<'_, Self::Dir>) {}
 
-    /// A directory is being opened or its names are being read, or not any more: for whoever measures what a walk
-    /// takes its time for.
+    /// A directory is being opened or its names are being read, or not any more: for visitors that
+    /// measure what a walk takes its time for.
     fn reads(&mut self, _begins: bool) {}
 
     /// Something could not be done.

@@ -1,20 +1,19 @@
-//! What a thread does with an item.
+//! Work on one item, by one thread.
 
 use crate::claims::Claim;
 use crate::descriptors::{Descriptors, Handle};
 use crate::dir::{Dir, DirState, Origin};
 use crate::entry::Entry;
-use crate::leave::Leaving;
+use crate::limits::{LEAST_SLICE_ENTRIES, LISTING_BYTES, SLICE_ENTRIES};
 use crate::options::{Follow, Options};
 use crate::paths::Paths;
+use crate::post_order::Leaving;
 use crate::saved::Saved;
 use crate::slice::{self, Item};
 use crate::stat::Stat;
 use crate::task::Task;
 use crate::visit::{Flow, Problem, ProblemKind, Visitor};
-use pandofs_types::limits::{
-    WALK_GIVEN_ITEMS, WALK_LEAST_SLICE_ENTRIES, WALK_LISTING_BYTES, WALK_SLICE_ENTRIES,
-};
+use pandofs_walk::limits::GIVEN_ITEMS;
 use rustix::fd::AsFd;
 use rustix::fs::{FileType, RawDir};
 use rustix::io::Errno;
@@ -29,14 +28,14 @@ const SLOW_SLICE_ENTRIES: usize = 4;
 
 /// The other side of a thread: where its findings go.
 pub trait Desk<D> {
-    /// How many parts of this item others could do with.
+    /// Returns how many parts of this item others could do with.
     fn wanted(&self) -> usize;
     /// Takes items while this one goes on.
     fn hand_over(&mut self, items: Vec<Item<D>>);
     /// Takes claims, which are parts of their directories until they are answered.
     fn claim(&mut self, claims: Vec<Claim<D>>);
-    /// What this process was given of another one's directory is done, or was written in place of that if it is
-    /// unfinished.
+    /// Gives back a part of another process's directory: it is done, or was written in place of
+    /// that if it is unfinished.
     fn give_back(&mut self, origin: Origin, gathered: Vec<u8>, unfinished: bool);
 }
 
@@ -81,7 +80,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
             paths: Paths::new(),
             found: Vec::new(),
             claims: Vec::new(),
-            listing: Box::new_uninit_slice(WALK_LISTING_BYTES),
+            listing: Box::new_uninit_slice(LISTING_BYTES),
         }
     }
 
@@ -187,8 +186,9 @@ impl<'w, V: Visitor> Worker<'w, V> {
                         Ok(true) => {}
                     }
                 }
-                // A directory may have more directories in it than fit in memory: the rank spills them.
-                if wanted > 0 || self.found.len() >= WALK_GIVEN_ITEMS {
+                // A directory may have more directories in it than fit in memory: the rank spills
+                // them.
+                if wanted > 0 || self.found.len() >= GIVEN_ITEMS {
                     desk.hand_over(std::mem::take(&mut self.found));
                 }
             }
@@ -216,8 +216,8 @@ impl<'w, V: Visitor> Worker<'w, V> {
         }
     }
 
-    /// Writes the names that are left of a large directory down as slices, rather than that they are waited for. At once: in a
-    /// queue they would be as many as the directory has.
+    /// Writes the names that are left of a large directory down as slices, rather than that they
+    /// are waited for. At once: in a queue they would be as many as the directory has.
     fn put_off(
         &mut self,
         raw: &mut RawDir<'_, rustix::fd::BorrowedFd<'_>>,
@@ -227,7 +227,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
         let most = if self.options.slow_entries {
             SLOW_SLICE_ENTRIES
         } else {
-            WALK_SLICE_ENTRIES
+            SLICE_ENTRIES
         };
         let (mut slice, mut entries) = (Vec::new(), 0);
         loop {
@@ -256,8 +256,8 @@ impl<'w, V: Visitor> Worker<'w, V> {
         }
     }
 
-    /// Makes up to this many slices for others of names that have been read already, without reading more. Whether
-    /// the walk goes on.
+    /// Makes up to this many slices for others of names that have been read already, without
+    /// reading more. Whether the walk goes on.
     fn share(
         &mut self,
         raw: &mut RawDir<'_, rustix::fd::BorrowedFd<'_>>,
@@ -267,7 +267,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
         let (least, most) = if self.options.slow_entries {
             (1, SLOW_SLICE_ENTRIES)
         } else {
-            (WALK_LEAST_SLICE_ENTRIES, WALK_SLICE_ENTRIES)
+            (LEAST_SLICE_ENTRIES, SLICE_ENTRIES)
         };
         let mut made = 0;
         while made < slices && (made == 0 || !raw.is_buffer_empty()) {
@@ -314,7 +314,8 @@ impl<'w, V: Visitor> Worker<'w, V> {
         let mut place = Place {
             dir,
             handle: &handle,
-            // Since the slice was made; if it was closed meanwhile, that is for want of descriptors.
+            // Since the slice was made; if it was closed meanwhile, that is for want of
+            // descriptors.
             kept: true,
             visited: 0,
         };
@@ -350,9 +351,9 @@ impl<'w, V: Visitor> Worker<'w, V> {
 
     /// Shows an entry to the visitor; whether the walk goes on.
     ///
-    /// In line, as all is from the loop over entries to the call that looks at one: with returns between two system
-    /// calls a walk took up to a sixth more of the processors. (Perhaps because the kernel clears what the processor knows
-    /// of return addresses.)
+    /// In line, as all is from the loop over entries to the call that looks at one: with returns
+    /// between two system calls a walk took up to a sixth more of the processors. (Perhaps because
+    /// the kernel clears what the processor knows of return addresses.)
     #[inline(always)]
     fn visit(&mut self, place: &mut Place<'_, V::Dir>, listed: Listed<'_>) -> bool {
         let options = self.options;
@@ -369,7 +370,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
             tasks: Vec::new(),
             claims: Vec::new(),
         };
-        // Nobody sees it, as find(1) has it.
+        // No visitor sees it, as find(1) has it.
         if options.follow == Follow::Always && leads_back(&mut entry) {
             drop(entry);
             self.entry_problem(place.dir, listed.name, ProblemKind::Loop, false);
@@ -399,7 +400,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
         if careful && enters.is_some() && entry.stat().is_err() {
             enters = None;
         }
-        // What is needed of the attributes, which are too large to be moved about for each entry.
+        // The needed part of the attributes: all are too large to be moved about for each entry.
         let identity = match &entry.stat {
             Some(Ok(stat)) if enters.is_some() => Some(stat.identity()),
             _ => None,
@@ -443,7 +444,8 @@ impl<'w, V: Visitor> Worker<'w, V> {
         }
     }
 
-    /// Parts of a directory are done, and with them maybe the directory, and with that its parent, and so on.
+    /// Parts of a directory are done, and with them maybe the directory, and with that its parent,
+    /// and so on.
     pub fn parts_done(
         &mut self,
         dir: Arc<Dir<V::Dir>>,
@@ -470,7 +472,8 @@ impl<'w, V: Visitor> Worker<'w, V> {
                     above.set_unfinished();
                 }
             } else if self.options.leaves {
-                // Once the walk is stopped, nobody knows of a directory that all below it was visited.
+                // Once the walk is stopped, it is not known of a directory whether all below it was
+                // visited.
                 let mut leaving = Leaving {
                     dir: &dir,
                     paths: &mut self.paths,
@@ -516,7 +519,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
     }
 }
 
-/// The next entry; a visitor that measures is told when that takes a call.
+/// The next entry; a visitor that measures hears when that takes a call.
 #[inline(always)]
 fn next<'r>(
     raw: &'r mut RawDir<'_, rustix::fd::BorrowedFd<'_>>,
@@ -545,7 +548,7 @@ fn listed<'l>(entry: &'l rustix::fs::RawDirEntry<'_>) -> Option<Listed<'l>> {
     })
 }
 
-/// Whether it is one of the directories above it.
+/// Returns whether it is one of the directories above it.
 fn leads_back<D>(entry: &mut Entry<'_, D>) -> bool {
     if entry.kind() != FileType::Directory {
         return false;

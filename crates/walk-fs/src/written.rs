@@ -1,5 +1,6 @@
-//! The bytes in which items wait to be done later: what [`Saved`](crate::Saved) writes, [`Merge`](crate::Merge) makes one of,
-//! and [`go_on`](crate::go_on) reads. Numbers are little-endian.
+//! Encoding of items that wait to be done later. [`Saved`](crate::Saved) writes it,
+//! [`Merge`](crate::Merge) makes one of several, and [`go_on`](crate::go_on) reads it. Numbers are
+//! little-endian.
 //!
 //! - For each item one byte, 0 for a directory, 1 for a slice, 2 for a task; four bytes, the number of the directory that
 //!   it is in or is a part of; two numbers of eight bytes, a directory's seed, or zeros; four bytes, a length; and so many
@@ -29,7 +30,7 @@ pub enum Kind {
     Task = 2,
 }
 
-/// What comes before an item's content.
+/// Header before an item's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
     pub kind: Kind,
@@ -79,7 +80,8 @@ pub struct Written<'w> {
     pub gathered: &'w [u8],
 }
 
-/// Writes the directories, of which there are so many, one after the other, and the length of that behind them.
+/// Writes the directories, of which there are so many, one after the other, and the length of that
+/// behind them.
 pub fn write_table<'w>(
     out: &mut impl Write,
     many: usize,
@@ -120,8 +122,8 @@ pub fn read_table(bytes: &[u8]) -> Result<Vec<Written<'_>>, Unreadable> {
     Ok(dirs)
 }
 
-/// Of what was written, from where the file is to its end: how many bytes items have, and those of the directories, without
-/// their length. The file is where it was then.
+/// Of what was written, from where the file is to its end: how many bytes items have, and those of
+/// the directories, without their length. The file is where it was then.
 pub fn read_parts(file: &mut (impl Read + Seek + ?Sized)) -> io::Result<(u64, Vec<u8>)> {
     let start = file.stream_position()?;
     let end = file.seek(SeekFrom::End(0))?;
@@ -147,7 +149,7 @@ pub fn read_item(from: &mut impl Read) -> io::Result<(Head, Vec<u8>)> {
     let mut head = [0; HEAD_BYTES];
     from.read_exact(&mut head)?;
     let (head, _) = Head::read(&head).ok_or(ErrorKind::InvalidData)?;
-    // What is said of the length takes no memory before the bytes are there.
+    // A false length takes no memory before the bytes are there.
     let mut content = Vec::new();
     from.take(u64::from(head.length))
         .read_to_end(&mut content)?;

@@ -1,5 +1,6 @@
-//! Walks of several processes that are interrupted, dropped, and gone on with by others. Where they are interrupted is a
-//! number of entries, not a time.
+//! Walks of several processes that are interrupted, dropped, and continued by others.
+//!
+//! They are interrupted after a number of entries, not of seconds.
 
 #![allow(clippy::unwrap_used)]
 
@@ -66,7 +67,7 @@ impl DirState for Below {
     }
 }
 
-/// What a tree has in it, found out by the standard library.
+/// Contents of a tree, found out by the standard library.
 struct Tree {
     entries: HashSet<Vec<u8>>,
     /// Of each directory the entries below it and itself, and the directories in it.
@@ -109,7 +110,7 @@ impl Tree {
     }
 }
 
-/// What was seen of it, by all walks.
+/// Entries that were seen, by all walks.
 #[derive(Default)]
 struct Seen {
     entries: HashSet<Vec<u8>>,
@@ -117,7 +118,7 @@ struct Seen {
     left: HashSet<Vec<u8>>,
     /// Files with several names that were claimed.
     linked: HashSet<u64>,
-    /// By those that have walked and are gone: nobody claims them any more.
+    /// By those that have walked and are gone: they are not claimed any more.
     linked_before: HashSet<u64>,
     claimed: u64,
 }
@@ -196,7 +197,7 @@ fn content(mut file: File) -> Vec<u8> {
     bytes
 }
 
-/// What all processes have saved, at the first one; everywhere whether it is something.
+/// Returns what all processes have saved, at the first one; everywhere whether it is something.
 fn collected<D: DirState>(
     processes: &mut Processes<'_>,
     saved: &Saved,
@@ -218,8 +219,8 @@ fn collected<D: DirState>(
     };
     processes.collect(own, &options.meter, take).unwrap();
     let items = merge.finish().unwrap();
-    let told = processes.tell(&items.to_le_bytes(), &options.meter);
-    let is_some = told.unwrap() != 0_u64.to_le_bytes();
+    let answer = processes.broadcast(&items.to_le_bytes(), &options.meter);
+    let is_some = answer.unwrap() != 0_u64.to_le_bytes();
     is_some.then(|| content(merged))
 }
 
@@ -239,7 +240,7 @@ fn make(root: &Path) -> Tree {
     Tree::of(root)
 }
 
-/// How a walk is done in this test: work of one rank does not fit in memory.
+/// Returns how a walk is done in this test: work of one rank does not fit in memory.
 fn how(algorithm: Algorithm, seed: u64, leaves: bool) -> Options {
     Options {
         algorithm,
@@ -252,8 +253,9 @@ fn how(algorithm: Algorithm, seed: u64, leaves: bool) -> Options {
     }
 }
 
-/// Walks by so many processes, with some checkpoints after each of which they go on, and at last one after which they are
-/// gone; what is left then. Points are numbers of entries, with 0 before the first.
+/// Walks by so many processes, with some checkpoints after each of which they go on, and at last
+/// one after which they are gone; what is left then. Points are numbers of entries, with 0 before
+/// the first.
 fn run(
     ranks: u32,
     options: &Options,
@@ -337,7 +339,7 @@ fn whoever_goes_on_sees_the_rest_and_leaves_each_directory_once() {
     assert!(interrupted > 28, "{interrupted} times");
 }
 
-/// Nobody is told that directories are done; what is in them comes once all the same.
+/// No visitor hears that directories are done; what is in them comes once all the same.
 #[test]
 fn a_walk_that_leaves_nothing_goes_on_too() {
     let dir = tempfile::tempdir().unwrap();
@@ -411,7 +413,8 @@ fn one_process_goes_on_with_what_several_began_and_they_with_what_it_began() {
     }
 }
 
-/// It is asked before anything was done, each time: one that wrote everything down again would never come to an end.
+/// It is asked before anything was done, each time: one that wrote everything down again would
+/// never come to an end.
 #[test]
 fn a_walk_that_is_always_interrupted_comes_to_its_end() {
     let dir = tempfile::tempdir().unwrap();
@@ -506,7 +509,7 @@ fn a_chain_is_gone_on_with_at_any_depth() {
     remove(dir.path());
 }
 
-/// What processes give arrives whole, whatever its length, and after all that they have printed.
+/// Files of processes arrive whole, whatever their length, and after all that they have printed.
 #[test]
 fn files_of_any_length_come_to_the_first_process_after_its_output() {
     let piece = 1 << 20;
@@ -520,8 +523,8 @@ fn files_of_any_length_come_to_the_first_process_after_its_output() {
             workers: 1,
             ..Options::default()
         };
-        struct Nobody;
-        impl Visitor for Nobody {
+        struct Idle;
+        impl Visitor for Idle {
             type Dir = ();
             fn entry(&mut self, _entry: &mut Entry<'_, ()>) -> Flow {
                 Flow::Skip
@@ -532,7 +535,7 @@ fn files_of_any_length_come_to_the_first_process_after_its_output() {
             processes.redirect(output.try_clone().unwrap());
         }
         for round in 0..2 {
-            processes.walk(&[], &options, |_| Nobody).unwrap();
+            processes.walk(&[], &options, |_| Idle).unwrap();
             let outputs = processes.outputs();
             (0..40).for_each(|_| outputs.write(vec![b'x'; 100]));
             let mut file = tempfile::tempfile().unwrap();
@@ -555,8 +558,8 @@ fn files_of_any_length_come_to_the_first_process_after_its_output() {
                 let length = output.metadata().unwrap().len();
                 assert_eq!(length, (round + 1) * 5 * 40 * 100);
             }
-            let told = processes.tell(b"go on", &options.meter).unwrap();
-            assert_eq!(told, b"go on");
+            let answer = processes.broadcast(b"go on", &options.meter).unwrap();
+            assert_eq!(answer, b"go on");
         }
         processes.finish(&[], &options.meter).unwrap();
     });

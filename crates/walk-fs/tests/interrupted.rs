@@ -29,7 +29,7 @@ impl Visitor for Interrupter {
     }
 }
 
-/// One thread, for which nobody else could take the rest of the directory.
+/// One thread, for which no other could take the rest of the directory.
 #[test]
 fn a_large_directory_is_not_waited_for() {
     let dir = tempfile::tempdir().unwrap();

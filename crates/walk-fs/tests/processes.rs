@@ -8,8 +8,8 @@ use common::together::{Mailbox, Post, root_of, together};
 use common::{Lister, find, lines, make_chain, make_tree, remove};
 use pandofs_walk::Algorithm;
 use pandofs_walk_fs::{
-    Dir, DirState, Entry, Flow, Leaving, Meter, Options, Problem, Processes, Questions, Task,
-    Unreadable, Visitor,
+    Dir, DirState, Entry, Flow, Leaving, Meter, Options, Problem, Processes, Rpc, Task, Unreadable,
+    Visitor,
 };
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -163,7 +163,7 @@ fn directories_are_left_once_with_all_that_other_processes_had_of_them() {
     for algorithm in Algorithm::ALL {
         let (roots, left) = (Mutex::default(), AtomicU64::new(0));
         together(4, |processes| {
-            // Two walks, one after the other: no letter of the first may reach the second.
+            // Two walks, one after the other: no message of the first may reach the second.
             for _ in 0..2 {
                 let options = Options {
                     algorithm,
@@ -185,8 +185,8 @@ fn directories_are_left_once_with_all_that_other_processes_had_of_them() {
     }
 }
 
-/// Counts what its rank gets of one large directory. Each entry takes a while and no processor, as on a network file system, so
-/// that shares do not follow from how many processors there are.
+/// Counts what its rank gets of one large directory. Each entry takes a while and no processor, as
+/// on a network file system, so that shares do not follow from how many processors there are.
 struct Sharer<'s> {
     rank: usize,
     seen: &'s [AtomicU64],
@@ -231,8 +231,8 @@ fn all_processes_share_one_large_directory() {
         });
         let seen: Vec<u64> = seen.into_iter().map(AtomicU64::into_inner).collect();
         assert_eq!(seen.iter().sum::<u64>(), files, "{algorithm}");
-        // With directories as items one rank would do all of it, with 8 ranks on a tree of many kinds 75 %. Of 6 each should
-        // do 17 %.
+        // With directories as items one rank would do all of it, with 8 ranks on a tree of many
+        // kinds 75 %. Of 6 each should do 17 %.
         assert!(seen.iter().all(|it| *it > 0), "{algorithm}: {seen:?}");
         let most = *seen.iter().max().unwrap();
         assert!(most < files * 2 / 5, "{algorithm}: {seen:?}");
@@ -241,7 +241,7 @@ fn all_processes_share_one_large_directory() {
 
 /// Asks for a number for each entry, and keeps those that it gets.
 struct Asker<'a> {
-    questions: Questions,
+    rpc: Rpc,
     given: &'a Mutex<Vec<u64>>,
 }
 
@@ -249,7 +249,7 @@ impl Visitor for Asker<'_> {
     type Dir = ();
 
     fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
-        let answer = self.questions.ask(entry.name().to_bytes()).unwrap();
+        let answer = self.rpc.ask(entry.name().to_bytes()).unwrap();
         let (number, name) = answer.split_first_chunk().unwrap();
         assert_eq!(name, entry.name().to_bytes());
         self.given.lock().unwrap().push(u64::from_le_bytes(*number));
@@ -265,7 +265,7 @@ fn each_question_has_an_answer_of_its_own() {
     let given = Mutex::default();
     together(4, |processes| {
         let mut next = 0_u64;
-        let questions = processes.questions(move |name| {
+        let rpc = processes.rpc(move |name| {
             next += 1;
             [&next.to_le_bytes()[..], name].concat()
         });
@@ -276,7 +276,7 @@ fn each_question_has_an_answer_of_its_own() {
                 ..Options::default()
             };
             let walked = processes.walk(&root_of(dir.path()), &options, |_| Asker {
-                questions: questions.clone(),
+                rpc: rpc.clone(),
                 given: &given,
             });
             walked.unwrap();
@@ -288,8 +288,9 @@ fn each_question_has_an_answer_of_its_own() {
     assert!(given.into_iter().eq(1..=2 * entries));
 }
 
-/// Visits nothing below the children of the root until all ranks have come there; and rank 0 not then either, until others have told
-/// of what they have visited. So each has a part of the walk, and none of it depends on who is fast.
+/// Visits nothing below the children of the root until all ranks have come there; and rank 0 not
+/// then either, until others have sent of what they have visited. So each has a part of the walk,
+/// and none of it depends on who is fast.
 struct Watcher<'w> {
     meter: Arc<Meter>,
     arrived: &'w AtomicU64,
@@ -347,7 +348,7 @@ fn rank_0_knows_how_far_all_are() {
         };
         let is_first = processes.rank() == 0;
         if is_first {
-            // As whoever draws a line does; the others are asked.
+            // As the progress line does; the others are asked.
             options.meter.watch();
         }
         let walked = processes.walk(&root_of(dir.path()), &options, |_| Watcher {
@@ -401,7 +402,8 @@ fn who_ends_the_walk_ends_it_for_all() {
     }
 }
 
-/// Processes that were started with other arguments are told which it was, by a few bytes of each however long arguments are.
+/// Processes that were started with other arguments get the number of the one that differs, by a
+/// few bytes of each however long arguments are.
 #[test]
 fn who_was_started_otherwise_is_named_and_nobody_tells_all_arguments() {
     let arguments = "x".repeat(1 << 20);
@@ -426,5 +428,5 @@ fn who_was_started_otherwise_is_named_and_nobody_tells_all_arguments() {
         )
     };
     assert_eq!(begun, [Err(says(1)), Err(says(0)), Err(says(1))]);
-    assert!(post.most_told() < 100, "{}", post.most_told());
+    assert!(post.most_sent() < 100, "{}", post.most_sent());
 }

@@ -1,4 +1,4 @@
-//! What a walk sees is what GNU find sees, with every algorithm.
+//! Comparison of a walk with GNU find, with every algorithm.
 
 #![allow(clippy::unwrap_used)]
 

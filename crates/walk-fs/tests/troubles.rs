@@ -1,4 +1,4 @@
-//! What goes wrong in real trees, and how a walk ends.
+//! Failures in real trees, and the ends of walks.
 
 #![allow(clippy::unwrap_used)]
 
@@ -36,14 +36,14 @@ fn a_missing_root_is_a_problem_and_others_are_walked() {
         let roots = [missing.clone().into(), dir.path().into()];
         let walked = walk(&roots, &options, |_| Lister::default()).unwrap();
         assert_eq!(options.meter.problems(), 1);
-        let told: Vec<_> = walked.visitors.iter().flat_map(|it| &it.problems).collect();
-        assert_eq!(told[0].0, missing.as_os_str().as_bytes());
-        assert_eq!(told[0].1, ProblemKind::Stat(rustix::io::Errno::NOENT));
+        let problems: Vec<_> = walked.visitors.iter().flat_map(|it| &it.problems).collect();
+        assert_eq!(problems[0].0, missing.as_os_str().as_bytes());
+        assert_eq!(problems[0].1, ProblemKind::Stat(rustix::io::Errno::NOENT));
         assert!(lines(walked.visitors).len() > 10);
     }
 }
 
-/// Walks in a thread that is nobody, as root may read anything.
+/// Walks in a thread of the user `nobody`, as root may read anything.
 #[test]
 fn an_unreadable_directory_is_a_problem_and_others_are_walked() {
     let dir = tempfile::tempdir().unwrap();
@@ -112,16 +112,16 @@ fn what_vanishes_is_counted_and_what_is_replaced_is_not_entered() {
         })
         .unwrap();
         assert_eq!(options.meter.entries(), 4);
-        let told: Vec<_> = walked
+        let problems: Vec<_> = walked
             .visitors
             .into_iter()
             .flat_map(|it| it.problems)
             .collect();
         let errno = rustix::io::Errno::NOTDIR;
         if replace {
-            assert_eq!(told, [ProblemKind::Open(errno); 3]);
+            assert_eq!(problems, [ProblemKind::Open(errno); 3]);
         } else {
-            assert_eq!(told, []);
+            assert_eq!(problems, []);
             assert_eq!(options.meter.vanished(), 3);
         }
     }

@@ -1,4 +1,4 @@
-//! What goes wrong in real trees, and links and mounts, when several processes walk; these are threads here.
+//! Failures, links and mounts in real trees when several processes walk; these are threads here.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-/// How several walk in these tests, by each algorithm.
+/// Returns how several walk in these tests, by each algorithm.
 fn settings() -> impl Iterator<Item = Options> {
     Algorithm::ALL.into_iter().map(|algorithm| Options {
         algorithm,
@@ -25,7 +25,7 @@ fn settings() -> impl Iterator<Item = Options> {
     })
 }
 
-/// What threads of all processes have listed, and the problems that they were told, both sorted; and entries and what had
+/// Lists of the threads of all processes, and their problems, both sorted; and entries and what had
 /// vanished, as the first process knows it.
 type Seen = (Vec<Vec<u8>>, Vec<(Vec<u8>, ProblemKind)>, [u64; 2]);
 
@@ -85,7 +85,11 @@ fn links_are_followed_and_one_that_leads_back_is_not() {
     for mut options in settings() {
         options.follow = Follow::Always;
         let (found, problems, _) = seen(3, dir.path(), &options, || {});
-        assert!(found == expected, "nobody sees it: {}", options.algorithm);
+        assert!(
+            found == expected,
+            "no visitor sees it: {}",
+            options.algorithm
+        );
         // Through each link to d7 it leads back as well.
         let of_it = problems
             .iter()
@@ -96,7 +100,7 @@ fn links_are_followed_and_one_that_leads_back_is_not() {
 }
 
 #[test]
-fn what_may_not_be_read_is_told_once_by_whoever_meets_it() {
+fn what_may_not_be_read_is_reported_once() {
     let dir = tempfile::tempdir().unwrap();
     let allow = |path: &Path, mode| {
         std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode)).unwrap();
@@ -218,7 +222,8 @@ fn other_file_systems_are_not_entered() {
     }
 }
 
-/// The first process stands still in the first file that it meets, until the others have seen all other files.
+/// The first process stands still in the first file that it meets, until the others have seen all
+/// other files.
 struct Blocked<'b> {
     blocks: bool,
     others: &'b AtomicU64,

@@ -1,11 +1,11 @@
-//! MPI as what carries messages between processes.
+//! MPI as the carrier of messages between processes.
 
+use crate::limits::MESSAGE_BYTES;
 use mpi::Count;
 use mpi::datatype::PartitionMut;
 use mpi::request::{Request, StaticScope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, MatchedReceiveVec, Source};
-use pandofs_types::limits::WALK_MESSAGE_BYTES;
 use pandofs_walk_fs::Link;
 use serde::{Deserialize, Serialize};
 use std::cell::RefCell;
@@ -26,7 +26,7 @@ pub struct MpiLink {
     traffic: Traffic,
 }
 
-/// What this process has sent to each, by rank.
+/// Messages that this process has sent to each, by rank.
 #[derive(Clone, Debug, Default)]
 pub struct Traffic(Rc<RefCell<Vec<Sent>>>);
 
@@ -67,7 +67,7 @@ impl MpiLink {
         }
     }
 
-    /// What is sent, also later, when the link is somebody else's.
+    /// Returns the counter of sent messages, which goes on when the link has another owner.
     pub fn traffic(&self) -> Traffic {
         self.traffic.clone()
     }
@@ -75,8 +75,8 @@ impl MpiLink {
     fn begin(&mut self, to: u32, bytes: Vec<u8>, counted: bool) {
         self.traffic.count(to, bytes.len());
         let mut rest = bytes;
-        while rest.len() > WALK_MESSAGE_BYTES {
-            let after = rest.split_off(WALK_MESSAGE_BYTES);
+        while rest.len() > MESSAGE_BYTES {
+            let after = rest.split_off(MESSAGE_BYTES);
             self.begin_piece(to, rest, MORE, false);
             rest = after;
         }
@@ -86,8 +86,8 @@ impl MpiLink {
 
     fn begin_piece(&mut self, to: u32, piece: Vec<u8>, tag: i32, counted: bool) {
         let piece = Box::into_raw(piece.into_boxed_slice());
-        // SAFETY: it was made above, and is let go only by `look_after`, once the request is done and with it
-        // the last use of this reference.
+        // SAFETY: it was made above, and is let go only by `look_after`, once the request is done
+        // and with it the last use of this reference.
         let bytes: &'static [u8] = unsafe { &*piece };
         let process = self.world.process_at_rank(to as i32);
         let request = if counted {
@@ -110,8 +110,8 @@ impl MpiLink {
             };
             match request.test() {
                 Ok(_) => {
-                    // SAFETY: from `Box::into_raw` in `begin_piece`; MPI is done with it, and the request that
-                    // held the only reference is gone.
+                    // SAFETY: from `Box::into_raw` in `begin_piece`; MPI is done with it, and the
+                    // request that held the only reference is gone.
                     drop(unsafe { Box::from_raw(sending.piece) });
                     false
                 }
@@ -133,7 +133,7 @@ impl Link for MpiLink {
         self.world.size() as u32
     }
 
-    fn tell_all(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+    fn all_gather(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
         // Never nothing: the address of an empty vector is what Open MPI calls MPI_IN_PLACE.
         let mut mine = bytes.to_vec();
         mine.push(0);

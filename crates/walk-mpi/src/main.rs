@@ -6,10 +6,10 @@ use clap::{Parser, Subcommand};
 use measure::Measure;
 use mpi::Threading;
 use mpi::traits::Communicator;
-use pandofs_types::limits::WALK_LONGEST_SILENCE;
 use pandofs_walk_fs::{Link, Processes};
+use pandofs_walk_mpi::limits::LONGEST_SILENCE;
 use pandofs_walk_mpi::{MpiLink, Pulse, write_to_launchers};
-use pandofs_walk_tools::{Crew, Outcome, Tool};
+use pandofs_walk_tools::{Executor, Outcome, Tool};
 use std::ffi::OsString;
 use std::io::Write;
 use std::process::ExitCode;
@@ -44,8 +44,8 @@ enum Command {
 
 fn main() -> ExitCode {
     let cli = Cli::parse_from(pandofs_walk_tools::arguments());
-    // A process that panics would leave the others waiting for it; one that dies of a signal makes the
-    // launcher end them all.
+    // A process that panics would leave the others waiting for it; one that dies of a signal makes
+    // the launcher end them all.
     let print = std::panic::take_hook();
     std::panic::set_hook(Box::new(move |panic| {
         print(panic);
@@ -60,7 +60,9 @@ fn main() -> ExitCode {
     keep_from_commands();
     let world = universe.world();
     if threads < Threading::Funneled {
-        eprintln!("pandofs-mpi: this MPI does not allow for programs with threads");
+        eprintln!(
+            "pandofs-mpi: this MPI does not support programs with threads: use another build of it"
+        );
         world.abort(1);
     }
     if world.rank() == 0 {
@@ -84,18 +86,19 @@ fn main() -> ExitCode {
     }
 }
 
-/// Where Open MPI's launcher tells of all processes that they are on one host, they speak through memory (`ob1`). Left to
-/// itself Open MPI asks each library for networks first whether it knows a better way, which took 0.2 s of each start, and a
-/// third of the processor time of eight. Who has said something about it is not overruled.
+/// Chooses shared memory (`ob1`) if Open MPI's launcher says that all processes are on one host.
+/// Left to itself Open MPI asks each library for networks first whether it knows a better way,
+/// which took 0.2 s of each start, and a third of the processor time of eight. A choice of the user
+/// is not overruled.
 fn prepare_open_mpi() {
     let own = |name: &str| std::env::var_os(name);
     if let Some((name, value)) = way_of_messages(own) {
-        // SAFETY: this is the only thread: nobody reads the environment meanwhile.
+        // SAFETY: this is the only thread: no other reads the environment meanwhile.
         unsafe { std::env::set_var(name, value) };
     }
 }
 
-/// What Open MPI is to be told with such an environment, if anything.
+/// Returns the setting that Open MPI needs in such an environment, if any.
 fn way_of_messages(own: impl Fn(&str) -> Option<OsString>) -> Option<(&'static str, &'static str)> {
     const NAME: &str = "OMPI_MCA_pml";
     let here = own("OMPI_COMM_WORLD_LOCAL_SIZE")?;
@@ -103,7 +106,7 @@ fn way_of_messages(own: impl Fn(&str) -> Option<OsString>) -> Option<(&'static s
     (is_one_host && own(NAME).is_none()).then_some((NAME, "ob1"))
 }
 
-/// How it ended, and what is to be said.
+/// Outcome, and its message.
 type Failed = (Outcome, String);
 
 fn failed(error: &dyn std::fmt::Display) -> Failed {
@@ -111,7 +114,7 @@ fn failed(error: &dyn std::fmt::Display) -> Failed {
     (Outcome::Incomplete, message)
 }
 
-/// What this process's host is called; and from now on others hear of it.
+/// Returns the name of this process's host, and begins the heartbeat.
 fn begin(
     command: &Command,
     link: &mut MpiLink,
@@ -119,10 +122,10 @@ fn begin(
 ) -> Result<(String, Option<Pulse>), Failed> {
     let host = mpi::environment::processor_name().map_err(|error| failed(&error))?;
     let asked = match command {
-        Command::Tool(tool) => tool.how().silence,
+        Command::Tool(tool) => tool.common_args().silence,
         Command::Measure(_) => None,
     };
-    let limit = asked.map_or(WALK_LONGEST_SILENCE, Duration::from_secs);
+    let limit = asked.map_or(LONGEST_SILENCE, Duration::from_secs);
     if limit.is_zero() || link.ranks() == 1 {
         return Ok((host, None));
     }
@@ -133,15 +136,15 @@ fn begin(
         }
         return Ok((host, None));
     }
-    let hosts = link.tell_all(host.as_bytes());
+    let hosts = link.all_gather(host.as_bytes());
     let hosts = hosts.iter().map(|it| String::from_utf8_lossy(it).into());
     let pulse = Pulse::start(limit, hosts.collect()).map_err(|error| failed(&error))?;
     Ok((host, Some(pulse)))
 }
 
-/// Commands that a tool runs get none of the files that MPI has open. MPICH's launcher knows that a process has died by the
-/// end of a connection with it, which a command of `find -exec` would keep while it lives. Linux before 5.11 does
-/// not know the call; the end is late there.
+/// Commands that a tool runs get none of the files that MPI has open. MPICH's launcher knows that a
+/// process has died by the end of a connection with it, which a command of `find -exec` would keep
+/// while it lives. Linux before 5.11 does not know the call; the end is late there.
 fn keep_from_commands() {
     let first = rustix::stdio::raw_stderr() + 1;
     // SAFETY: it sets a flag of files that are open, and closes none.
@@ -167,18 +170,18 @@ fn run(command: &Command, host: &str, link: &mut MpiLink) -> Result<Outcome, Fai
         out.write_all(records).and_then(|()| out.flush())
     };
     let processes = Processes::new(link, &host, &same, write).map_err(|error| failed(&error))?;
-    let mut crew = Crew::Together(Box::new(processes));
+    let mut executor = Executor::Together(Box::new(processes));
     let ended = match command {
-        Command::Tool(tool) => tool.run(&mut crew).map_err(|error| {
+        Command::Tool(tool) => tool.run(&mut executor).map_err(|error| {
             let (_, message) = failed(&error);
             (tool.failed(&error), message)
         }),
         Command::Measure(measure) => measure
-            .run(&mut crew, &traffic)
+            .run(&mut executor, &traffic)
             .map_err(|error| failed(&error)),
     };
     match ended {
-        Err((outcome, message)) if crew.is_over() => {
+        Err((outcome, message)) if executor.is_over() => {
             eprintln!("{message}");
             Ok(outcome)
         }
@@ -197,8 +200,8 @@ mod tests {
     }
 
     #[test]
-    fn open_mpi_is_told_of_one_host_what_nobody_else_has_told_it() {
-        let told = |pairs: &[(&str, &str)]| {
+    fn open_mpi_gets_a_default_on_one_host_unless_it_has_a_setting() {
+        let setting = |pairs: &[(&str, &str)]| {
             way_of_messages(|name| {
                 let found = pairs.iter().find(|(known, _)| *known == name);
                 found.map(|(_, value)| OsString::from(value))
@@ -206,13 +209,13 @@ mod tests {
         };
         let (all, here) = ("OMPI_COMM_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE");
         let ob1 = Some(("OMPI_MCA_pml", "ob1"));
-        assert_eq!(told(&[(all, "8"), (here, "8")]), ob1);
-        assert_eq!(told(&[(all, "8"), (here, "4")]), None);
+        assert_eq!(setting(&[(all, "8"), (here, "8")]), ob1);
+        assert_eq!(setting(&[(all, "8"), (here, "4")]), None);
         assert_eq!(
-            told(&[(all, "8"), (here, "8"), ("OMPI_MCA_pml", "ucx")]),
+            setting(&[(all, "8"), (here, "8"), ("OMPI_MCA_pml", "ucx")]),
             None
         );
-        assert_eq!(told(&[(all, "8")]), None);
-        assert_eq!(told(&[]), None);
+        assert_eq!(setting(&[(all, "8")]), None);
+        assert_eq!(setting(&[]), None);
     }
 }

@@ -1,11 +1,13 @@
-//! A walk that does what `walk` does to count, and tells what it took: how long each process looked at entries, read
-//! directories and spoke with the others, and how much it told each of them. `pandofs-walk-bench` draws it.
+//! A walk that does what `walk` does to count, and measures itself.
+//!
+//! It tells how long each process looked at entries, read directories and spoke with the others,
+//! and how much it sent to each of them. `pandofs-walk-bench` draws it.
 
 use anyhow::{Result, bail};
 use clap::Args;
 use pandofs_walk_fs::{Entry, FileType, Flow, Problem, StatxFlags, Visitor};
 use pandofs_walk_mpi::{Sent, Traffic};
-use pandofs_walk_tools::{Crew, How, Outcome};
+use pandofs_walk_tools::{CommonArgs, Executor, Outcome};
 use rustix::time::{ClockId, clock_gettime};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -15,14 +17,14 @@ use std::time::{Duration, Instant};
 #[derive(Args, Clone, Debug)]
 pub struct Measure {
     #[command(flatten)]
-    how: How,
+    common_args: CommonArgs,
     /// Take so many processes in a row to be on a host of their own, wherever they are
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     ranks_per_host: Option<u32>,
     root: OsString,
 }
 
-/// What one process did.
+/// Work of one process.
 #[derive(Debug, Serialize, Deserialize)]
 struct Share {
     entries: u64,
@@ -33,9 +35,9 @@ struct Share {
     callback_ns: u64,
     lstat_ns: u64,
     readdir_ns: u64,
-    /// What the threads that do that took of processors.
+    /// Processor time of the threads that do that.
     working_ns: u64,
-    /// What the thread that speaks with other processes took of processors.
+    /// Processor time of the thread that speaks with other processes.
     speaking_ns: u64,
     /// To each process.
     sent: Vec<Sent>,
@@ -58,21 +60,21 @@ impl Measure {
 
     /// # Errors
     /// When the walk fails.
-    pub fn run(&self, crew: &mut Crew<'_>, traffic: &Traffic) -> Result<Outcome> {
-        let mut options = self.how.options(crew)?;
+    pub fn run(&self, executor: &mut Executor<'_>, traffic: &Traffic) -> Result<Outcome> {
+        let mut options = self.common_args.options(executor)?;
         options.leaves = false;
         options.fields = StatxFlags::TYPE
             | StatxFlags::SIZE
             | StatxFlags::BLOCKS
             | StatxFlags::NLINK
             | StatxFlags::INO;
-        let Crew::Together(processes) = crew else {
+        let Executor::Together(processes) = executor else {
             bail!("there is nothing to measure without MPI");
         };
         let roots = [self.root.clone()];
         let (started, before) = (Instant::now(), of_this_thread());
         let walked = processes.walk(&roots, &options, |_| Measurer::default())?;
-        // Whoever asked for this walk does nothing but speak meanwhile.
+        // The thread that called this walk does nothing but speak meanwhile.
         let speaking = of_this_thread() - before;
         let elapsed = started.elapsed();
         let sum = |of: fn(&Measurer) -> u64| walked.visitors.iter().map(of).sum();
@@ -88,7 +90,7 @@ impl Measure {
             speaking_ns: nanoseconds(speaking),
             sent: traffic.sent(),
         };
-        if let Some(ranks) = crew.gather(share, &options.meter)? {
+        if let Some(ranks) = executor.gather(share, &options.meter)? {
             let seconds = elapsed.as_secs_f64();
             println!("{}", serde_json::to_string(&Report { seconds, ranks })?);
         }
@@ -100,7 +102,7 @@ fn nanoseconds(time: Duration) -> u64 {
     time.as_nanos() as u64
 }
 
-/// What the thread that calls it took of processors since it began.
+/// Returns the processor time of the calling thread since it began.
 fn of_this_thread() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec as u64, time.tv_nsec as u32)

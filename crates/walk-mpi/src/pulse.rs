@@ -1,18 +1,18 @@
-//! Lets the other processes hear of this one, and ends the run when one of them is not heard of any more.
+//! Heartbeat between processes. The run ends when one of them has been silent for too long.
 //!
-//! A process that dies ends the run by its launcher. A machine that is cut off, or hangs, says nothing, and nobody would
-//! notice: MPI waits for ever, and launchers ask late or never. So each process tells rank 0 now and then that it is there, and rank 0 tells
-//! each. A thread of its own does that, which makes no other call than of MPI: a process whose other threads all wait for a
-//! file system that does not answer, or for somebody who reads standard output page by page, is heard of all the
-//! same. It speaks in the communicator of all processes, and the walk in another.
+//! A process that dies ends the run by its launcher. A machine that is cut off, or hangs, says
+//! nothing, and no process would notice: MPI waits for ever, and launchers ask late or never. So
+//! each process tells rank 0 now and then that it is there, and rank 0 tells each. A thread of its
+//! own does that, which makes no other call than of MPI: a process whose other threads all wait for
+//! a file system that does not answer, or for somebody who reads standard output page by page, is
+//! heard of all the same. It speaks in the communicator of all processes, and the walk in another.
 
+use crate::limits::{ABORT_PATIENCE, BEATS_IN_SILENCE, LONGEST_END_POLL};
 use crate::watch::Watch;
 use mpi::request::{Request, StaticScope};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, Destination, MatchedReceiveVec, Source};
-use pandofs_types::limits::{
-    WALK_ABORT_PATIENCE, WALK_BEATS_IN_SILENCE, WALK_LONGEST_END_POLL, WALK_SHORTEST_POLL,
-};
+use pandofs_walk_fs::limits::SHORTEST_POLL;
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::thread::JoinHandle;
@@ -35,7 +35,8 @@ struct Ending {
 }
 
 impl Pulse {
-    /// Of a process that may call MPI from any thread. All start it, with the names of their hosts, by rank.
+    /// Of a process that may call MPI from any thread. All start it, with the names of their hosts,
+    /// by rank.
     ///
     /// # Errors
     /// When there can be no thread.
@@ -49,8 +50,8 @@ impl Pulse {
         Ok(Pulse { ending, thread })
     }
 
-    /// This process has nothing left to do. Waits until those that it watches have not either: no message is under way
-    /// then. To be called before MPI ends.
+    /// This process has nothing left to do. Waits until those that it watches have not either: no
+    /// message is under way then. To be called before MPI ends.
     pub fn end(self) {
         *self.ending.lock() = true;
         self.ending.bell.notify_all();
@@ -75,7 +76,7 @@ impl Ending {
     }
 }
 
-/// What was begun to be sent.
+/// A send that was begun.
 type Sending = Request<'static, [u8], StaticScope>;
 
 struct Beating {
@@ -84,7 +85,7 @@ struct Beating {
     limit: Duration,
     started: Instant,
     watch: Watch,
-    /// Whom this process speaks with, and what is under way to each.
+    /// Processes that this one speaks with, and the sends under way to each.
     others: Vec<(i32, Vec<Sending>)>,
 }
 
@@ -107,13 +108,13 @@ impl Beating {
     }
 
     fn go_on(mut self, ending: &Ending) {
-        let interval = self.limit / WALK_BEATS_IN_SILENCE;
+        let interval = self.limit / BEATS_IN_SILENCE;
         while !ending.rest(interval) {
-            self.tell(&THERE);
+            self.send_beat(&THERE);
             self.listen();
         }
-        self.tell(&ENDED);
-        let mut pause = WALK_SHORTEST_POLL;
+        self.send_beat(&ENDED);
+        let mut pause = SHORTEST_POLL;
         loop {
             self.listen();
             let is_sent = self.others.iter().all(|(_, sending)| sending.is_empty());
@@ -121,12 +122,13 @@ impl Beating {
                 return;
             }
             std::thread::sleep(pause);
-            pause = (pause * 2).min(WALK_LONGEST_END_POLL);
+            pause = (pause * 2).min(LONGEST_END_POLL);
         }
     }
 
-    /// Tells all with whom it speaks; but not those whose last news are still under way.
-    fn tell(&mut self, what: &'static [u8; 1]) {
+    /// Sends a beat to all that it speaks with, but not to those whose last beat is still under
+    /// way.
+    fn send_beat(&mut self, what: &'static [u8; 1]) {
         self.look_after();
         for (rank, sending) in &mut self.others {
             if sending.is_empty() || what == &ENDED {
@@ -173,7 +175,7 @@ impl Beating {
         );
         // A launcher that is behind the same network may never answer.
         let patience = std::thread::Builder::new().spawn(|| {
-            std::thread::sleep(WALK_ABORT_PATIENCE);
+            std::thread::sleep(ABORT_PATIENCE);
             // SAFETY: it ends the process, whatever its other threads do.
             unsafe { libc::_exit(1) }
         });

@@ -1,9 +1,10 @@
 //! Standard output of rank 0, without the launcher in between.
 //!
-//! A launcher copies what rank 0 prints to its own standard output. When nobody reads that any more, as behind `| head`,
-//! it is the launcher that hears of it, and not rank 0: that of Open MPI ends the run with an error, and at times dies of
-//! a bad address. So where the launcher is on the same machine, and its standard output is a pipe, rank 0 writes to that
-//! pipe itself, as a tool without a launcher does.
+//! A launcher copies what rank 0 prints to its own standard output. When that is not read any more,
+//! as behind `| head`, it is the launcher that hears of it, and not rank 0: that of Open MPI ends
+//! the run with an error, and at times dies of a bad address. So where the launcher is on the same
+//! machine, and its standard output is a pipe, rank 0 writes to that pipe itself, as a tool without
+//! a launcher does.
 
 use rustix::fd::OwnedFd;
 use rustix::fs::{Mode, OFlags, fcntl_setfl, fstat, minor, open};
@@ -18,10 +19,11 @@ use std::path::Path;
 
 /// Launchers, by how the names of their programs begin: Open MPI's, and MPICH's.
 const LAUNCHERS: [&str; 4] = ["mpirun", "mpiexec", "orterun", "prterun"];
-/// What MPICH's launcher starts processes with.
+/// Program with which MPICH's launcher starts processes.
 const PROXY: &str = "hydra_pmi_prox";
 
-/// Has this process write to its launcher's standard output itself, where it can. To be called by rank 0.
+/// Has this process write to its launcher's standard output itself, where it can. To be called by
+/// rank 0.
 pub fn write_to_launchers() {
     if let Some(pipe) = launchers() {
         // Otherwise it stays what it is.
@@ -47,20 +49,22 @@ fn launchers() -> Option<OwnedFd> {
     if !std::fs::metadata(&path).ok()?.file_type().is_fifo() {
         return None;
     }
-    // What is opened anew has flags of its own; without this one it would wait for somebody to read.
+    // A file that is opened anew has flags of its own; without this one it would wait for somebody
+    // to read.
     let flags = OFlags::WRONLY | OFlags::CLOEXEC;
     match open(&path, flags | OFlags::NONBLOCK, Mode::empty()) {
         Ok(pipe) => {
             fcntl_setfl(&pipe, OFlags::empty()).ok()?;
             Some(pipe)
         }
-        // Nobody reads already: the same pipe without a reader.
+        // Not read already: the same pipe without a reader.
         Err(Errno::NXIO) => std::io::pipe().ok().map(|(_, write)| write.into()),
         Err(_) => None,
     }
 }
 
-/// Whether a process has the other end of this one's standard output, which is a pipe or a terminal of its own.
+/// Returns whether a process has the other end of this one's standard output, which is a pipe or a
+/// terminal of its own.
 fn has_other_end(process: Pid) -> bool {
     let Ok(mine) = read_link("/proc/self/fd/1") else {
         return false;
@@ -84,7 +88,8 @@ fn has_other_end(process: Pid) -> bool {
     })
 }
 
-/// Whether what the kernel tells of an open file says that it is the other end of the terminal with this number.
+/// Returns whether what the kernel tells of an open file says that it is the other end of the
+/// terminal with this number.
 fn is_of_terminal(about: &str, number: u32) -> bool {
     about
         .lines()
@@ -92,7 +97,7 @@ fn is_of_terminal(about: &str, number: u32) -> bool {
         .any(|it| it.trim().parse() == Ok(number))
 }
 
-/// Whether a launcher was told to do something with what it copies.
+/// Returns whether a launcher has an option to do something with what it copies.
 fn changes_output(launcher: Pid) -> bool {
     let command = read(of(launcher, "cmdline")).unwrap_or_default();
     let words = command.split(|it| *it == 0);
@@ -106,7 +111,8 @@ fn changes_output(launcher: Pid) -> bool {
         .any(is_of_output)
 }
 
-/// Options of launchers, and variables, about what becomes of output: `--tag-output`, `-prepend-rank`, `-l` and others.
+/// Options of launchers, and variables, about what becomes of output: `--tag-output`,
+/// `-prepend-rank`, `-l` and others.
 fn is_of_output(option: &OsStr) -> bool {
     let option = option.as_bytes();
     let has = |part: &[u8]| option.windows(part.len()).any(|it| it == part);

@@ -1,8 +1,8 @@
-//! Who has not been heard of for too long. Time comes in from outside.
+//! Watch for processes that are silent for too long. Time comes in from outside.
 
 use std::time::Duration;
 
-/// What one process knows of those that it watches.
+/// State of the processes that one process watches.
 #[derive(Debug)]
 pub struct Watch {
     limit: Duration,
@@ -38,17 +38,19 @@ impl Watch {
         }
     }
 
-    /// Whether all have.
+    /// Returns whether all have.
     pub fn have_all_ended(&self) -> bool {
         self.heard.iter().all(Option::is_none)
     }
 
-    /// The first one that was silent for longer than the limit. To be asked when all that has come was taken up.
+    /// The first one that was silent for longer than the limit. To be asked when all that has come
+    /// was taken up.
     pub fn missed(&mut self, now: Duration) -> Option<u32> {
         let away = now.saturating_sub(self.looked);
         self.looked = now;
         if away > self.limit / 2 {
-            // It was this process that did not run: it was stopped, or its machine was. What others sent may come yet.
+            // It was this process that did not run: it was stopped, or its machine was. What others
+            // sent may come yet.
             self.heard.iter_mut().flatten().for_each(|it| *it = now);
             return None;
         }

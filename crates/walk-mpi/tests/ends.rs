@@ -1,4 +1,4 @@
-//! How runs of several processes end, other than that all is done.
+//! Ends of runs of several processes, other than that all is done.
 
 #![cfg(feature = "mpi")]
 #![allow(clippy::unwrap_used)]
@@ -69,7 +69,7 @@ fn a_rank_that_waits_for_something_else_is_not_missed() {
     assert_eq!(output.stdout, b"./file\0");
 }
 
-/// As behind `| head`: what only lists ends, all else is done to its end, and nobody hears of it.
+/// As behind `| head`: what only lists ends, all else is done to its end, without a message.
 #[test]
 fn a_reader_that_has_seen_enough_is_no_failure() {
     let dir = tempfile::tempdir().unwrap();

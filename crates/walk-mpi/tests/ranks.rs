@@ -188,7 +188,7 @@ fn each_rank_says_what_its_share_was() {
     remove(dir);
 }
 
-/// What the figures are drawn from.
+/// Source of the figures.
 #[test]
 fn each_rank_tells_what_it_took_and_sent() {
     let dir = tree();
@@ -214,12 +214,12 @@ fn each_rank_tells_what_it_took_and_sent() {
             for (to, sent) in sent.iter().enumerate() {
                 let (messages, bytes) = (number(&sent["messages"]), number(&sent["bytes"]));
                 assert!(bytes >= messages, "a message has a byte at least");
-                // Slaves speak with their master alone, and nobody with itself.
+                // Slaves speak with their master alone, and no rank with itself.
                 if me == to || algorithm == "cp" && me != 0 && to != 0 {
                     assert_eq!(messages, 0, "{algorithm}: {me} to {to}");
                 }
             }
-            // Whoever looked at entries took time for it; a master does not.
+            // A rank that looked at entries took time for it; a master does not.
             let looked = number(&rank["lstat_ns"]);
             assert_eq!(looked > 0, number(&rank["entries"]) > 0, "{algorithm} {me}");
             assert!(number(&rank["speaking_ns"]) > 0);
@@ -251,7 +251,8 @@ fn all_ranks_together_pack_and_unpack() {
     let end = (200 << 20) - 70_000;
     std::os::unix::fs::FileExt::write_all_at(&sparse, &[7; 70_000], end).unwrap();
     std::os::unix::fs::symlink("/etc", dir.path().join("tree/3/out")).unwrap();
-    // A directory has as many bytes and links as its file system likes. GNU tar cannot make the chain.
+    // A directory has as many bytes and links as its file system likes. GNU tar cannot make the
+    // chain.
     let others = ["!", "-type", "d", "-printf", "%y %m %n %s %T@ %l %P\\0"];
     let directories = ["-type", "d", "-printf", "%m %T@ %P\\0"];
     let no_chain = ["-path", "tree/chain", "-prune", "-o"];
@@ -319,7 +320,8 @@ fn what_fails_is_seen_in_the_exit_code() {
     assert!(!output.status.success());
 }
 
-/// Records of 5 MB, which slaves send at the same time: each is cut into two messages, and whole again at rank 0.
+/// Records of 5 MB, which slaves send at the same time: each is cut into two messages, and whole
+/// again at rank 0.
 #[test]
 fn what_is_longer_than_a_message_comes_whole() {
     let dir = tempfile::tempdir().unwrap();
@@ -366,7 +368,8 @@ fn all_ranks_share_one_huge_directory() {
     }
 }
 
-/// A master whose queue can go nowhere has lost items: the slave, which knows nothing of it, has to end too.
+/// A master whose queue can go nowhere has lost items: the slave, which knows nothing of it, has to
+/// end too.
 #[test]
 fn all_ranks_write_one_parquet_file() {
     let dir = tree();

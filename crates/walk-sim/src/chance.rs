@@ -1,5 +1,6 @@
-//! Draws from distributions, the same on every machine: elementary functions come from `libm`, not from the
-//! machine's C library.
+//! Draws from distributions, the same on every machine.
+//!
+//! Elementary functions come from `libm`, not from the machine's C library.
 
 use pandofs_walk::Rng;
 
@@ -42,8 +43,8 @@ pub fn beta(a: f64, b: f64, rng: &mut Rng) -> f64 {
     x / (x + y)
 }
 
-/// Successes of this many trials. Above [`EXACT_TRIALS`] the mean, rounded up or down by chance: the
-/// relative error is below that of the probability drawn before it.
+/// Successes of this many trials. Above [`EXACT_TRIALS`] the mean, rounded up or down by chance:
+/// the relative error is below that of the probability drawn before it.
 pub fn binomial(trials: u64, probability: f64, rng: &mut Rng) -> u64 {
     if trials <= EXACT_TRIALS {
         return (0..trials).filter(|_| unit(rng) < probability).count() as u64;

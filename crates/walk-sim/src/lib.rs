@@ -1,12 +1,13 @@
-//! The parallel tree walk on simulated ranks: thousands of them, in one thread, over trees that are
-//! generated while they are walked.
+//! Parallel tree walk on thousands of simulated ranks, in one thread.
 //!
-//! The ranks are those of `pandofs-walk`, the very ones that walk real trees. What is made up is how long
-//! things take ([`Costs`], [`Network`]) and the tree ([`Tree`]), whose shape follows published statistics
-//! of directories.
+//! Trees are generated while they are walked.
 //!
-//! Invariant: one seed gives one run, to the nanosecond, on every machine; no I/O, clock or threads; memory
-//! grows with what is queued, not with the tree.
+//! The ranks are those of `pandofs-walk`, the very ones that walk real trees. What is made up is
+//! how long things take ([`Costs`], [`Network`]) and the tree ([`Tree`]), whose shape follows
+//! published statistics of directories.
+//!
+//! Invariant: one seed gives one run, to the nanosecond, on every machine; no I/O, clock or
+//! threads; memory grows with what is queued, not with the tree.
 
 mod chance;
 mod network;

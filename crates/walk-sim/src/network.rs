@@ -1,4 +1,4 @@
-//! How long messages take.
+//! Durations of messages.
 
 use pandofs_walk::{RankId, Topology};
 
@@ -14,13 +14,13 @@ pub struct Network {
     pub hop_ns: u64,
     /// Bytes a nanosecond.
     pub bytes_per_ns: f64,
-    /// For whoever takes a message up, one after the other.
+    /// Time of a message at its receiver, one after the other.
     pub handling_ns: u64,
 }
 
 impl Network {
-    /// Of the order of a large machine's interconnect: 1.5 µs between hosts and 0.1 µs for each hop,
-    /// 5 GB/s, 0.5 µs in shared memory, 1 µs to take a message up.
+    /// Of the order of a large machine's interconnect: 1.5 µs between hosts and 0.1 µs for each
+    /// hop, 5 GB/s, 0.5 µs in shared memory, 1 µs to take a message up.
     pub const CLUSTER: Network = Network {
         local_ns: 500,
         remote_ns: 1_500,

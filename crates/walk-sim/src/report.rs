@@ -1,4 +1,4 @@
-//! What a simulated run came to.
+//! Results of a simulated run.
 
 use pandofs_walk::RankId;
 use std::collections::BTreeMap;

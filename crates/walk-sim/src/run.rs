@@ -14,10 +14,10 @@ const SLICE_ENTRIES: u64 = 256;
 /// Bytes of a message besides its items.
 const MESSAGE_BYTES: u64 = 32;
 
-/// How long a worker takes, in nanoseconds.
+/// Times of a worker, in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Costs {
-    /// What the user has done for each node.
+    /// Time of the user's callback for each node.
     pub callback_ns: u64,
     pub lstat_ns: u64,
     /// To open and close a directory.
@@ -43,7 +43,7 @@ impl Costs {
     };
 }
 
-/// What an item of work is.
+/// Size of an item of work.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
     /// Each node by itself, as in the paper.
@@ -52,7 +52,7 @@ pub enum Grain {
     Directories,
 }
 
-/// What is simulated.
+/// A simulation.
 #[derive(Clone, Debug)]
 pub struct Simulation {
     pub tree: Tree,
@@ -62,7 +62,8 @@ pub struct Simulation {
     pub topology: Topology,
     pub costs: Costs,
     pub network: Network,
-    /// Whether a rank takes up messages while its worker works. The paper's ranks do so between two items.
+    /// Whether a rank takes up messages while its worker works. The paper's ranks do so between two
+    /// items.
     pub attentive: bool,
 }
 
@@ -128,7 +129,7 @@ enum What {
     },
 }
 
-/// What is left of an item.
+/// The rest of an item.
 struct Left {
     files: u64,
     depth: u32,
@@ -289,7 +290,7 @@ impl<'s> World<'s> {
             }
             Command::Finished => self.finished += 1,
             Command::Failed(Failure::RankDied { rank }) => {
-                unreachable!("nobody said that rank {rank} died")
+                unreachable!("no event said that rank {rank} died")
             }
         }
     }
@@ -370,8 +371,8 @@ impl<'s> World<'s> {
         self.later(time, at, What::Worked { worker, left });
     }
 
-    /// A worker is through with a slice: it goes on with the item, hands parts of it to others, or is
-    /// done.
+    /// A worker is through with a slice: it goes on with the item, hands parts of it to others, or
+    /// is done.
     fn worked(&mut self, at: RankId, worker: u32, mut left: Left) {
         if left.files > 0 {
             let wanted = self.ranks[at.0 as usize].machine.wanted();
@@ -394,7 +395,7 @@ impl<'s> World<'s> {
         let children = left.children;
         self.step(at, Event::Done { worker, children });
         if !self.simulation.attentive {
-            // What came meanwhile is taken up before the next item is through.
+            // Messages that came meanwhile are taken up before the next item is through.
             while let Some((from, message)) = self.ranks[at.0 as usize].inbox.pop_front() {
                 self.hear(at, from, message);
             }

@@ -1,21 +1,22 @@
 //! Synthetic trees that are never stored: what is below a directory follows from its number.
 //!
-//! The shape is that of Agrawal, Bolosky, Douceur and Lorch, "A Five-Year Study of File-System Metadata"
-//! (FAST 2007), in the form in which Agrawal, Arpaci-Dusseau and Arpaci-Dusseau use it to make trees
-//! ("Generating Realistic Impressions for File-System Benchmarking", FAST 2009):
+//! The shape is that of Agrawal, Bolosky, Douceur and Lorch, "A Five-Year Study of File-System
+//! Metadata" (FAST 2007), in the form in which Agrawal, Arpaci-Dusseau and Arpaci-Dusseau use it to
+//! make trees ("Generating Realistic Impressions for File-System Benchmarking", FAST 2009):
 //!
 //! - a new directory's parent is a directory with `c` subdirectories with a probability proportional to
 //!   `c + 2`;
 //! - a directory has `k` files with a probability proportional to `(k + 2.36)^-2`, here up to
 //!   [`MAX_FILES_PER_DIRECTORY`].
 //!
-//! The first is told as a history, one directory after the other. It can be told from the root down as well,
-//! which needs no memory: give each child of the root, with `s` directories below and including it, the weight
-//! of all of them, `3s - 1`, and a new child of the root the weight `c + 2`. Divided by 3 these are `s - 1/3` and
-//! `2/3 + c/3`, a Chinese restaurant process with two parameters, discount 1/3 and strength 2/3 (Pitman, 2006),
-//! whose tables, in the order of their first guests, are found by breaking a stick: with `n` guests left the next
-//! table has one and of the others a share that is Beta(2/3, 2/3 + k/3), for the `k`th table. Each subtree is
-//! such a tree again.
+//! The first is given as a history, one directory after the other. It can be given from the root
+//! down as well, which needs no memory: give each child of the root, with `s` directories below and
+//! including it, the weight of all of them, `3s - 1`, and a new child of the root the weight `c +
+//! 2`. Divided by 3 these are `s - 1/3` and `2/3 + c/3`, a Chinese restaurant process with two
+//! parameters, discount 1/3 and strength 2/3 (Pitman, 2006), whose tables, in the order of their
+//! first guests, are found by breaking a stick: with `n` guests left the next table has one and of
+//! the others a share that is Beta(2/3, 2/3 + k/3), for the `k`th table. Each subtree is such a
+//! tree again.
 
 use crate::chance::{beta, binomial, unit};
 use pandofs_walk::Rng;
@@ -152,7 +153,7 @@ mod tests {
         assert_ne!(Tree { seed: 4, ..tree }.count().1, files);
     }
 
-    /// What the model's history leads to: of its directories 3/5 have no subdirectory and 1/5 have one
+    /// Result of the model's history: of its directories 3/5 have no subdirectory and 1/5 have one
     /// (the stationary shares of growth by `c + 2`).
     #[test]
     fn subdirectories_are_distributed_as_the_history_has_it() {

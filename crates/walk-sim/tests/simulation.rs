@@ -76,8 +76,8 @@ fn thousands_of_ranks() {
     }
 }
 
-/// The paper's claims for messages and bytes, at a size that a test can afford: at 6.5 million nodes the
-/// ratios are larger.
+/// The paper's claims for messages and bytes, at a size that a test can afford: at 6.5 million
+/// nodes the ratios are larger.
 #[test]
 fn the_distributed_walks_say_less_than_the_centralized() {
     let centralized = run(&simulation(Algorithm::Cp { keep_one: false }, 40, 200_000));
@@ -111,8 +111,8 @@ fn work_is_spread() {
     assert!(speedup(&report) > 7.0, "{}", speedup(&report));
 }
 
-/// Nearly all nodes in one directory: each rank has its share of them, with a queue of its own too. With whole
-/// directories, or one slice for each request, the first rank has nearly all.
+/// Nearly all nodes in one directory: each rank has its share of them, with a queue of its own too.
+/// With whole directories, or one slice for each request, the first rank has nearly all.
 #[test]
 fn one_directory_is_shared_by_all_ranks() {
     for algorithm in [

@@ -1,8 +1,9 @@
-//! What `chmod` and `chown` have in common: something is done to each entry, and to directories before or after
-//! what is in them.
+//! Common part of `chmod` and `chown`.
+//!
+//! Each entry is changed, directories before or after what is in them.
 
-use crate::crew::Crew;
-use crate::how::How;
+use crate::common_args::CommonArgs;
+use crate::executor::Executor;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
 use crate::roots::{is_slash, leads_to_slash};
@@ -24,7 +25,7 @@ use std::sync::Arc;
 #[derive(Args, Clone, Debug)]
 pub struct Common {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     /// Say what would be changed, and change nothing
     #[arg(long)]
     dry_run: bool,
@@ -34,7 +35,8 @@ pub struct Common {
     /// Stay on the file systems of the roots
     #[arg(short = 'x', long)]
     one_file_system: bool,
-    /// Print what was done as JSON, one object in a line: changes, if they are to be said, and counts at the end
+    /// Print what was done as JSON, one object in a line: changes, if they are to be said, and
+    /// counts at the end
     #[arg(long)]
     json: bool,
     /// Is always so; taken for the habit
@@ -66,15 +68,15 @@ pub fn reference(file: &OsStr) -> Result<Stat> {
     Stat::followed(CWD, &path).with_context(|| format!("--reference: {}", file.display()))
 }
 
-/// What is done to an entry.
+/// A change to entries.
 pub trait Change: Sync {
     const TOOL: &'static str;
     /// Links that are named as roots stand for what they lead to.
     const FOLLOWS_ROOTS: bool;
-    /// What is changed, in JSON.
+    /// Name of what is changed, in JSON.
     const WHAT: &'static str;
 
-    /// What it is to become, in words; none if it is that already.
+    /// Returns what it is to become, in words; none if it is that already.
     fn change(&self, stat: &Stat) -> Option<String>;
 
     /// Makes it that; what it leads to, if it is a link that is to be followed.
@@ -89,12 +91,12 @@ pub trait Change: Sync {
         is_followed: bool,
     ) -> Result<(), Errno>;
 
-    /// Whether directories have to come before what is in them: it may not be reached otherwise. If not they come
-    /// after it, because it may not be reached any more.
+    /// Returns whether directories have to come before what is in them: it may not be reached
+    /// otherwise. If not they come after it, because it may not be reached any more.
     fn before(&self) -> bool;
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Counts {
     entries: u64,
@@ -110,7 +112,7 @@ pub fn run<C: Change>(
     common: &Common,
     change: &C,
     roots: &[OsString],
-    crew: &mut Crew<'_>,
+    executor: &mut Executor<'_>,
 ) -> Result<Outcome> {
     let follows = C::FOLLOWS_ROOTS && !common.no_dereference;
     let refused = if follows { leads_to_slash } else { is_slash };
@@ -122,14 +124,14 @@ pub fn run<C: Change>(
             root.display()
         );
     }
-    let mut options = common.how.options(crew)?;
+    let mut options = common.common_args.options(executor)?;
     options.one_file_system = common.one_file_system;
     options.leaves = !change.before();
     if follows {
         options.follow = Follow::Roots;
     }
-    let output = Output::new(&options.meter, crew).aside(!common.dry_run);
-    let mut ran = session::run(crew, roots, &options, false, |_| Changer {
+    let output = Output::new(&options.meter, executor).aside(!common.dry_run);
+    let mut ran = session::run(executor, roots, &options, false, |_| Changer {
         common,
         change,
         follows,
@@ -142,7 +144,7 @@ pub fn run<C: Change>(
         counts.entries += changer.counts.entries;
         counts.changed += changer.counts.changed;
     }
-    let Some(all) = crew.gather(counts, &ran.meter)? else {
+    let Some(all) = executor.gather(counts, &ran.meter)? else {
         return Ok(Outcome::Done);
     };
     let counts = Counts {

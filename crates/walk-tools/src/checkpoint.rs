@@ -1,8 +1,9 @@
-//! Files that a walk of days goes on from when it was interrupted, by whatever.
+//! Checkpoint files, from which a walk of days goes on after any interruption.
 //!
-//! A file is a line of JSON ([`Head`]), and then what `pandofs_walk_fs::Saved` writes, which is nothing else if several
-//! processes have written it together: `docs/tree-walk.md` has every byte; and the BLAKE3 digest of both. It is written beside the one
-//! before and takes its place at once, so that there is always a whole one. It is for the version that wrote it.
+//! A file is a line of JSON ([`Head`]), and then what `pandofs_walk_fs::Saved` writes, which is
+//! nothing else if several processes have written it together: `docs/tree-walk.md` has every byte;
+//! and the BLAKE3 digest of both. It is written beside the one before and takes its place at once,
+//! so that there is always a whole one. It is for the version that wrote it.
 
 use anyhow::{Context, Result, bail};
 use blake3::{Hasher, OUT_LEN};
@@ -17,22 +18,22 @@ use std::sync::mpsc::{RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-/// Endings of files beside a checkpoint: the next one while it is written, items that are left, what is listed, and names
-/// of files with several names.
+/// Endings of files beside a checkpoint: the next one while it is written, items that are left,
+/// what is listed, and names of files with several names.
 const NEW: &str = ".new";
 const ITEMS: &str = ".items";
 pub const LIST: &str = ".list";
 pub const LINKS: &str = ".links";
 
-/// Where something is that belongs to a checkpoint.
+/// Returns the path of a file that belongs to a checkpoint.
 pub fn beside(checkpoint: &Path, ending: &str) -> PathBuf {
     let mut name = checkpoint.to_owned().into_os_string();
     name.push(ending);
     name.into()
 }
 
-/// Before anything is made: all of these files are written over, and removed in the end. What is there at a start may be an
-/// earlier run's, which would be lost, or anything.
+/// Before anything is made: all of these files are written over, and removed in the end. What is
+/// there at a start may be an earlier run's, which would be lost, or anything.
 ///
 /// # Errors
 /// When one is there at a start, or there is no checkpoint to go on from.
@@ -61,13 +62,13 @@ pub fn refuse(checkpoint: &Path, goes_on: bool) -> Result<()> {
     Ok(())
 }
 
-/// What comes before the items.
+/// Header before the items.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head<T> {
     version: String,
-    /// What was asked for: a walk cannot go on as another one.
+    /// The request: a walk cannot go on as another one.
     asked: String,
-    /// What was found so far.
+    /// Findings so far.
     pub found: T,
 }
 
@@ -128,7 +129,7 @@ impl Checkpoint {
         write().with_context(|| path.display().to_string())
     }
 
-    /// What was found, and a reader of the items.
+    /// Returns the findings, and a reader of the items.
     ///
     /// # Errors
     /// When there is no such file, or it is damaged, or of another walk or version.

@@ -5,7 +5,7 @@ use crate::copy::data::Methods;
 use crate::copy::links::Links;
 use crate::copy::pieces::Pieces;
 use crate::copy::wanted::{Counts, Wanted};
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::mirror::{DIRECTORY, Mirror};
 use crate::outcome::Outcome;
 use crate::output::Output;
@@ -20,7 +20,7 @@ use serde::Serialize;
 use std::ffi::{CString, OsString};
 use std::io::IsTerminal;
 
-/// What to copy, and how.
+/// A job of copying.
 pub struct Job {
     /// Each source with its copy.
     pub pairs: Vec<(OsString, OsString)>,
@@ -29,19 +29,19 @@ pub struct Job {
     pub wanted: Wanted,
     pub methods: Methods,
     pub options: Options,
-    /// Where it is listed what is done.
+    /// Output of the list of changes.
     pub output: Output,
     pub json: bool,
 }
 
-/// What was removed before.
+/// Counts of what was removed before.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Removed {
     pub removed: u64,
     pub interrupted: bool,
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 struct Report {
     directories: u64,
@@ -65,7 +65,7 @@ struct Report {
 impl Job {
     /// # Errors
     /// When it cannot begin or standard output fails.
-    pub fn run(self, crew: &mut Crew<'_>, removed: Removed) -> Result<Outcome> {
+    pub fn run(self, executor: &mut Executor<'_>, removed: Removed) -> Result<Outcome> {
         let mut options = self.options;
         options.slow_entries = true;
         let base = openat(
@@ -100,23 +100,23 @@ impl Job {
             wanted: self.wanted,
         };
         let dry_run = shared.wanted.dry_run;
-        if crew.is_first() && !dry_run {
+        if executor.is_first() && !dry_run {
             shared.links.remove()?;
         }
         let roots: Vec<OsString> = self.pairs.into_iter().map(|(source, _)| source).collect();
         let output = self.output;
-        let mut ran = session::run(crew, &roots, &options, false, |_| {
+        let mut ran = session::run(executor, &roots, &options, false, |_| {
             Copier::new(&shared, &options.meter, output.part())
         })?;
         let mut counts = Counts::default();
         for (number, mut copier) in std::mem::take(&mut ran.visitors).into_iter().enumerate() {
-            if number == 0 && crew.is_first() {
+            if number == 0 && executor.is_first() {
                 copier.finish_roots(&ran.top);
             }
             counts.add(&copier.counts);
         }
         let mine = (counts, removed.removed);
-        let Some(all) = crew.gather(mine, &ran.meter)? else {
+        let Some(all) = executor.gather(mine, &ran.meter)? else {
             return Ok(Outcome::Done);
         };
         if !dry_run {
@@ -158,7 +158,8 @@ impl Job {
     }
 }
 
-/// Refuses to copy a file to itself: to make its copy, which has to be empty first, would make it empty.
+/// Refuses to copy a file to itself: to make its copy, which has to be empty first, would make it
+/// empty.
 fn refuse_same(source: &OsString, target: &OsString, follow: Follow) -> Result<()> {
     let terminated = |path: &OsString| CString::new(path.as_encoded_bytes());
     let (from, to) = (terminated(source)?, terminated(target)?);

@@ -1,4 +1,4 @@
-//! What to do when MPI's launcher started this command.
+//! Hand-over to the MPI command when MPI's launcher started this one.
 
 use anyhow::{Context, Result, bail};
 use std::env::var;
@@ -9,7 +9,8 @@ use std::process::Command;
 /// The command that is linked to MPI.
 const LINKED: &str = "pandofs-mpi";
 
-/// Runs `pandofs-mpi` in the place of this process if MPI's launcher started several of it. Does nothing otherwise.
+/// Runs `pandofs-mpi` in the place of this process if MPI's launcher started several of it. Does
+/// nothing otherwise.
 ///
 /// # Errors
 /// When it should and cannot: each process would walk the whole tree by itself.
@@ -36,8 +37,8 @@ pub fn hand_over() -> Result<()> {
     Err(error).with_context(|| program.display().to_string())
 }
 
-/// How many processes MPI's launcher started: Open MPI's mpirun, then those that speak PMI (MPICH's mpirun, srun),
-/// then PMIx, which does not tell itself.
+/// Returns how many processes MPI's launcher started: Open MPI's mpirun, then those that speak PMI
+/// (MPICH's mpirun, srun), then PMIx, which does not tell itself.
 fn launched(variable: impl Fn(&str) -> Option<String>) -> u32 {
     let number = |name| variable(name).and_then(|text| text.parse().ok());
     number("OMPI_COMM_WORLD_SIZE")
@@ -55,19 +56,19 @@ mod tests {
 
     #[test]
     fn launchers_are_known_by_what_they_say() {
-        let told = |pairs: &[(&str, &str)]| {
+        let ranks = |pairs: &[(&str, &str)]| {
             launched(|name| {
                 let pair = pairs.iter().find(|(key, _)| *key == name);
                 pair.map(|(_, value)| (*value).to_owned())
             })
         };
-        assert_eq!(told(&[]), 1);
-        assert_eq!(told(&[("OMPI_COMM_WORLD_SIZE", "20")]), 20);
-        assert_eq!(told(&[("PMI_RANK", "3"), ("PMI_SIZE", "8")]), 8);
+        assert_eq!(ranks(&[]), 1);
+        assert_eq!(ranks(&[("OMPI_COMM_WORLD_SIZE", "20")]), 20);
+        assert_eq!(ranks(&[("PMI_RANK", "3"), ("PMI_SIZE", "8")]), 8);
         // A script in a batch job, which no launcher started.
-        assert_eq!(told(&[("SLURM_STEP_NUM_TASKS", "8")]), 1);
+        assert_eq!(ranks(&[("SLURM_STEP_NUM_TASKS", "8")]), 1);
         assert_eq!(
-            told(&[("SLURM_STEP_NUM_TASKS", "8"), ("PMIX_RANK", "0")]),
+            ranks(&[("SLURM_STEP_NUM_TASKS", "8"), ("PMIX_RANK", "0")]),
             8
         );
     }

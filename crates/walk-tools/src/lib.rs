@@ -1,21 +1,24 @@
-//! Tools on the parallel tree walk, for any tree, one file each in `cmd`: `walk`, `find`, `du`, `rm`, `cp`, `sync`,
-//! `cmp`, `sum`, `chmod`, `chown` and `tar`.
+//! Tools on the parallel tree walk, for any tree, one file each in `cmd`.
 //!
-//! Invariant: a tool that did not do all it was asked says so on standard error and in its exit code; what it
-//! holds in memory does not grow with the number of entries (`du` and `tar` remember files with several names,
-//! unpacking directories, `-exec` a command line); nothing is written to standard output that cannot be told apart again.
+//! They are `walk`, `find`, `du`, `rm`, `cp`, `sync`, `cmp`, `sum`, `chmod`, `chown` and `tar`.
+//!
+//! Invariant: a tool that did not do all it was asked says so on standard error and in its exit
+//! code; what it holds in memory does not grow with the number of entries (`du` and `tar` remember
+//! files with several names, unpacking directories, `-exec` a command line); nothing is written to
+//! standard output that cannot be parsed again.
 
 mod change;
 mod checkpoint;
+mod checkpoint_merge;
 pub mod cmd;
+mod common_args;
 mod copy;
-mod crew;
 mod du;
+mod executor;
 mod find;
-mod how;
 mod job;
-mod lattice;
 pub mod launcher;
+mod limits;
 mod linked;
 mod mirror;
 mod mode;
@@ -27,13 +30,13 @@ mod parts;
 mod progress;
 mod roots;
 mod session;
+mod set_hash;
 mod sum;
 mod tar;
 mod text;
-mod together;
 
-pub use crew::Crew;
-pub use how::How;
+pub use common_args::CommonArgs;
+pub use executor::Executor;
 pub use outcome::Outcome;
 
 use anyhow::Result;
@@ -57,32 +60,33 @@ pub enum Tool {
 }
 
 impl Tool {
-    /// Runs it to its end, by whoever is to walk. In each process of several that walk together.
+    /// Runs it to its end, by the executor. In each process of several that walk together.
     ///
     /// # Errors
-    /// When it could not begin, or came to an end that is none, and that has no exit code of its own.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+    /// When it could not begin, or came to an end that is none, and that has no exit code of its
+    /// own.
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         pages::small_only();
         let ended = match self {
-            Tool::Walk(walk) => walk.run(crew),
-            Tool::Find(find) => find.run(crew),
-            Tool::Du(du) => du.run(crew),
-            Tool::Rm(rm) => rm.run(crew),
-            Tool::Cp(cp) => cp.run(crew),
-            Tool::Sync(sync) => sync.run(crew),
-            Tool::Cmp(cmp) => cmp.run(crew),
-            Tool::Sum(sum) => sum.run(crew),
-            Tool::Tar(tar) => tar.run(crew),
-            Tool::Chmod(chmod) => chmod.run(crew),
-            Tool::Chown(chown) => chown.run(crew),
+            Tool::Walk(walk) => walk.run(executor),
+            Tool::Find(find) => find.run(executor),
+            Tool::Du(du) => du.run(executor),
+            Tool::Rm(rm) => rm.run(executor),
+            Tool::Cp(cp) => cp.run(executor),
+            Tool::Sync(sync) => sync.run(executor),
+            Tool::Cmp(cmp) => cmp.run(executor),
+            Tool::Sum(sum) => sum.run(executor),
+            Tool::Tar(tar) => tar.run(executor),
+            Tool::Chmod(chmod) => chmod.run(executor),
+            Tool::Chown(chown) => chown.run(executor),
         };
         match ended {
             // Others have to hear of it, where there are some: see `failed`.
-            Err(error) if !crew.is_several() && self.failed(&error) == Outcome::Trouble => {
+            Err(error) if !executor.is_several() && self.failed(&error) == Outcome::Trouble => {
                 let name = self.name();
                 eprintln!("pandofs {name}: {error:#}");
                 if error.is::<Wrong>() {
-                    eprintln!("'pandofs {name} --help' tells what it takes");
+                    eprintln!("see 'pandofs {name} --help'");
                 }
                 Ok(Outcome::Trouble)
             }
@@ -91,24 +95,24 @@ impl Tool {
         }
     }
 
-    /// How it walks.
-    pub fn how(&self) -> &How {
+    /// Returns how it walks.
+    pub fn common_args(&self) -> &CommonArgs {
         match self {
-            Tool::Walk(walk) => &walk.how,
-            Tool::Find(find) => &find.how,
-            Tool::Du(du) => &du.how,
-            Tool::Rm(rm) => &rm.how,
-            Tool::Cp(cp) => &cp.how,
-            Tool::Sync(sync) => &sync.how,
-            Tool::Cmp(cmp) => &cmp.how,
-            Tool::Sum(sum) => &sum.how,
-            Tool::Tar(tar) => &tar.how,
-            Tool::Chmod(chmod) => &chmod.common.how,
-            Tool::Chown(chown) => &chown.common.how,
+            Tool::Walk(walk) => &walk.common_args,
+            Tool::Find(find) => &find.common_args,
+            Tool::Du(du) => &du.common_args,
+            Tool::Rm(rm) => &rm.common_args,
+            Tool::Cp(cp) => &cp.common_args,
+            Tool::Sync(sync) => &sync.common_args,
+            Tool::Cmp(cmp) => &cmp.common_args,
+            Tool::Sum(sum) => &sum.common_args,
+            Tool::Tar(tar) => &tar.common_args,
+            Tool::Chmod(chmod) => &chmod.common.common_args,
+            Tool::Chown(chown) => &chown.common.common_args,
         }
     }
 
-    /// How it ended, with this error.
+    /// Returns how it ended, with this error.
     pub fn failed(&self, error: &anyhow::Error) -> Outcome {
         if matches!(self, Tool::Tar(_) | Tool::Cmp(_)) || error.is::<Wrong>() {
             Outcome::Trouble
@@ -136,5 +140,5 @@ impl Tool {
 
 /// The words of the command line, as they are understood: `tar xf ARCHIVE` has no dash.
 pub fn arguments() -> Vec<std::ffi::OsString> {
-    tar::words::plain(std::env::args_os().collect())
+    tar::args::plain(std::env::args_os().collect())
 }

@@ -1,8 +1,9 @@
 //! Files with several names, whose bytes count once.
 //!
-//! Which names are of one file is known only when all were met, by whatever thread and process. So each name is a record of a
-//! file, in no order, which is sorted at the end as files are that do not fit in memory: parts of it are sorted and
-//! written again, and what was sorted is read together. Memory does not grow with the number of names.
+//! Which names are of one file is known only when all were met, by whatever thread and process. So
+//! each name is a record of a file, in no order, which is sorted at the end as files are that do
+//! not fit in memory: parts of it are sorted and written again, and what was sorted is read
+//! together. Memory does not grow with the number of names.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -81,7 +82,7 @@ impl Write for Unnamed {
     }
 }
 
-/// What is in files with several names, each counted once.
+/// Sums over files with several names, each counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sums {
     pub bytes: u64,
@@ -95,8 +96,8 @@ impl Sums {
     }
 }
 
-/// Sums up records. So many are in memory at once, and so many sorted parts are read together; the parts are in files
-/// without a name in the directory.
+/// Sums up records. So many are in memory at once, and so many sorted parts are read together; the
+/// parts are in files without a name in the directory.
 ///
 /// # Errors
 /// When something cannot be read or written, or is no record.

@@ -1,7 +1,7 @@
 //! The tools by themselves, without the rest of `pandofs`.
 
 use clap::Parser;
-use pandofs_walk_tools::{Crew, Outcome, Tool, launcher};
+use pandofs_walk_tools::{Executor, Outcome, Tool, launcher};
 use std::process::ExitCode;
 
 /// Parallel tree walks
@@ -24,7 +24,7 @@ fn main() -> ExitCode {
 
 fn run(tool: &Tool) -> anyhow::Result<Outcome> {
     launcher::hand_over()?;
-    tool.run(&mut Crew::Alone)
+    tool.run(&mut Executor::Alone)
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
 //! Another tree, whose directories correspond to those that are walked.
 //!
-//! They are opened relative to one another, as those of the walk are, so that neither depth nor the length of paths
-//! matters. Those used last stay open.
+//! They are opened relative to one another, as those of the walk are, so that neither depth nor the
+//! length of paths matters. Those used last stay open.
 
 use crate::outcome::wrong;
 use crate::text::shown;
 use anyhow::{Context, Result};
-use pandofs_types::limits::WALK_OPEN_DIRECTORIES;
+use pandofs_walk_fs::limits::OPEN_DIRECTORIES;
 use pandofs_walk_fs::{Dir, DirState};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{CWD, Mode, OFlags, openat};
@@ -16,7 +16,7 @@ use std::ffi::{CStr, CString, OsStr};
 use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// How directories are opened.
+/// Flags to open directories.
 pub const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
@@ -44,7 +44,7 @@ pub trait Mirrored: DirState {
     fn slot(&self) -> &Slot;
 }
 
-/// What a root corresponds to.
+/// Counterpart of a root.
 #[derive(Debug)]
 struct Root {
     given: CString,
@@ -60,7 +60,7 @@ pub struct Mirror<D> {
     kept: Mutex<VecDeque<Weak<Dir<D>>>>,
 }
 
-/// Where the counterpart of an entry is.
+/// Place of the counterpart of an entry.
 pub struct Place<'p> {
     dir: Arc<OwnedFd>,
     pub name: &'p CStr,
@@ -73,8 +73,8 @@ impl Place<'_> {
 }
 
 impl<D: Mirrored> Mirror<D> {
-    /// Of each root as it is given to the walk, and the path of its counterpart, which need not exist. The
-    /// directory that it is in has to.
+    /// Of each root as it is given to the walk, and the path of its counterpart, which need not
+    /// exist. The directory that it is in has to.
     ///
     /// # Errors
     /// When that directory cannot be opened.
@@ -128,7 +128,8 @@ impl<D: Mirrored> Mirror<D> {
         open.ok_or(Errno::NOENT)
     }
 
-    /// Where the counterpart of an entry of a directory is; of a root, if the directory is what all roots are in.
+    /// Returns the place of an entry's counterpart; of a root's, if the directory is what all roots
+    /// are in.
     ///
     /// # Errors
     /// When the directory's counterpart cannot be opened.
@@ -155,7 +156,7 @@ impl<D: Mirrored> Mirror<D> {
         dir.state().slot().set(Some(Arc::clone(fd)));
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
         kept.push_back(Arc::downgrade(dir));
-        let oldest = if kept.len() > WALK_OPEN_DIRECTORIES / 4 {
+        let oldest = if kept.len() > OPEN_DIRECTORIES / 4 {
             kept.pop_front()
         } else {
             None
@@ -182,7 +183,7 @@ pub fn parted(path: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// Refuses names of roots that are the same: what is found in them could not be told apart.
+/// Refuses names of roots that are the same: what is found in them could not be distinguished.
 ///
 /// # Errors
 /// When two are the same.

@@ -3,10 +3,11 @@
 use anyhow::{Result, bail};
 use rustix::fs::Mode;
 
-/// How to change permissions.
+/// Change of permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Change {
-    /// As `644` says. A directory keeps its set-id bits, as with GNU chmod, unless five digits are given.
+    /// As `644` says. A directory keeps its set-id bits, as with GNU chmod, unless five digits are
+    /// given.
     Number {
         bits: u32,
         all: bool,
@@ -17,7 +18,7 @@ pub enum Change {
 /// One operator with what it is for: `u+rw` is one, `g=r-w` two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Clause {
-    /// The bits of whom it is for; those of all, less the umask, if nobody is named.
+    /// The bits of those that it is for; those of all, less the umask, if none are named.
     who: u32,
     named: bool,
     operator: u8,
@@ -56,7 +57,7 @@ impl Change {
         Ok(Change::Clauses(clauses))
     }
 
-    /// What becomes of permissions.
+    /// Returns permissions after the change.
     pub fn apply(&self, mode: u32, is_directory: bool, umask: u32) -> u32 {
         let mode = mode & 0o7777;
         match self {

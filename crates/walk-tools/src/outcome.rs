@@ -1,13 +1,13 @@
-//! How a tool ended.
+//! Outcomes of a tool.
 
-/// How a tool ended.
+/// Outcome of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Done,
     /// Some of it was not done: standard error says what.
     Incomplete,
-    /// Of a comparison, for which 1 is a difference, and of `tar`, for which it is a file that changed: some of it was not
-    /// done. Of all: the command line makes no sense.
+    /// Of a comparison, for which 1 is a difference, and of `tar`, for which it is a file that
+    /// changed: some of it was not done. Of all: the command line makes no sense.
     Trouble,
     /// Ctrl-C.
     Interrupted,

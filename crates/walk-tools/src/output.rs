@@ -1,6 +1,6 @@
 //! Standard output, written by many threads.
 
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::progress::apart;
 use pandofs_walk_fs::{Meter, Outputs};
 use std::fs::File;
@@ -26,7 +26,7 @@ struct Shared {
     target: Target,
 }
 
-/// Where it goes.
+/// Destination of output.
 #[derive(Debug)]
 enum Target {
     Standard {
@@ -35,7 +35,7 @@ enum Target {
     /// Something else is on standard output.
     Errors,
     File(File),
-    /// What makes something else of whole records.
+    /// A converter of whole records.
     Writer(Writer),
     /// The standard output of another process, or of all.
     Outputs(Outputs),
@@ -58,8 +58,8 @@ impl std::fmt::Debug for Writer {
 
 impl Output {
     /// Of the walk.
-    pub fn new(meter: &Arc<Meter>, crew: &Crew<'_>) -> Output {
-        let outputs = crew.outputs();
+    pub fn new(meter: &Arc<Meter>, executor: &Executor<'_>) -> Output {
+        let outputs = executor.outputs();
         Output::to(
             meter,
             outputs.map_or_else(Target::standard, Target::Outputs),
@@ -97,8 +97,8 @@ impl Output {
         }))
     }
 
-    /// What is listed is not what the tool is for: `rm -v TREE | head` is to remove all of the tree. When nothing can be
-    /// written any more the walk goes on, and what would have been written is dropped.
+    /// Marks a list as a by-product: `rm -v TREE | head` is to remove all of the tree. When nothing
+    /// can be written any more the walk goes on, and what would have been written is dropped.
     #[must_use]
     pub fn aside(self, is_aside: bool) -> Output {
         self.0.is_aside.store(is_aside, Ordering::Relaxed);
@@ -158,7 +158,7 @@ impl Output {
         }
     }
 
-    /// Whether all was written. Whoever reads may have seen enough, which is no failure.
+    /// Returns whether all was written. The reader may have seen enough, which is no failure.
     ///
     /// # Errors
     /// The first that there was.
@@ -177,7 +177,7 @@ impl Output {
     }
 }
 
-/// What one thread writes: whole records, which do not mix with those of others.
+/// Output of one thread: whole records, which do not mix with those of others.
 #[derive(Debug)]
 pub struct Part {
     output: Output,
@@ -185,14 +185,14 @@ pub struct Part {
 }
 
 impl Part {
-    /// Where a record is appended.
+    /// Returns the buffer that a record is appended to.
     pub fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.gathered
     }
 
     /// A record is complete.
     pub fn end_record(&mut self) {
-        // Whoever looks at a terminal wants to see it now.
+        // The user of a terminal wants to see it now.
         let is_seen =
             matches!(self.output.0.target, Target::Standard { is_terminal } if is_terminal);
         if is_seen || self.gathered.len() >= GATHERED_BYTES {

@@ -1,8 +1,9 @@
-//! Whether the system may back a tool's memory by huge pages, and that of the commands it starts.
+//! Huge pages for the memory of a tool and of the commands it starts.
 //!
-//! Most of what a tool holds is small and short-lived, in pieces of an arena for each thread. Where the system gives 2 MiB
-//! for the first byte of each that is touched, a list as Parquet by 16 threads takes 100 MiB, and 41 where it gives pages.
-//! The setting goes over to commands, which need not share that view: they get it as the tool had found it.
+//! Most of what a tool holds is small and short-lived, in pieces of an arena for each thread. Where
+//! the system gives 2 MiB for the first byte of each that is touched, a list as Parquet by 16
+//! threads takes 100 MiB, and 41 where it gives pages. The setting goes over to commands, which
+//! need not share that view: they get it as the tool had found it.
 
 use rustix::thread::{disable_transparent_huge_pages, transparent_huge_pages_are_disabled};
 use std::ffi::OsStr;
@@ -12,7 +13,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 static IS_OURS: AtomicBool = AtomicBool::new(false);
 
-/// This process gets no huge pages from now on. Where the system knows no such setting, all is left as it is.
+/// This process gets no huge pages from now on. Where the system knows no such setting, all is left
+/// as it is.
 pub fn small_only() {
     if let Ok(false) = transparent_huge_pages_are_disabled()
         && disable_transparent_huge_pages(true).is_ok()
@@ -26,8 +28,9 @@ pub fn command(program: &OsStr) -> Command {
     let mut command = Command::new(program);
     if IS_OURS.load(Ordering::Relaxed) {
         let restore = || Ok(disable_transparent_huge_pages(false)?);
-        // SAFETY: between fork and exec only what is safe in a signal handler may be called. It is one system call,
-        // `prctl`, which neither allocates nor takes a lock, and an error of it holds only its number.
+        // SAFETY: between fork and exec only what is safe in a signal handler may be called. It is
+        // one system call, `prctl`, which neither allocates nor takes a lock, and an error of it
+        // holds only its number.
         unsafe { command.pre_exec(restore) };
     }
     command

@@ -1,14 +1,15 @@
 //! Lists as Parquet: columns of up to 16,384 entries at a time, compressed by Snappy.
 //!
-//! Threads, of this process and of others, hand over records of entries as they do with other lists; one place, where the file
-//! is, makes columns of them. So what is in memory is one group of rows, however many threads there are.
+//! Threads, of this process and of others, hand over records of entries as they do with other
+//! lists; one place, where the file is, makes columns of them. So what is in memory is one group of
+//! rows, however many threads there are.
 //!
-//! What says where columns are comes at the end of such a file: one that was begun cannot be cut and gone on with, and there are
-//! no checkpoints of it.
+//! The places of columns stand at the end of such a file: one that was begun cannot be cut and gone
+//! on with, and there are no checkpoints of it.
 
+use crate::limits::{TABLE_BYTES, TABLE_ROWS};
 use anyhow::{Context, Result};
 use bytes::Bytes;
-use pandofs_types::limits::{TOOL_TABLE_BYTES, TOOL_TABLE_ROWS};
 use pandofs_walk_fs::{FileType, Stat};
 use parquet::basic::Compression;
 use parquet::data_type::{ByteArray, ByteArrayType, Int64Type};
@@ -37,10 +38,11 @@ const SCHEMA: &str = "message entry {
 
 /// Columns that are numbers.
 const NUMBERS: usize = 8;
-/// What an entry takes in memory besides its path: numbers, and as the group is written where its path and kind are.
+/// Bytes of an entry in memory besides its path: numbers, and as the group is written where its
+/// path and kind are.
 const ROW_BYTES: usize = NUMBERS * 8 + 8 + 2 * size_of::<ByteArray>();
 
-/// What a kind is called, in the order of the numbers that stand for them.
+/// Names of the kinds, in the order of the numbers that stand for them.
 const KINDS: [(FileType, &str); 8] = [
     (FileType::Unknown, "unknown"),
     (FileType::Directory, "directory"),
@@ -52,7 +54,7 @@ const KINDS: [(FileType, &str); 8] = [
     (FileType::BlockDevice, "block device"),
 ];
 
-/// What a kind is called in lists.
+/// Returns the name of a kind in lists.
 pub fn kind_name(kind: FileType) -> &'static str {
     KINDS[kind_number(kind)].1
 }
@@ -61,8 +63,8 @@ fn kind_number(kind: FileType) -> usize {
     KINDS.iter().position(|(it, _)| *it == kind).unwrap_or(0)
 }
 
-/// Appends an entry as a record: one byte its kind, eight numbers and the length of its path, all of eight bytes,
-/// little-endian, and the path.
+/// Appends an entry as a record: one byte its kind, eight numbers and the length of its path, all
+/// of eight bytes, little-endian, and the path.
 pub fn record(path: &[u8], stat: &Stat, bytes: &mut Vec<u8>) {
     let time = stat.modified();
     let nanoseconds = time.seconds.saturating_mul(1_000_000_000);
@@ -83,8 +85,9 @@ pub fn record(path: &[u8], stat: &Stat, bytes: &mut Vec<u8>) {
     bytes.extend_from_slice(path);
 }
 
-/// A file that is being written, by a thread of its own: of what one thread gathers and another one lets go of, an allocator
-/// keeps some for each of the threads, and with sixteen that was ten times a group.
+/// A file that is being written, by a thread of its own: of what one thread gathers and another one
+/// lets go of, an allocator keeps some for each of the threads, and with sixteen that was ten times
+/// a group.
 #[derive(Clone)]
 pub struct Table(Arc<Mutex<Line>>);
 
@@ -130,10 +133,10 @@ impl Table {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends the file. Whoever reads it, if it is a pipe, may have seen enough, which is no failure.
+    /// Ends the file. The reader, if it is a pipe, may have seen enough, which is no failure.
     ///
     /// # Errors
-    /// When it cannot be written, or something was no record, unless that was told by a write.
+    /// When it cannot be written, or something was no record, unless that was reported by a write.
     pub fn finish(&self) -> Result<()> {
         match self.lock().end() {
             Err(error) if is_broken_pipe(&error) => Ok(()),
@@ -163,7 +166,7 @@ fn is_broken_pipe(error: &anyhow::Error) -> bool {
     causes.any(|it| it.kind() == ErrorKind::BrokenPipe)
 }
 
-/// Takes whole records. Why they cannot be written is told by a later call.
+/// Takes whole records. Why they cannot be written is reported by a later call.
 impl Write for Table {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         let mut line = self.lock();
@@ -172,7 +175,7 @@ impl Write for Table {
             return Ok(bytes.len());
         }
         line.end().map_err(|error| match is_broken_pipe(&error) {
-            // As any other list that nobody reads any more ends.
+            // As any other list without a reader ends.
             true => ErrorKind::BrokenPipe.into(),
             false => io::Error::other(error),
         })?;
@@ -220,7 +223,7 @@ impl Writing {
 struct Rows {
     /// One after the other.
     paths: Vec<u8>,
-    /// Where each path ends.
+    /// End of each path.
     ends: Vec<usize>,
     kinds: Vec<u8>,
     numbers: [Vec<i64>; NUMBERS],
@@ -253,7 +256,7 @@ impl Rows {
 
     fn is_full(&self) -> bool {
         let rows = self.kinds.len();
-        rows >= TOOL_TABLE_ROWS || self.paths.len() + rows * ROW_BYTES >= TOOL_TABLE_BYTES
+        rows >= TABLE_ROWS || self.paths.len() + rows * ROW_BYTES >= TABLE_BYTES
     }
 
     fn write(
@@ -311,8 +314,8 @@ mod tests {
         for length in [1, 4_000] {
             let file = tempfile::tempfile().unwrap();
             let mut table = Table::new(file.try_clone().unwrap()).unwrap();
-            let in_first = TOOL_TABLE_BYTES.div_ceil(length + ROW_BYTES);
-            let in_first = in_first.min(TOOL_TABLE_ROWS);
+            let in_first = TABLE_BYTES.div_ceil(length + ROW_BYTES);
+            let in_first = in_first.min(TABLE_ROWS);
             let rows = in_first + 3;
             let piece = of(length).repeat(9);
             for _ in 0..rows.div_ceil(9) {
@@ -336,8 +339,8 @@ mod tests {
         let mut table = Table::new(write).unwrap();
         let piece = of(4_000).repeat(9);
         // A group is written in the middle.
-        let told = (0..TOOL_TABLE_ROWS).find_map(|_| table.write_all(&piece).err());
-        assert_eq!(told.unwrap().kind(), ErrorKind::BrokenPipe);
+        let error = (0..TABLE_ROWS).find_map(|_| table.write_all(&piece).err());
+        assert_eq!(error.unwrap().kind(), ErrorKind::BrokenPipe);
         table.finish().unwrap();
     }
 
@@ -352,9 +355,9 @@ mod tests {
         }
         let mut table = Table::new(tempfile::tempfile().unwrap()).unwrap();
         let bad = [&[8], &whole[1..]].concat();
-        // Sooner or later it is told to who writes, and what was told is not told again.
-        let told = (0..1_000).find_map(|_| table.write_all(&bad).err());
-        assert_eq!(told.unwrap().to_string(), "it is no record");
+        // A later write reports it, once.
+        let error = (0..1_000).find_map(|_| table.write_all(&bad).err());
+        assert_eq!(error.unwrap().to_string(), "it is no record");
         assert!(table.write_all(&whole).is_err());
     }
 }

@@ -1,19 +1,20 @@
-//! Walks that are written down from time to time, and go on after whatever interrupted them.
+//! Walks with checkpoints, in parts that are written down from time to time.
 //!
-//! A tool is made of a walk, of what it has found so far (its `T`), and of files that it appends to. At each checkpoint the
-//! walk stops between two items; what was found, how long the files are and the items that are left are written, and the
-//! walk goes on. After a crash it goes on from the last checkpoint: what was appended later is cut off the files.
+//! A tool is made of a walk, of what it has found so far (its `T`), and of files that it appends
+//! to. At each checkpoint the walk stops between two items; what was found, how long the files are
+//! and the items that are left are written, and the walk goes on. After a crash it goes on from the
+//! last checkpoint: what was appended later is cut off the files.
 //!
-//! Of several processes the first has the checkpoint and what is listed; `together.rs` makes one of what all have done. All
-//! items are at the first one when the walk goes on, and are shared as its roots were. So any number of
-//! processes can go on, and one.
+//! Of several processes the first has the checkpoint and what is listed; `checkpoint_merge.rs`
+//! makes one of what all have done. All items are at the first one when the walk goes on, and are
+//! shared as its roots were. So any number of processes can go on, and one.
 
 use crate::checkpoint::{self, Checkpoint, Timer};
-use crate::crew::Crew;
+use crate::checkpoint_merge::{Contribution, Joined, Verdict, merge_checkpoints};
+use crate::executor::Executor;
 use crate::mirror::refuse_doubles;
 use crate::output::Output;
 use crate::session::{self, Interrupts, Ran};
-use crate::together::{Joined, Told, Verdict, together};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandofs_walk_fs::{Meter, Options, Saved, Visitor};
@@ -30,8 +31,8 @@ use std::time::Duration;
 /// Options of tools that can go on.
 #[derive(Args, Clone, Debug, Default)]
 pub struct Resumable {
-    /// Write what was done to this file from time to time, and at Ctrl-C; it is removed at the end. Of
-    /// several processes the first one writes it, for all
+    /// Write what was done to this file from time to time, and at Ctrl-C; it is removed at the end.
+    /// Of several processes the first one writes it, for all
     #[arg(long, value_name = "FILE")]
     checkpoint: Option<PathBuf>,
     /// Seconds between two times
@@ -56,14 +57,14 @@ impl Resumable {
     ///
     /// # Errors
     /// When what is there would be lost, or what is wanted is not there.
-    pub fn refuse_others(&self, crew: &Crew<'_>) -> Result<()> {
+    pub fn refuse_others(&self, executor: &Executor<'_>) -> Result<()> {
         match &self.checkpoint {
-            Some(path) if crew.is_first() => checkpoint::refuse(path, self.resume),
+            Some(path) if executor.is_first() => checkpoint::refuse(path, self.resume),
             _ => Ok(()),
         }
     }
 
-    /// Whether an earlier run began.
+    /// Returns whether an earlier run began.
     pub fn goes_on(&self) -> bool {
         self.resume
     }
@@ -74,7 +75,8 @@ impl Resumable {
     /// When it cannot be opened.
     pub fn file(&self, path: &Path) -> Result<File> {
         if !self.is_wanted() {
-            // By their names: a socket cannot be opened again, and a file goes on where others have written.
+            // By their names: a socket cannot be opened again, and a file goes on where others have
+            // written.
             let standard = match path.to_str() {
                 Some("/dev/stdout") => Some(rustix::stdio::stdout()),
                 Some("/dev/stderr") => Some(rustix::stdio::stderr()),
@@ -87,7 +89,7 @@ impl Resumable {
         let file = File::options()
             .append(true)
             .read(self.is_wanted())
-            // What is to go on has to be there.
+            // A checkpoint to go on from has to be there.
             .create(!self.resume)
             .open(path)
             .with_context(|| path.display().to_string())?;
@@ -105,51 +107,52 @@ impl Resumable {
         Ok(file)
     }
 
-    /// Where names of files with several names are kept, if there is a checkpoint.
+    /// Returns the file for names of files with several names, if there is a checkpoint.
     pub fn links(&self) -> Option<PathBuf> {
         let checkpoint = self.checkpoint.as_ref();
         checkpoint.map(|it| checkpoint::beside(it, checkpoint::LINKS))
     }
 
-    /// What the threads of all processes append to, to a file that the first one has; and that file, there.
+    /// Returns the output that the threads of all processes append to, and at the first process its
+    /// file.
     ///
     /// # Errors
     /// When it cannot be opened.
     pub fn appended(
         &self,
         path: &Path,
-        crew: &mut Crew<'_>,
+        executor: &mut Executor<'_>,
         meter: &Arc<Meter>,
     ) -> Result<(Output, Option<File>)> {
-        if !crew.is_first() {
-            return Ok((Output::new(meter, crew), None));
+        if !executor.is_first() {
+            return Ok((Output::new(meter, executor), None));
         }
         let file = self.file(path)?;
         let clone = file.try_clone()?;
-        let output = match crew {
-            Crew::Alone => Output::file(meter, clone),
-            Crew::Together(_) => {
-                crew.redirect(clone);
-                Output::new(meter, crew)
+        let output = match executor {
+            Executor::Alone => Output::file(meter, clone),
+            Executor::Together(_) => {
+                executor.redirect(clone);
+                Output::new(meter, executor)
             }
         };
         Ok((output, Some(file)))
     }
 
-    /// Where the tool lists: standard output, or with a checkpoint a file beside it, which comes to standard output when
-    /// all is done, as nothing can be cut off that.
+    /// Opens the tool's list: standard output, or with a checkpoint a file beside it, which comes
+    /// to standard output when all is done, as nothing can be cut off that.
     ///
     /// # Errors
     /// When that file cannot be opened.
-    pub fn list(&self, crew: &mut Crew<'_>, meter: &Arc<Meter>) -> Result<List> {
+    pub fn list(&self, executor: &mut Executor<'_>, meter: &Arc<Meter>) -> Result<List> {
         let Some(checkpoint) = &self.checkpoint else {
             return Ok(List {
-                output: Output::new(meter, crew),
+                output: Output::new(meter, executor),
                 file: None,
             });
         };
         let path = checkpoint::beside(checkpoint, checkpoint::LIST);
-        let (output, file) = self.appended(&path, crew, meter)?;
+        let (output, file) = self.appended(&path, executor, meter)?;
         Ok(List {
             output,
             file: file.map(|file| (file, path)),
@@ -157,7 +160,7 @@ impl Resumable {
     }
 }
 
-/// What a tool lists.
+/// List of a tool.
 pub struct List {
     pub output: Output,
     file: Option<(File, PathBuf)>,
@@ -190,7 +193,7 @@ impl List {
     }
 }
 
-/// What a checkpoint knows besides the items.
+/// State in a checkpoint besides the items.
 #[derive(Serialize, Deserialize)]
 pub struct Done<T> {
     pub found: T,
@@ -201,7 +204,7 @@ pub struct Done<T> {
     pub seconds: f64,
 }
 
-/// What is read from its end.
+/// A reader that can go to its end.
 trait ReadSeek: Read + Seek {}
 
 impl<R: Read + Seek> ReadSeek for R {}
@@ -212,7 +215,7 @@ pub struct Parts {
     /// Of the first process.
     checkpoint: Option<Checkpoint>,
     interval: Duration,
-    /// What is left of an earlier run, or part; at other processes than the first nothing to read.
+    /// Rest of an earlier run, or part; at other processes than the first nothing to read.
     rest: Option<Box<dyn ReadSeek>>,
     files: Vec<File>,
     seconds: f64,
@@ -221,15 +224,15 @@ pub struct Parts {
 }
 
 impl Parts {
-    /// `asked` is what makes the walk this one and no other. `files` are those that are appended to, of which what is not
-    /// in the checkpoint is cut off. Also what was found before, by all, if it goes on: at the first process, and `None` where
-    /// nothing was.
+    /// `asked` is what makes the walk this one and no other. `files` are those that are appended
+    /// to, of which what is not in the checkpoint is cut off. Also what was found before, by all,
+    /// if it goes on: at the first process, and `None` where nothing was.
     ///
     /// # Errors
     /// When it cannot go on.
     pub fn begin<T: Serialize + DeserializeOwned>(
         resumable: &Resumable,
-        crew: &Crew<'_>,
+        executor: &Executor<'_>,
         meter: &Meter,
         asked: String,
         files: &[&File],
@@ -249,7 +252,7 @@ impl Parts {
         for file in files {
             parts.files.push(file.try_clone()?);
         }
-        if !crew.is_first() {
+        if !executor.is_first() {
             parts.rest = resumable.resume.then(nothing);
             return Ok((parts, None));
         }
@@ -277,7 +280,7 @@ impl Parts {
             parts.rest = Some(Box::new(rest));
             found = Some(done.found);
         } else {
-            // What the files have is in no checkpoint.
+            // The contents of the files are in no checkpoint.
             for file in &parts.files {
                 file.set_len(0)?;
             }
@@ -286,23 +289,24 @@ impl Parts {
         Ok((parts, found))
     }
 
-    /// Walks to the end, or to Ctrl-C. `take` gets the visitors of a part, and whether
-    /// Ctrl-C ended it, and gives what this process has found so far; all that is
-    /// appended to files has to be written then, or handed over for standard output. No visitors are left in what is given
+    /// Walks to the end, or to Ctrl-C. `take` gets the visitors of a part, and whether Ctrl-C ended
+    /// it, and gives what this process has found so far; all that is appended to files has to be
+    /// written then, or handed over for standard output. No visitors are left in what is given
     /// back.
     ///
     /// # Errors
-    /// When the walk is not complete for another reason than that some entries cannot be read, or cannot be written down.
+    /// When the walk is not complete for another reason than that some entries cannot be read, or
+    /// cannot be written down.
     pub fn run<V: Visitor, T: Joined>(
         &mut self,
-        crew: &mut Crew<'_>,
+        executor: &mut Executor<'_>,
         roots: &[OsString],
         options: &mut Options,
         shares: bool,
         mut make: impl FnMut(usize) -> V,
         mut take: impl FnMut(Vec<V>, bool) -> Result<T>,
     ) -> Result<Ran<V>> {
-        if self.is_wanted && matches!(crew, Crew::Together(_)) {
+        if self.is_wanted && matches!(executor, Executor::Together(_)) {
             // In what several have written they would be one.
             refuse_doubles(roots).context("--checkpoint over several processes")?;
         }
@@ -312,8 +316,8 @@ impl Parts {
             let mut own = None;
             let mut timer = None;
             if self.is_wanted {
-                let file = match (&self.checkpoint, &*crew) {
-                    (Some(checkpoint), Crew::Alone) => checkpoint.begin()?,
+                let file = match (&self.checkpoint, &*executor) {
+                    (Some(checkpoint), Executor::Alone) => checkpoint.begin()?,
                     _ => tempfile::tempfile_in(&options.spill_directory)?,
                 };
                 let saved = Arc::new(Saved::new(file.try_clone()?));
@@ -321,15 +325,15 @@ impl Parts {
                     // While the last checkpoint was written.
                     saved.ask();
                 }
-                if crew.is_first() {
+                if executor.is_first() {
                     timer = Some(Timer::start(&saved, self.interval)?);
                 }
                 own = Some((file, Arc::clone(&saved)));
                 options.saved = Some(saved);
             }
             let walked = match self.rest.take() {
-                Some(mut rest) => session::go_on(crew, &mut *rest, options, shares, &mut make),
-                None => session::run(crew, roots, options, shares, &mut make),
+                Some(mut rest) => session::go_on(executor, &mut *rest, options, shares, &mut make),
+                None => session::run(executor, roots, options, shares, &mut make),
             };
             drop(timer);
             let mut ran = walked?;
@@ -342,28 +346,29 @@ impl Parts {
                 return Ok(ran);
             };
             let items = saved.finish::<V::Dir>().context("the checkpoint")?;
-            let mut told = Told {
+            let mut contribution = Contribution {
                 interrupted: ran.interrupted,
                 done: Done {
                     found,
-                    lengths: self.told_lengths()?,
+                    lengths: self.reported_lengths()?,
                     counted: ran.meter.all(),
                     seconds: self.seconds,
                 },
             };
-            let verdict = match crew {
-                Crew::Alone => Verdict {
+            let verdict = match executor {
+                Executor::Alone => Verdict {
                     is_left: items > 0 && !ran.meter.is_stopped(),
                     interrupted: ran.interrupted,
                 },
-                Crew::Together(processes) => {
+                Executor::Together(processes) => {
                     file.rewind()?;
                     let to = self.checkpoint.as_ref();
-                    together::<V::Dir, T>(processes, options, &mut told, file, to)?
+                    merge_checkpoints::<V::Dir, T>(processes, options, &mut contribution, file, to)?
                 }
             };
-            // By now also a failure is known to write what visitors had gathered: a walk that was stopped has dropped items, and
-            // lines maybe, and can go on only from the checkpoint before.
+            // By now also a failure is known to write what visitors had gathered: a walk that was
+            // stopped has dropped items, and lines maybe, and can go on only from the checkpoint
+            // before.
             self.is_left = verdict.is_left;
             // Otherwise Ctrl-C came too late.
             ran.interrupted = verdict.is_left && verdict.interrupted;
@@ -371,8 +376,8 @@ impl Parts {
                 && let Some(checkpoint) = &self.checkpoint
             {
                 // Now that what others have handed over is there as well.
-                longest(&mut told.done.lengths, &self.lengths()?);
-                checkpoint.write(Some(told.done))?;
+                longest(&mut contribution.done.lengths, &self.lengths()?);
+                checkpoint.write(Some(contribution.done))?;
             }
             if !verdict.is_left || ran.interrupted {
                 return Ok(ran);
@@ -384,15 +389,15 @@ impl Parts {
         }
     }
 
-    /// Those that are told: the first process looks last.
-    fn told_lengths(&self) -> Result<Vec<u64>> {
+    /// Lengths in the first process's message: it looks last.
+    fn reported_lengths(&self) -> Result<Vec<u64>> {
         match &self.checkpoint {
             Some(_) => Ok(vec![0; self.files.len()]),
             None => self.lengths(),
         }
     }
 
-    /// How long the files are that are appended to. What is in them is on disk then.
+    /// Returns how long the files are that are appended to. What is in them is on disk then.
     fn lengths(&self) -> Result<Vec<u64>> {
         let length = |file: &File| -> Result<u64> {
             file.sync_all()?;
@@ -401,7 +406,7 @@ impl Parts {
         self.files.iter().map(length).collect()
     }
 
-    /// All is done, was told, and was written without a failure: nothing is left to go on from.
+    /// All is done, was reported, and was written without a failure: nothing is left to go on from.
     ///
     /// # Errors
     /// When the checkpoint cannot be removed.
@@ -412,21 +417,21 @@ impl Parts {
         }
     }
 
-    /// Whether Ctrl-C left something to go on from, so that there is nothing more to tell yet than that: processes have
-    /// ended what they had to do together then.
+    /// Returns whether Ctrl-C left something to go on from, so that there is nothing more to tell
+    /// yet than that: processes have ended what they had to do together then.
     ///
     /// # Errors
     /// When the other processes do not speak as they should.
     pub fn is_put_off<V: Visitor>(
         &self,
         tool: &str,
-        crew: &mut Crew<'_>,
+        executor: &mut Executor<'_>,
         ran: &Ran<V>,
     ) -> Result<bool> {
         let is_put_off = self.is_left && ran.interrupted;
         if is_put_off {
-            crew.gather((), &ran.meter)?;
-            if crew.is_first() {
+            executor.gather((), &ran.meter)?;
+            if executor.is_first() {
                 let what = "the same command goes on with --resume";
                 session::interrupted(tool, format_args!("{}; {what}", ran.so_far()));
             }
@@ -435,7 +440,8 @@ impl Parts {
     }
 }
 
-/// A file that is shorter than when the checkpoint was written has lost lines, which nobody would find again.
+/// A file that is shorter than when the checkpoint was written has lost lines, which no run would
+/// find again.
 fn refuse_shorter(file: &File, length: u64) -> Result<()> {
     let now = file.metadata()?.len();
     if now < length {
@@ -455,7 +461,8 @@ fn nothing() -> Box<dyn ReadSeek> {
     Box::new(std::io::empty())
 }
 
-/// Of each file the longest that a process knows of: what another one appended may not be seen at once.
+/// Of each file the longest that a process knows of: what another one appended may not be seen at
+/// once.
 pub fn longest(lengths: &mut [u64], others: &[u64]) {
     for (length, other) in lengths.iter_mut().zip(others) {
         *length = (*length).max(*other);

@@ -1,5 +1,7 @@
-//! A line that tells how far a walk is: on a terminal, and only when it takes a while. What else is written there meanwhile
-//! goes through [`apart`], which takes the line away before it; it is drawn again later.
+//! Progress line, on a terminal and only when a walk takes a while.
+//!
+//! Other output there goes meanwhile through [`apart`], which takes the line away before
+//! it; it is drawn again later.
 
 use crate::text;
 use pandofs_walk_fs::Meter;
@@ -24,8 +26,8 @@ pub struct Progress {
 }
 
 impl Progress {
-    /// Draws nothing unless standard error is a terminal that nobody `shares`, as commands and questions do, or the line
-    /// was asked for.
+    /// Draws nothing unless standard error is a terminal that nothing else `shares`, as commands
+    /// and questions do, or the line was asked for.
     pub fn start(meter: &Arc<Meter>, shares: bool) -> Progress {
         let is_alone = || !shares && std::io::stderr().is_terminal();
         if !meter.is_watched() && !is_alone() {
@@ -64,7 +66,7 @@ impl Drop for Progress {
     }
 }
 
-/// What makes no sense changes nothing: it is only about when a line is drawn.
+/// Returns the delay. A senseless value is ignored: it is only about when a line is drawn.
 fn patience(seconds: Option<String>) -> Duration {
     let seconds = seconds.and_then(|text| text.parse().ok());
     let patience = seconds.and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
@@ -82,7 +84,8 @@ fn draw(line: &str) {
     *is_drawn = true;
 }
 
-/// A line that is longer than the terminal is wide would take another row, and leave it there. (0: nobody knows how wide.)
+/// A line that is longer than the terminal is wide would take another row, and leave it there. (0:
+/// of unknown width.)
 fn cut(line: &str, columns: usize) -> &str {
     // The last column makes some terminals go to the next row.
     let longest = columns.saturating_sub(1);

@@ -33,7 +33,7 @@ pub fn from_file(option: &str, file: &OsStr) -> Result<Vec<OsString>> {
         .collect()
 }
 
-/// Whether it is the root of the file system, by whatever name.
+/// Returns whether it is the root of the file system, by whatever name.
 pub fn is_slash(root: &OsStr) -> bool {
     is_slash_by(root, AtFlags::SYMLINK_NOFOLLOW)
 }

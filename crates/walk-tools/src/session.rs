@@ -1,6 +1,6 @@
-//! What all tools do around a walk.
+//! Frame of all tools around a walk.
 
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::progress::{Progress, apart};
@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 /// A walk that has ended.
 pub struct Ran<V: Visitor> {
     pub visitors: Vec<V>,
-    /// What all roots are in.
+    /// The directory that all roots are in.
     pub top: Arc<Dir<V::Dir>>,
     pub meter: Arc<Meter>,
     pub elapsed: Duration,
@@ -27,7 +27,7 @@ pub struct Ran<V: Visitor> {
 }
 
 impl<V: Visitor> Ran<V> {
-    /// What was met, by all processes as far as this one knows.
+    /// Returns what was met, by all processes as far as this one knows.
     pub fn so_far(&self) -> String {
         let [entries, directories, ..] = self.meter.all();
         format!(
@@ -37,7 +37,7 @@ impl<V: Visitor> Ran<V> {
         )
     }
 
-    /// How the tool ends, if nothing but the walk went wrong.
+    /// Returns how the tool ends, if nothing but the walk went wrong.
     pub fn outcome(&self) -> Outcome {
         if self.interrupted {
             Outcome::Interrupted
@@ -49,26 +49,26 @@ impl<V: Visitor> Ran<V> {
     }
 }
 
-/// Walks, with a progress line, until the end or Ctrl-C. `shares` is whether commands or questions write to the terminal
-/// meanwhile. `make` makes a visitor for each thread.
+/// Walks, with a progress line, until the end or Ctrl-C. `shares` is whether commands or questions
+/// write to the terminal meanwhile. `make` makes a visitor for each thread.
 ///
 /// # Errors
 /// When the walk is not complete for another reason than that some entries cannot be read.
 pub fn run<V: Visitor>(
-    crew: &mut Crew<'_>,
+    executor: &mut Executor<'_>,
     roots: &[OsString],
     options: &Options,
     shares: bool,
     make: impl FnMut(usize) -> V,
 ) -> Result<Ran<V>> {
-    let shows = Shows::of(crew, shares);
+    let shows = Shows::of(executor, shares);
     let attended = attended(
         &options.meter,
         options.saved.as_ref(),
         shows,
-        || match crew {
-            Crew::Alone => walk(roots, options, make),
-            Crew::Together(processes) => processes.walk(roots, options, make),
+        || match executor {
+            Executor::Alone => walk(roots, options, make),
+            Executor::Together(processes) => processes.walk(roots, options, make),
         },
     )?;
     attended.ran(options)
@@ -79,39 +79,39 @@ pub fn run<V: Visitor>(
 /// # Errors
 /// As [`run`].
 pub fn go_on<V: Visitor>(
-    crew: &mut Crew<'_>,
+    executor: &mut Executor<'_>,
     saved: &mut (impl Read + Seek + ?Sized),
     options: &Options,
     shares: bool,
     make: impl FnMut(usize) -> V,
 ) -> Result<Ran<V>> {
-    let shows = Shows::of(crew, shares);
+    let shows = Shows::of(executor, shares);
     let attended = attended(
         &options.meter,
         options.saved.as_ref(),
         shows,
-        || match crew {
-            Crew::Alone => pandofs_walk_fs::go_on(saved, options, make),
-            Crew::Together(processes) => processes.go_on(saved, options, make),
+        || match executor {
+            Executor::Alone => pandofs_walk_fs::go_on(saved, options, make),
+            Executor::Together(processes) => processes.go_on(saved, options, make),
         },
     )?;
     attended.ran(options)
 }
 
-/// What a user sees of it meanwhile.
+/// Display of a walk for its user.
 #[derive(Clone, Copy)]
 pub struct Shows {
-    /// What commands and questions write to the same terminal.
+    /// Commands and questions write to the same terminal.
     pub shares: bool,
     pub is_first: bool,
 }
 
 impl Shows {
-    fn of(crew: &Crew<'_>, shares: bool) -> Shows {
+    fn of(executor: &Executor<'_>, shares: bool) -> Shows {
         Shows {
             shares,
             // The others tell the first how far they are.
-            is_first: crew.is_first(),
+            is_first: executor.is_first(),
         }
     }
 }
@@ -136,7 +136,8 @@ impl<V: Visitor> Attended<Result<Walked<V>, WalkError>> {
     }
 }
 
-/// Does something that looks at its meter, with a progress line. Ctrl-C stops the meter, or asks for what is left.
+/// Does something that looks at its meter, with a progress line. Ctrl-C stops the meter, or asks
+/// for what is left.
 ///
 /// # Errors
 /// When signals cannot be taken.
@@ -182,8 +183,8 @@ pub fn attended<R>(
     })
 }
 
-/// Signals that end a walk as Ctrl-C does: also the end of the terminal or of the connection that it was started from, but
-/// under nohup.
+/// Signals that end a walk as Ctrl-C does: also the end of the terminal or of the connection that
+/// it was started from, but under nohup.
 fn taken() -> Vec<i32> {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mut signals = vec![SIGINT, SIGTERM];
@@ -193,7 +194,8 @@ fn taken() -> Vec<i32> {
     signals
 }
 
-/// Whether a `/proc/PID/status` says that the process ignores the signal (proc_pid_status(5)).
+/// Returns whether a `/proc/PID/status` says that the process ignores the signal
+/// (proc_pid_status(5)).
 fn ignores(status: &str, signal: i32) -> bool {
     let mask = status
         .lines()
@@ -202,7 +204,7 @@ fn ignores(status: &str, signal: i32) -> bool {
     mask.is_some_and(|mask| mask >> (signal - 1) & 1 == 1)
 }
 
-/// Whether there was a Ctrl-C, also between two walks, where nobody attends to it.
+/// Whether there was a Ctrl-C, also between two walks, where no walk attends to it.
 pub struct Interrupts {
     was_one: Arc<AtomicBool>,
     taken: Vec<SigId>,
@@ -248,7 +250,7 @@ pub fn finish(outcome: Outcome, output: &Output) -> Result<Outcome> {
 
 /// Says what was done by Ctrl-C, by a tool whose output does not.
 pub fn interrupted(tool: &str, what: impl std::fmt::Display) {
-    tell(&format!("pandofs {tool}: interrupted: {what}\n"));
+    print_error_line(&format!("pandofs {tool}: interrupted: {what}\n"));
 }
 
 /// Says what could not be done.
@@ -258,10 +260,10 @@ pub fn complain(tool: &str, problem: Problem<'_>) {
 
 /// The same, of anything. In one piece, so that lines of several processes do not mix.
 pub fn say(tool: &str, path: &[u8], what: impl std::fmt::Display) {
-    tell(&format!("pandofs {tool}: {}: {what}\n", shown(path)));
+    print_error_line(&format!("pandofs {tool}: {}: {what}\n", shown(path)));
 }
 
-fn tell(line: &str) {
+fn print_error_line(line: &str) {
     let _ = apart(|| std::io::stderr().lock().write_all(line.as_bytes()));
 }
 

@@ -1,11 +1,11 @@
-//! Names and numbers as people and programs read them.
+//! Names and numbers as text for people and programs.
 
 use serde::Serialize;
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// A path in one line: control characters, backslashes and what is not UTF-8 are written as `\n`, `\t`, `\\` and
-/// `\xFF`, so that no two paths look the same.
+/// A path in one line: control characters, backslashes and what is not UTF-8 are written as `\n`,
+/// `\t`, `\\` and `\xFF`, so that no two paths look the same.
 pub fn shown(path: &[u8]) -> String {
     let mut text = String::with_capacity(path.len());
     show(path, &mut text);
@@ -167,7 +167,7 @@ mod tests {
         for (path, json) in [
             (&b"plain\n"[..], r#"{"path":"plain\n"}"#),
             (b"a\xff", "{\"path\":\"a\u{fffd}\",\"path_hex\":\"61ff\"}"),
-            // What stands for it may be there itself.
+            // Its replacement may be there itself.
             ("\u{fffd}".as_bytes(), "{\"path\":\"\u{fffd}\"}"),
         ] {
             let mut out = Vec::new();

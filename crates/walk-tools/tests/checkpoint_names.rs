@@ -1,4 +1,4 @@
-//! What a checkpoint would be written over is left alone.
+//! Protection of files that a checkpoint would be written over.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod common;
@@ -19,7 +19,8 @@ const TOOLS: [&[&str]; 6] = [
     &["tar", "-c", "-f", "archive"],
 ];
 
-/// `--checkpoint FILE` emptied FILE.list and FILE.items and removed all three in the end, whatever they were.
+/// `--checkpoint FILE` emptied FILE.list and FILE.items and removed all three in the end, whatever
+/// they were.
 #[test]
 fn files_that_are_there_are_neither_written_over_nor_removed() {
     for tool in TOOLS {
@@ -65,8 +66,8 @@ fn to_go_on_there_has_to_be_a_checkpoint() {
     }
 }
 
-/// The first checkpoint was written after five minutes: of a run that was killed before, files were left that the next one
-/// would not write over.
+/// The first checkpoint was written after five minutes: of a run that was killed before, files were
+/// left that the next one would not write over.
 #[test]
 fn a_run_that_is_killed_before_it_has_done_anything_is_gone_on_with() {
     let dir = tempfile::tempdir().unwrap();
@@ -101,7 +102,8 @@ fn a_run_that_is_killed_before_it_has_done_anything_is_gone_on_with() {
     assert_eq!(left, 3, "tree, once and printed");
 }
 
-/// The end of the connection that a walk of days was started from lost all since the last checkpoint.
+/// The end of the connection that a walk of days was started from lost all since the last
+/// checkpoint.
 #[test]
 fn the_end_of_the_terminal_is_as_ctrl_c_but_under_nohup() {
     let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! What tools do when nobody reads what they print, or it cannot be written.
+//! Tools whose output is not read, or cannot be written.
 
 #![allow(clippy::unwrap_used)]
 
@@ -10,7 +10,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-/// Runs a tool whose standard output is a pipe that nobody reads, or a full disk.
+/// Runs a tool whose standard output is a pipe without a reader, or a full disk.
 fn unheard(dir: &Path, arguments: &[&str], is_full: bool) -> Output {
     let stdout: Stdio = if is_full {
         File::options()

@@ -1,4 +1,4 @@
-//! cp, sync, cmp, sum, chmod and tar on trees that anybody may make, and what they say when something is wrong.
+//! Tests of cp, sync, cmp, sum, chmod and tar on ordinary trees, and of their messages.
 
 #![allow(clippy::unwrap_used)]
 
@@ -9,9 +9,9 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::Path;
 use std::process::Output;
 
-/// What there is to know of each entry that anybody may set, as GNU find prints it.
+/// Returns the attributes of each entry that any user may set, as GNU find prints them.
 fn listed(dir: &Path, root: &str) -> Vec<Vec<u8>> {
-    // What a directory takes of a disk depends on what was in it before.
+    // The room of a directory on disk depends on what was in it before.
     let (directory, other) = ("%P %y %m %U %G %T@\\0", "%P %y %s %m %n %U %G %T@ %l\\0");
     let directories = [root, "-type", "d", "-printf", directory];
     let output = run_in(
@@ -362,7 +362,7 @@ fn roots_that_are_links_are_made_alike() {
     assert_eq!(names("backup"), ["kept"]);
 }
 
-/// Of what belongs to somebody else a copy is one's own, and lets nobody act as oneself.
+/// Of another user's file a copy is one's own, and lets no one act as its owner.
 #[test]
 fn a_copy_that_has_another_owner_is_not_set_id() {
     let dir = tempfile::tempdir().unwrap();
@@ -385,7 +385,8 @@ fn a_copy_that_has_another_owner_is_not_set_id() {
     assert_eq!(mode("own"), 0o755);
 }
 
-/// It was told twice that it cannot be read, and its copy had other permissions than with `cp -a`.
+/// It was reported twice that it cannot be read, and its copy had other permissions than with `cp
+/// -a`.
 #[test]
 fn an_unreadable_directory_is_told_once_and_its_copy_is_like_it() {
     let (dir, tree) = tree();

@@ -1,4 +1,6 @@
-//! No part of a file has a name that the next run takes for the copy, and nothing leads to a copy that failed.
+//! Completeness of copies.
+//!
+//! A part has no name that the next run takes for the copy. Nothing leads to a copy that failed.
 
 #![allow(clippy::unwrap_used)]
 
@@ -12,7 +14,8 @@ use std::process::Output;
 
 /// More than a run may write that is ended by `LIMIT`.
 const BYTES: usize = 6 << 20;
-/// In a shell: no file gets longer than 2 MiB, or 4 MiB where its unit is not that of POSIX, and no core is left.
+/// In a shell: no file gets longer than 2 MiB, or 4 MiB where its unit is not that of POSIX, and no
+/// core is left.
 const LIMIT: &str = "ulimit -c 0; ulimit -f 4096";
 
 fn limited(dir: &Path, before: &str, arguments: &str) -> Output {
@@ -41,7 +44,8 @@ fn runs_that_go_by_names_leave_no_part_of_a_file_when_they_are_killed() {
             if names == 2 {
                 std::fs::hard_link(dir.join("from/a"), dir.join("from/b")).unwrap();
             }
-            // The kernel ends it by a signal in the middle of the file, where nothing can be shared.
+            // The kernel ends it by a signal in the middle of the file, where nothing can be
+            // shared.
             let killed = limited(dir, ":", arguments);
             if arguments.contains("--no-reflink") {
                 assert_eq!(killed.status.code(), None, "{}", stderr(&killed));
@@ -90,7 +94,8 @@ fn a_name_whose_place_is_taken_leaves_the_others_their_data() {
     let dir = dir.path();
     std::fs::create_dir(dir.join("from")).unwrap();
     std::fs::write(dir.join("from/0"), "data").unwrap();
-    // Whichever of them is met first, but for one in 30 there is a directory in the place of its copy.
+    // Whichever of them is met first, but for one in 30 there is a directory in the place of its
+    // copy.
     for number in 1..30 {
         let name = dir.join(format!("from/{number}"));
         std::fs::hard_link(dir.join("from/0"), name).unwrap();
@@ -148,7 +153,8 @@ fn a_large_file_that_is_named_is_told_by_its_name() {
     let large = File::create(dir.join("large")).unwrap();
     large.set_len(200 << 20).unwrap();
     std::fs::create_dir(dir.join("to")).unwrap();
-    // All others may take over attributes and nobody else's owner, which it says when the file is finished.
+    // All others may take over attributes and no other user's ownership, which it says when the
+    // file is finished.
     let chown = run_in(dir, "chown", &["65533:65533", "large"]);
     if !chown.status.success() {
         eprintln!("only root makes files of others");

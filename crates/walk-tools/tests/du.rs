@@ -1,4 +1,4 @@
-//! The same as GNU du, but for the order.
+//! Comparison of du with GNU du, but for the order.
 
 #![allow(clippy::unwrap_used)]
 
@@ -316,7 +316,8 @@ fn a_run_that_is_killed_goes_on() {
         let theirs = run_in(dir.path(), "du", &[options, &["tree"]].concat());
         let mine = killed(dir.path(), &[&["du"], options, &["tree"]].concat(), 6);
         assert_eq!(stderr(&mine), "");
-        // A file with two names counts in the directory where one is met first; both are in one here.
+        // A file with two names counts in the directory where one is met first; both are in one
+        // here.
         assert_eq!(sorted(&mine, b'\n'), sorted(&theirs, b'\n'), "{options:?}");
     }
     let by = ["du", "--by", "size", "--json", "tree"];

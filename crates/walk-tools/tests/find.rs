@@ -1,4 +1,4 @@
-//! The same as GNU find, but for the order.
+//! Comparison of find with GNU find, but for the order.
 
 #![allow(clippy::unwrap_used)]
 
@@ -294,7 +294,7 @@ fn deleting_goes_from_the_bottom_up() {
         expected
     );
 
-    // What is not empty cannot be deleted, which is told.
+    // A directory that is not empty cannot be deleted, which is reported.
     let kept = ours(dir.path(), &["find", "tree", "-name", "d1", "-delete"]);
     assert_eq!(kept.status.code(), Some(1));
     assert!(stderr(&kept).contains("tree/d1"), "{}", stderr(&kept));

@@ -1,4 +1,4 @@
-//! What find does with what it finds, the same as GNU find does.
+//! Actions of find, compared with those of GNU find.
 
 #![allow(clippy::unwrap_used)]
 
@@ -81,7 +81,7 @@ fn times_are_written_in_every_way() {
     );
 }
 
-/// Where a command runs, and what it gets there: a line for each name.
+/// Commands that print where they run and what they get: a line for each name.
 const SAYS: [&str; 4] = [
     "sh",
     "-c",
@@ -227,7 +227,7 @@ fn files_can_be_devices() {
     assert!(stderr(&full).contains("/dev/full"));
 
     let program = env!("CARGO_BIN_EXE_pandofs-walk");
-    // What is there already stays, as with GNU find.
+    // An existing file stays, as with GNU find.
     let shell =
         format!("(echo before; {program} find tree -name '*.c' -fprint /dev/stdout) > list");
     assert!(run_in(dir.path(), "sh", &["-c", &shell]).status.success());

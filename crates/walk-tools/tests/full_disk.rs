@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// What a list of the tree is longer than, and a checkpoint of it is not.
+/// Room that a list of the tree exceeds, and a checkpoint of it does not.
 const ROOM_BYTES: u64 = 160 << 10;
 
 const LIST: [&str; 9] = [
@@ -51,7 +51,7 @@ fn without_room(dir: &Path, arguments: &[&str]) -> Output {
     run_in(dir, "sh", &[&["-c", &limit, program], arguments].concat())
 }
 
-/// How much the checkpoint says there is in the list.
+/// Returns how much the checkpoint says there is in the list.
 fn listed(dir: &Path) -> Option<u64> {
     let bytes = std::fs::read(dir.join("state")).ok()?;
     let line = bytes.split(|byte| *byte == b'\n').next()?;
@@ -100,7 +100,8 @@ fn no_checkpoint_claims_lines_that_were_not_written() {
     let (dir, _) = tree();
     let dir = dir.path();
     let expected = expected(dir);
-    // One after every item: most of what is listed is written only then, until it cannot be any more.
+    // One after every item: most of what is listed is written only then, until it cannot be any
+    // more.
     let arguments = [&LIST[..], &["--checkpoint-interval", "0"]].concat();
     let output = without_room(dir, &[&arguments[..], &["tree"]].concat());
     assert_eq!(output.status.code(), Some(1), "{}", stderr(&output));

@@ -1,4 +1,4 @@
-//! What tools leave behind, and say, when something ends or changes what they work on in the middle of it.
+//! Tools that are interrupted, or whose tree changes meanwhile: what they leave and say.
 
 #![allow(clippy::unwrap_used)]
 
@@ -13,7 +13,8 @@ use std::io::Read;
 use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 
-/// Whether a file is there, by whatever name, that is not done: it has not got its time yet.
+/// Returns whether a file is there, by whatever name, that is not done: it has not got its time
+/// yet.
 fn is_being_written(dir: &Path) -> bool {
     names(dir).iter().any(|name| {
         std::fs::metadata(dir.join(name))
@@ -21,7 +22,8 @@ fn is_being_written(dir: &Path) -> bool {
     })
 }
 
-/// Begins a copy, and sends a signal when a large file is half copied. Copies that are faster than that are made again.
+/// Begins a copy, and sends a signal when a large file is half copied. Copies that are faster than
+/// that are made again.
 fn caught(dir: &Path, arguments: &[&str], again: impl Fn(), signal: Signal) -> Child {
     let to = dir.join("to");
     for _ in 0..100 {
@@ -198,8 +200,9 @@ fn long_names(dir: &Path) {
     }
 }
 
-/// Begins a program that lists more than a pipe holds, and sends SIGINT when it has listed something. One that has
-/// done all before it heard of it, though that may be before its end, begins again, after what is given.
+/// Begins a program that lists more than a pipe holds, and sends SIGINT when it has listed
+/// something. One that has done all before it heard of it, though that may be before its end,
+/// begins again, after what is given.
 fn interrupted_listing(dir: &Path, arguments: &[&str], again: impl Fn()) -> Output {
     until(|| {
         let mut child = begin(dir, arguments);
@@ -285,7 +288,7 @@ fn at_an_interrupt_each_tool_says_what_was_done() {
             assert!(tells("\ttree") && tells("\ttotal"), "{text}");
         }
     }
-    // What it does, with what it says it did.
+    // Its work, compared with its report.
     let again = || {
         let _ = std::fs::remove_dir_all(dir.join("other"));
         long_names(dir);
@@ -317,11 +320,12 @@ fn at_an_interrupt_each_tool_says_what_was_done() {
     assert_eq!(
         String::from_utf8_lossy(&closed.stdout),
         "",
-        "directories that nobody finished"
+        "directories that no process finished"
     );
 }
 
-/// Sends SIGINT as soon as a program looks at the tree; until that comes before the end, as what it says of itself shows.
+/// Sends SIGINT as soon as a program looks at the tree; until that comes before the end, as what it
+/// says of itself shows.
 fn interrupted_early(dir: &Path, arguments: &[&str], is_early: impl Fn(&Output) -> bool) -> Output {
     until(|| {
         let mut child = begin(dir, arguments);

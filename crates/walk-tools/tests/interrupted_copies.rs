@@ -14,7 +14,7 @@ use std::process::Command;
 const PIECE_BYTES: usize = 64 << 20;
 const RESUME: [&str; 4] = ["cp", "--no-reflink", "--resume", "-T"];
 
-/// A large file whose pieces are told from one another.
+/// A large file whose pieces differ from one another.
 fn write_pieces(path: &Path) {
     write_large(path, 1);
     let file = File::options().write(true).open(path).unwrap();
@@ -30,7 +30,7 @@ fn is_copied(dir: &Path) {
     assert!(read("from") == read("to"), "the copy is another file");
 }
 
-/// How many pieces of the only large copy in a directory are known to be on disk.
+/// Returns how many pieces of the only large copy in a directory are known to be on disk.
 fn known_pieces(dir: &Path) -> usize {
     let names = names(dir);
     let known = names.iter().find(|it| it.ends_with(".pieces"));
@@ -93,8 +93,8 @@ fn a_large_copy_that_was_killed_goes_on_in_the_middle_unless_the_file_was_change
     is_copied(dir);
 }
 
-/// Ends a copy by Ctrl-C when two pieces of it are there, of which nothing was written down by then; what is left of it. None if it
-/// was too fast.
+/// Ends a copy by Ctrl-C when two pieces of it are there, of which nothing was written down by
+/// then; what is left of it. None if it was too fast.
 fn interrupted(dir: &Path, command: &[&str]) -> Option<Vec<String>> {
     let to = dir.join("to");
     let arguments = [command, &["--threads", "1", "from", "to"]].concat();
@@ -146,7 +146,7 @@ fn what_was_copied_before_ctrl_c_is_not_copied_again_by_what_can_go_on() {
         std::fs::remove_dir_all(&to).unwrap();
     }
     assert_eq!(until(&["cp", "--no-reflink", "-T"]), [""; 0]);
-    // What is left of a file that is another one by now is no part of a tree.
+    // The rest of a file that is another one by now is no part of a tree.
     until(&["sync", "--no-reflink"]);
     std::fs::rename(from.join("large"), from.join("new")).unwrap();
     let output = ours(dir, &["sync", "--delete", "from", "to"]);

@@ -1,4 +1,4 @@
-//! With `--json` each line of standard output is an object, for `jq` and the like.
+//! Objects of `--json`, one in each line of standard output, for `jq` and the like.
 
 #![allow(clippy::unwrap_used)]
 
@@ -11,7 +11,7 @@ use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 use std::process::Output;
 
-/// What comes before the last line, sorted, and that.
+/// Returns the lines before the last one, sorted, and that.
 fn lines(bytes: &[u8]) -> (Vec<Value>, Value) {
     let text = std::str::from_utf8(bytes).unwrap();
     let mut lines: Vec<Value> = text

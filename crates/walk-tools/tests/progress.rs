@@ -1,4 +1,4 @@
-//! The line that tells how far a walk is.
+//! Tests of the progress line.
 
 #![allow(clippy::unwrap_used)]
 
@@ -16,8 +16,9 @@ fn slow(options: &str) -> String {
     format!("{program} find --threads 1 {options} tree/d0/fifo -exec sh -c '{wait}' ';' -print")
 }
 
-/// What this command of a shell prints, standard error too. What it waits for appears once a line was drawn, or at
-/// once if none is to be: then it still takes long enough for one to be seen.
+/// Returns what this command of a shell prints, standard error too. What it waits for appears once
+/// a line was drawn, or at once if none is to be: then it still takes long enough for one to be
+/// seen.
 fn shown(dir: &Path, program: &str, arguments: &[&str], is_drawn: bool, patience: &str) -> String {
     let go = dir.join("go");
     let _ = std::fs::remove_file(&go);
@@ -70,10 +71,10 @@ fn a_terminal_shows_how_far_it_is() {
     assert_eq!(list, "tree/d0/fifo\n");
     // Patience: nothing is drawn before.
     assert_eq!(on_terminal(dir.path(), &elsewhere, false, "3600"), "");
-    // What commands write to the same terminal would be torn apart.
+    // Output of commands to the same terminal would be torn apart.
     let list = on_terminal(dir.path(), &slow(""), false, "0");
     assert_eq!(list, "tree/d0/fifo\r\n");
-    // What the tool itself lists there is not: the line goes before.
+    // The tool's own list there is not: the line goes before.
     let both = on_terminal(dir.path(), &slow("--progress"), true, "0");
     let (line, list) = both.split_once("tree").unwrap();
     assert!(

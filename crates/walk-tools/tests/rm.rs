@@ -1,4 +1,4 @@
-//! What is removed, and what is not.
+//! Removal: what goes, and what stays.
 
 #![allow(clippy::unwrap_used)]
 
@@ -168,7 +168,7 @@ fn directories_go_only_if_that_is_wanted() {
         assert_eq!(output.stdout, b"");
     }
     assert!(tree.join("d0/e0/deeper/plain.c").exists());
-    // What is none goes nevertheless.
+    // Others are removed nevertheless.
     let output = ours(dir.path(), &["rm", "tree", "file"]);
     assert_eq!(output.status.code(), Some(1));
     assert!(tree.exists() && !dir.path().join("file").exists());

@@ -1,4 +1,4 @@
-//! What `sync --delete` does not remove.
+//! Entries that `sync --delete` does not remove.
 
 #![allow(clippy::unwrap_used)]
 
@@ -123,8 +123,8 @@ fn a_source_in_the_target_is_refused_by_whatever_name() {
     assert!(dir.join("target/b").exists() && !dir.join("target/other").exists());
 }
 
-/// Copies that had other permissions, extended attributes or times alone were brought up to date without a word, and a dry run did not
-/// tell that they would be.
+/// Copies that had other permissions, extended attributes or times alone were brought up to date
+/// without a word, and a dry run did not tell that they would be.
 #[test]
 fn attributes_that_change_are_told() {
     let dir = tempfile::tempdir().unwrap();

@@ -60,7 +60,7 @@ fn made() -> (tempfile::TempDir, std::path::PathBuf) {
     (dir, path)
 }
 
-/// What is in a directory, without names that GNU find would print in another way.
+/// Returns the contents of a directory, without names that GNU find would print in another way.
 fn found(dir: &Path, root: &str) -> Vec<Vec<u8>> {
     let words = [root, "-printf", "%P %y %m %n %l %T@\\0"];
     sorted(&run_in(dir, "find", &words), 0)
@@ -244,7 +244,8 @@ fn what_is_there_is_replaced_or_not() {
         }
         assert_eq!(seen[1], seen[0], "{option}");
     }
-    // Our own archives have directories after what is in them: those that this run makes get what the archive says.
+    // Our own archives have directories after what is in them: those that this run makes get what
+    // the archive says.
     fresh(&dir, "out");
     mine(&dir, &["-xkf", "our.tar", "-C", "out"]);
     assert_eq!(found(&dir, "out/src"), found(&dir, "src"));
@@ -384,7 +385,7 @@ fn exit_codes_are_those_of_gnu_tar() {
         assert_eq!(output.status.code(), theirs, "{words:?}");
         assert!(!stderr(&output).is_empty(), "{words:?}");
     }
-    // GNU tar has 64 here; nobody depends on it.
+    // GNU tar has 64 here; no reader depends on it.
     assert_eq!(ours(&dir, &["tar", "--bogus"]).status.code(), Some(2));
 }
 
@@ -445,7 +446,7 @@ fn an_archive_that_cannot_be_finished_is_none() {
         };
         assert!(said.contains(file), "{said}");
         assert!(!dir.join("a.tar").exists(), "{arguments:?}");
-        // To a pipe: whoever reads it finds that it is cut.
+        // To a pipe: its reader finds that it is cut.
         let output = ours(dir, &[&["tar", "-c"], arguments].concat());
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         if !arguments.contains(&"-I") {

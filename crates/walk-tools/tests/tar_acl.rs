@@ -111,7 +111,7 @@ fn what_cannot_be_understood_is_told() {
         ),
         (
             &[(access, nobody)],
-            "there is nobody called 'no such user' here",
+            "no user or group is called 'no such user' on this system",
         ),
         (&[("SCHILY.acl.ace", b"owner@:rwx")], "'ace' is of a kind"),
     ] {

@@ -1,4 +1,4 @@
-//! What unpacking makes of archives that have a path more than once, or that end too early.
+//! Unpacking of archives that have a path more than once, or that end too early.
 
 #![allow(clippy::unwrap_used)]
 
@@ -15,7 +15,7 @@ fn shell(dir: &Path, script: &str) {
     assert!(output.status.success(), "{script}: {}", stderr(&output));
 }
 
-/// What is unpacked: kind, inode count and content or target of each path.
+/// Returns what is unpacked: kind, inode count and content or target of each path.
 fn unpacked(dir: &Path, program: &str) -> String {
     let script = format!(
         "rm -rf out; mkdir out; {program} -xf x.tar -C out; cd out; \
@@ -35,7 +35,8 @@ fn the_last_member_of_a_path_counts() {
         "echo 1 >a; tar cf x.tar a; rm a; ln -s to a; tar rf x.tar a; rm a; echo 2 >a; tar rf x.tar a",
         "ln -s to a; tar cf x.tar a; rm a; echo 1 >a; tar rf x.tar a; rm a; mkfifo a; tar rf x.tar a",
         "echo 1 >a; tar cf x.tar a; rm a; mkdir a; echo 2 >a/b; tar rf x.tar a",
-        // A newer file in the place of another file's name, and one in the place of what a name is of.
+        // A newer file in the place of another file's name, and one in the place of what a name is
+        // of.
         "echo 1 >a; ln a b; tar cf x.tar a b; rm b; echo 2 >b; tar rf x.tar b",
         "echo 1 >a; ln a b; tar cf x.tar a b; rm a; echo 2 >a; tar rf x.tar a",
         "echo 1 >a; ln a b; tar cf x.tar a b; rm b; ln -s to b; tar rf x.tar ./b",

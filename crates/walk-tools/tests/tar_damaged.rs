@@ -1,4 +1,4 @@
-//! Archives that claim what is not so, and old ones.
+//! Archives with false claims, and old ones.
 
 #![allow(clippy::unwrap_used)]
 

@@ -141,8 +141,8 @@ fn a_walk_goes_on_from_its_checkpoint() {
         "list",
         "tree",
     ];
-    // No time at all between two interruptions: an item or some are done before the next one. A run that is
-    // killed at any moment has a checkpoint to go on from.
+    // No time at all between two interruptions: an item or some are done before the next one. A run
+    // that is killed at any moment has a checkpoint to go on from.
     let mut kills = 0;
     let mut more: &[&str] = &["--checkpoint-interval", "0"];
     loop {
@@ -244,7 +244,7 @@ fn a_walk_goes_on_only_where_it_began() {
     assert!(there.status.success(), "{}", stderr(&there));
 }
 
-/// What find says of each entry, as the columns of a list have it.
+/// Returns what find says of each entry, as the columns of a list have it.
 fn columns(dir: &std::path::Path) -> Vec<[String; 10]> {
     // The path comes last: it may hold anything.
     let format = "%y\\t%s\\t%b\\t%m\\t%U\\t%G\\t%n\\t%T@\\t%i\\t%p\\0";
@@ -473,7 +473,7 @@ fn every_column_of_parquet_is_that_of_find() {
 fn a_list_as_parquet_goes_to_a_file_too() {
     let (dir, _) = tree();
     let list = ["walk", "-l", "parquet", "--output", "list", "tree"];
-    // What is there is replaced.
+    // An existing file is replaced.
     std::fs::write(dir.path().join("list"), vec![b'x'; 10 << 20]).unwrap();
     let output = ours(dir.path(), &list);
     assert!(output.status.success(), "{}", stderr(&output));

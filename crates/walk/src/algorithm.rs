@@ -1,9 +1,9 @@
-//! Which algorithm a walk uses.
+//! Algorithms of the walk, and their names.
 
 use std::fmt;
 use std::str::FromStr;
 
-/// How a queue is split for another rank (the paper's section IV.A).
+/// Ways to split a queue for another rank (the paper's section IV.A).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Split {
     /// A uniformly random part of it, at least one item.
@@ -20,7 +20,7 @@ pub enum Algorithm {
         /// A slave goes on with one of the children that it found and sends the others (section V).
         keep_one: bool,
     },
-    /// Distributed queue splitting (algorithm 2): whoever is idle asks a random rank. With
+    /// Distributed queue splitting (algorithm 2): an idle rank asks a random one. With
     /// [`Split::Random`] it is DRQS, with [`Split::Equal`] DEQS.
     Distributed(Split),
     /// PA-DRQS (algorithm 3): ranks ask those on their host; the first of each host asks others.
@@ -54,7 +54,7 @@ impl Algorithm {
         }
     }
 
-    /// Whether several workers may share a rank's queue.
+    /// Returns whether several workers may share a rank's queue.
     pub const fn shares_queue(self) -> bool {
         matches!(self, Algorithm::Hybrid(_))
     }

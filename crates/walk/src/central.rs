@@ -1,9 +1,11 @@
-//! The centralized walk (the paper's algorithm 1): the master has the queue, slaves get one item at a time.
+//! Centralized walk (the paper's algorithm 1).
+//!
+//! The master has the queue, slaves get one item at a time.
 //!
 //! When it ends: the master has no items, every task that it gave out was answered by
-//! [`Message::Results`], and every [`Message::Found`] that these tell of has arrived. Results alone are
-//! not enough: a slave sends Found{a}, then Results{found_messages: 1}; the second overtakes the first, no task
-//! is out, and the queue is empty, but `a` is under way.
+//! [`Message::Results`], and every [`Message::Found`] that these tell of has arrived. Results alone
+//! are not enough: a slave sends Found{a}, then Results{found_messages: 1}; the second overtakes
+//! the first, no task is out, and the queue is empty, but `a` is under way.
 
 use crate::command::{Command, Event};
 use crate::message::Message;
@@ -21,7 +23,7 @@ pub struct Master<T> {
     waiting: VecDeque<RankId>,
     /// Tasks that slaves have.
     out: u32,
-    found_told: u64,
+    found_reported: u64,
     found_received: u64,
 }
 
@@ -33,12 +35,12 @@ impl<T> Master<T> {
             started: false,
             waiting: VecDeque::new(),
             out: 0,
-            found_told: 0,
+            found_reported: 0,
             found_received: 0,
         }
     }
 
-    /// Whether all is done.
+    /// Returns whether all is done.
     pub fn step(&mut self, event: Event<T>, out: &mut Vec<Command<T>>) -> bool {
         match event {
             Event::Start { roots } => {
@@ -58,7 +60,7 @@ impl<T> Master<T> {
                 } => {
                     assert!(self.out > 0, "rank {from} had no task");
                     self.out -= 1;
-                    self.found_told += found_messages;
+                    self.found_reported += found_messages;
                     self.queue.push(items);
                     self.waiting.push_back(from);
                 }
@@ -79,9 +81,10 @@ impl<T> Master<T> {
 
     fn settle(&mut self, out: &mut Vec<Command<T>>) -> bool {
         while let Some(to) = self.waiting.pop_front() {
-            // First in, first out, as in the paper, of those that are in memory. What is kept outside is older, and comes
-            // back last: each item is a message of its own, so that nothing is saved by large ones first, and a
-            // walk by breadth alone would have all directories of a level in the queue.
+            // First in, first out, as in the paper, of those that are in memory. What is kept
+            // outside is older, and comes back last: each item is a message of its own, so that
+            // nothing is saved by large ones first, and a walk by breadth alone would have all
+            // directories of a level in the queue.
             let Some(item) = self.queue.pop_oldest() else {
                 self.waiting.push_front(to);
                 break;
@@ -106,7 +109,7 @@ impl<T> Master<T> {
         self.started
             && self.queue.total() == 0
             && self.out == 0
-            && self.found_told == self.found_received
+            && self.found_reported == self.found_received
     }
 
     pub fn queued(&self) -> u64 {
@@ -119,7 +122,7 @@ impl<T> Master<T> {
 pub struct Slave<T> {
     keep_one: bool,
     working: bool,
-    /// Children of the item that were told of while it went on, if one is to be kept.
+    /// Children of the item that were reported while it went on, if one is to be kept.
     kept: Option<T>,
     /// Messages with children since the task came.
     found_messages: u64,

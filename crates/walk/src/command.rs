@@ -1,13 +1,13 @@
-//! What happens to a rank, and what it wants done.
+//! Events of a rank, and the commands that it answers with.
 
 use crate::{Message, RankId};
 use std::time::Duration;
 
-/// What a transport tells a rank.
+/// An event that a transport gives to a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event<T> {
-    /// Before the first event of rank 0, any number of times: so many items of a walk that goes on are kept outside of memory,
-    /// as if [`Command::Spill`] had been for them.
+    /// Before the first event of rank 0, any number of times: so many items of a walk that goes on
+    /// are kept outside of memory, as if [`Command::Spill`] had been for them.
     Spilled {
         items: usize,
     },
@@ -24,12 +24,12 @@ pub enum Event<T> {
         worker: u32,
         children: Vec<T>,
     },
-    /// A worker has done its item; with the children that it has not told of yet.
+    /// A worker has done its item; with the children that it has not reported yet.
     Done {
         worker: u32,
         children: Vec<T>,
     },
-    /// What [`Command::Refill`] asked for, in the order in which it was spilled.
+    /// The items that [`Command::Refill`] asked for, in the order in which they were spilled.
     Refilled {
         items: Vec<T>,
     },
@@ -41,7 +41,7 @@ pub enum Event<T> {
     },
 }
 
-/// What a rank wants its transport to do.
+/// A command of a rank to its transport.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Command<T> {
     Send {
@@ -63,8 +63,8 @@ pub enum Command<T> {
     GiveSpilled {
         to: RankId,
     },
-    /// Give [`Event::Woken`] after this time, unless something else happens before: a wake-up that is
-    /// not needed any more does no harm.
+    /// Give [`Event::Woken`] after this time, unless something else happens before: a wake-up that
+    /// is not needed any more does no harm.
     Wake {
         after: Duration,
     },

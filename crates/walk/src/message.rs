@@ -1,4 +1,4 @@
-//! What ranks tell each other.
+//! Messages between ranks.
 
 use crate::RankId;
 
@@ -32,7 +32,7 @@ pub enum Colour {
     Black,
 }
 
-/// What goes around the ring to find out whether all is done.
+/// The token that goes around the ring to find out whether all is done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Token {
     pub colour: Colour,

@@ -1,4 +1,4 @@
-//! Whom an idle rank asks.
+//! Order in which an idle rank asks the others for work.
 
 use crate::Algorithm;
 use crate::rng::Rng;
@@ -7,8 +7,8 @@ use crate::topology::{RankId, Topology};
 /// The order of requests of one rank.
 #[derive(Debug)]
 pub enum Order {
-    /// There is nobody else.
-    Nobody,
+    /// There is no other rank.
+    NoOther,
     /// Any other rank, each time a random one.
     Random { me: RankId, ranks: u32 },
     /// One after the other, around and around.
@@ -16,12 +16,12 @@ pub enum Order {
 }
 
 impl Order {
-    /// The paper's request vector (section IV.C): a host's first rank asks remote ranks before those on
-    /// its host, the others ask only those on their host. Remote ranks are in a random order, since
-    /// with the same order everywhere the first of the list is asked by all.
+    /// The paper's request vector (section IV.C): a host's first rank asks remote ranks before
+    /// those on its host, the others ask only those on their host. Remote ranks are in a random
+    /// order, since with the same order everywhere the first of the list is asked by all.
     pub fn new(algorithm: Algorithm, me: RankId, topology: &Topology, rng: &mut Rng) -> Order {
         if topology.ranks() == 1 {
-            return Order::Nobody;
+            return Order::NoOther;
         }
         if algorithm != Algorithm::Proximity {
             return Order::Random {
@@ -47,7 +47,7 @@ impl Order {
 
     pub fn next(&mut self, rng: &mut Rng) -> Option<RankId> {
         match self {
-            Order::Nobody => None,
+            Order::NoOther => None,
             Order::Random { me, ranks } => {
                 let other = rng.below(u64::from(*ranks) - 1) as u32;
                 Some(RankId(if other < me.0 { other } else { other + 1 }))

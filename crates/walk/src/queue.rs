@@ -1,17 +1,17 @@
 //! The items of one rank that no worker has yet.
 
 use crate::algorithm::Split;
+use crate::limits::GIVEN_ITEMS;
 use crate::rng::Rng;
-use pandofs_types::limits::WALK_GIVEN_ITEMS;
 use std::collections::VecDeque;
 
-/// Oldest in front. The rank's own workers take from the back, so the walk goes deep and the queue stays
-/// short; others get the front, which is nearest to the root and has the most below it. What is spilled is older than all that
-/// is in memory.
+/// Oldest in front. The rank's own workers take from the back, so the walk goes deep and the queue
+/// stays short; others get the front, which is nearest to the root and has the most below it. What
+/// is spilled is older than all that is in memory.
 #[derive(Debug)]
 pub struct Queue<T> {
     items: VecDeque<T>,
-    /// How many items are in each piece that the transport keeps, oldest in front.
+    /// Number of items in each piece that the transport keeps, oldest in front.
     pieces: VecDeque<usize>,
     /// Items of these.
     spilled: u64,
@@ -58,7 +58,8 @@ impl<T> Queue<T> {
         self.items.pop_front()
     }
 
-    /// Whether the transport keeps a piece, which is to be given away then as it is: the oldest.
+    /// Returns whether the transport keeps a piece, which is to be given away then as it is: the
+    /// oldest.
     pub fn give_spilled(&mut self) -> bool {
         let Some(items) = self.pieces.pop_front() else {
             return false;
@@ -68,7 +69,8 @@ impl<T> Queue<T> {
     }
 
     /// The part for another rank, oldest first; empty when there is nothing to give. The rank that
-    /// splits is left with what its workers have. For when nothing is [spilled](Self::give_spilled).
+    /// splits is left with what its workers have. For when nothing is
+    /// [spilled](Self::give_spilled).
     pub fn split(&mut self, split: Split, rng: &mut Rng) -> Vec<T> {
         let len = self.items.len();
         if len == 0 {
@@ -78,7 +80,7 @@ impl<T> Queue<T> {
             Split::Random => 1 + rng.below(len as u64) as usize,
             Split::Equal => len.div_ceil(2),
         };
-        self.items.drain(..part.min(WALK_GIVEN_ITEMS)).collect()
+        self.items.drain(..part.min(GIVEN_ITEMS)).collect()
     }
 
     /// The oldest items, when there are too many. The next to be worked on are the newest.
@@ -101,7 +103,7 @@ impl<T> Queue<T> {
         self.spilled += items as u64;
     }
 
-    /// Whether spilled items have to be brought back now.
+    /// Returns whether spilled items have to be brought back now.
     pub fn wants_refill(&mut self) -> bool {
         if !self.items.is_empty() || self.refilling > 0 {
             return false;

@@ -3,17 +3,15 @@
 use crate::Algorithm;
 use crate::central::{Master, Slave};
 use crate::command::{Command, Event, Failure};
+use crate::limits::{READY_ITEMS_PER_WORKER, SPILL_ABOVE_ITEMS, SPILL_CHUNK_ITEMS};
 use crate::message::Message;
 use crate::order::Order;
 use crate::queue::Queue;
 use crate::rng::Rng;
 use crate::share::Sharer;
 use crate::topology::{RankId, Topology};
-use pandofs_types::limits::{
-    WALK_READY_ITEMS_PER_WORKER, WALK_SPILL_ABOVE_ITEMS, WALK_SPILL_CHUNK_ITEMS,
-};
 
-/// What a rank is made with.
+/// Configuration of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub algorithm: Algorithm,
@@ -35,8 +33,8 @@ impl Config {
             algorithm,
             workers: 1,
             seed,
-            spill_above: WALK_SPILL_ABOVE_ITEMS,
-            spill_chunk: WALK_SPILL_CHUNK_ITEMS,
+            spill_above: SPILL_ABOVE_ITEMS,
+            spill_chunk: SPILL_CHUNK_ITEMS,
         }
     }
 }
@@ -60,8 +58,8 @@ enum Role<T> {
 
 impl<T> Rank<T> {
     /// # Panics
-    /// When `me` is not in the topology, there is no worker, several workers are to share a queue that the
-    /// algorithm does not share, or the limits of spilling contradict one another.
+    /// When `me` is not in the topology, there is no worker, several workers are to share a queue
+    /// that the algorithm does not share, or the limits of spilling contradict one another.
     pub fn new(config: &Config, topology: &Topology, me: RankId) -> Rank<T> {
         let ranks = topology.ranks();
         assert!(me.0 < ranks, "rank {me} of {ranks}");
@@ -95,8 +93,8 @@ impl<T> Rank<T> {
     /// Takes up one event; what is to be done now, in this order, is appended to `out`.
     ///
     /// # Panics
-    /// When the transport tells what cannot be: a worker without an item has done it, roots elsewhere
-    /// than at rank 0, a message that the algorithm does not have.
+    /// When the transport tells what cannot be: a worker without an item has done it, roots
+    /// elsewhere than at rank 0, a message that the algorithm does not have.
     pub fn step(&mut self, event: Event<T>, out: &mut Vec<Command<T>>) {
         if self.ended {
             return;
@@ -111,8 +109,8 @@ impl<T> Rank<T> {
                 ..
             } => self.fail(dead, out),
             Event::Died { rank } => {
-                // Whoever notices tells all: others may have nothing to do with the dead one and
-                // would wait for ever.
+                // The rank that notices tells all: others may have nothing to do with the dead one
+                // and would wait for ever.
                 for to in (0..self.ranks).map(RankId) {
                     if to != self.me && to != rank {
                         out.push(Command::Send {
@@ -139,14 +137,14 @@ impl<T> Rank<T> {
         }
     }
 
-    /// How many items would be of use to others at once: a worker that reads a large directory then tells of
-    /// what it has found so far, and makes items of parts of it.
+    /// Returns how many items would be of use to others at once: a worker that reads a large
+    /// directory then tells of what it has found so far, and makes items of parts of it.
     pub fn wanted(&self) -> usize {
         match &self.role {
             Role::Sharer(sharer) => sharer.wanted(),
             Role::Master(_) => 0,
-            // It has no queue, and the master tells nobody how long its own is.
-            Role::Slave(_) => WALK_READY_ITEMS_PER_WORKER,
+            // It has no queue, and the master does not say how long its own is.
+            Role::Slave(_) => READY_ITEMS_PER_WORKER,
         }
     }
 
@@ -159,7 +157,7 @@ impl<T> Rank<T> {
         }
     }
 
-    /// Whether the walk has ended for this rank, well or not.
+    /// Returns whether the walk has ended for this rank, well or not.
     pub fn has_ended(&self) -> bool {
         self.ended
     }
@@ -172,13 +170,13 @@ impl<T> Rank<T> {
         );
         self.ended = true;
         let (me, ranks) = (u64::from(self.me.0), u64::from(self.ranks));
-        let told = match self.role {
+        let receivers = match self.role {
             Role::Sharer(_) => me * 2 + 1..me * 2 + 3,
             // Slaves talk to the master alone.
             Role::Master(_) => 1..ranks,
             Role::Slave(_) => 0..0,
         };
-        for to in told.start..told.end.min(ranks) {
+        for to in receivers.start..receivers.end.min(ranks) {
             out.push(Command::Send {
                 to: RankId(to as u32),
                 message: Message::Finish,

@@ -1,23 +1,22 @@
-//! Numbers that look random and follow from a seed alone.
+//! Pseudo-random numbers that follow from a seed alone.
+
+use rand_xoshiro::SplitMix64;
+use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 
 /// SplitMix64 (Steele, Lea and Flood, 2014): the same numbers for a seed for ever.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Rng(u64);
+pub struct Rng(SplitMix64);
 
 impl Rng {
     pub fn new(seed: u64) -> Rng {
-        Rng(seed)
+        Rng(SplitMix64::seed_from_u64(seed))
     }
 
     pub fn next_u64(&mut self) -> u64 {
-        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
-        let mut z = self.0;
-        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        z ^ (z >> 31)
+        self.0.next_u64()
     }
 
-    /// A number below `end`, by Lemire's multiplication; its bias is below `end / 2^64`.
+    /// Returns a number below `end`, by Lemire's multiplication; its bias is below `end / 2^64`.
     ///
     /// # Panics
     /// When `end` is 0.

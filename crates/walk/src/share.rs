@@ -1,17 +1,17 @@
-//! A rank with its own queue, which it shares with whoever asks: all algorithms but the centralized one.
+//! A rank with a queue of its own, which it shares: all algorithms but the centralized one.
 
 use crate::algorithm::Split;
 use crate::command::{Command, Event};
+use crate::limits::{
+    DENIALS_BEFORE_PAUSE, ITEMS_BETWEEN_ASKERS, LONGEST_PAUSE, READY_ITEMS_FOR_OTHERS,
+    READY_ITEMS_PER_WORKER, SHORTEST_PAUSE,
+};
 use crate::message::Message;
 use crate::order::Order;
 use crate::queue::Queue;
 use crate::rng::Rng;
 use crate::token::{Detector, Verdict};
 use crate::topology::RankId;
-use pandofs_types::limits::{
-    WALK_DENIALS_BEFORE_PAUSE, WALK_ITEMS_BETWEEN_ASKERS, WALK_LONGEST_PAUSE,
-    WALK_READY_ITEMS_FOR_OTHERS, WALK_READY_ITEMS_PER_WORKER, WALK_SHORTEST_PAUSE,
-};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -23,16 +23,16 @@ pub struct Sharer<T> {
     rng: Rng,
     queue: Queue<T>,
     workers: u32,
-    /// Workers without an item; the last one that became idle is the first to get one, its memory is
-    /// still in the caches.
+    /// Workers without an item; the last one that became idle is the first to get one, its memory
+    /// is still in the caches.
     idle: Vec<u32>,
     started: bool,
     asking: Asking,
     /// Refusals since there was work.
     denials: u32,
     pause: Duration,
-    /// Another rank asked, and since then its own workers have taken fewer items than would let that be forgotten.
-    /// So many are left.
+    /// Another rank asked, and since then its own workers have taken fewer items than would let
+    /// that be forgotten. So many are left.
     asked: usize,
     detector: Detector,
 }
@@ -41,8 +41,8 @@ pub struct Sharer<T> {
 /// while others have none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Asking {
-    Nobody,
-    Somebody,
+    Idle,
+    Waiting,
     /// Not before [`Event::Woken`].
     Paused,
 }
@@ -67,15 +67,15 @@ impl<T> Sharer<T> {
             workers,
             idle: (0..workers).rev().collect(),
             started: false,
-            asking: Asking::Nobody,
+            asking: Asking::Idle,
             denials: 0,
-            pause: WALK_SHORTEST_PAUSE,
+            pause: SHORTEST_PAUSE,
             asked: 0,
             detector: Detector::new(),
         }
     }
 
-    /// Whether rank 0 has found that all is done.
+    /// Returns whether rank 0 has found that all is done.
     pub fn step(&mut self, event: Event<T>, out: &mut Vec<Command<T>>) -> bool {
         match event {
             Event::Start { roots } => {
@@ -101,7 +101,7 @@ impl<T> Sharer<T> {
             }
             Event::Woken => {
                 if self.asking == Asking::Paused {
-                    self.asking = Asking::Nobody;
+                    self.asking = Asking::Idle;
                 }
             }
             Event::Message { from, message } => self.message(from, message, out),
@@ -113,8 +113,9 @@ impl<T> Sharer<T> {
     fn message(&mut self, from: RankId, message: Message<T>, out: &mut Vec<Command<T>>) {
         match message {
             Message::Ask => {
-                self.asked = WALK_ITEMS_BETWEEN_ASKERS;
-                // A piece goes as it is, whatever part would have been drawn: there is a multiple of it, or little else.
+                self.asked = ITEMS_BETWEEN_ASKERS;
+                // A piece goes as it is, whatever part would have been drawn: there is a multiple
+                // of it, or little else.
                 if self.queue.give_spilled() {
                     self.detector.work_sent();
                     out.push(Command::GiveSpilled { to: from });
@@ -130,22 +131,22 @@ impl<T> Sharer<T> {
                 out.push(Command::Send { to: from, message });
             }
             Message::Work { items } => {
-                assert_eq!(self.asking, Asking::Somebody, "work that nobody asked for");
+                assert_eq!(self.asking, Asking::Waiting, "work that was not asked for");
                 assert!(!items.is_empty());
                 self.detector.work_received();
-                self.asking = Asking::Nobody;
+                self.asking = Asking::Idle;
                 self.order.restart();
                 self.queue.push(items);
             }
             Message::Deny => {
-                assert_eq!(self.asking, Asking::Somebody);
-                self.asking = Asking::Nobody;
+                assert_eq!(self.asking, Asking::Waiting);
+                self.asking = Asking::Idle;
                 self.denials += 1;
-                if self.denials >= WALK_DENIALS_BEFORE_PAUSE.min(self.ranks - 1) {
+                if self.denials >= DENIALS_BEFORE_PAUSE.min(self.ranks - 1) {
                     self.denials = 0;
                     self.asking = Asking::Paused;
                     out.push(Command::Wake { after: self.pause });
-                    self.pause = (self.pause * 2).min(WALK_LONGEST_PAUSE);
+                    self.pause = (self.pause * 2).min(LONGEST_PAUSE);
                 }
             }
             Message::Token(token) => self.detector.token_arrived(token),
@@ -162,9 +163,9 @@ impl<T> Sharer<T> {
     fn settle(&mut self, out: &mut Vec<Command<T>>) -> bool {
         if self.queue.len() > 0 {
             self.denials = 0;
-            self.pause = WALK_SHORTEST_PAUSE;
+            self.pause = SHORTEST_PAUSE;
             if self.asking == Asking::Paused {
-                self.asking = Asking::Nobody;
+                self.asking = Asking::Idle;
             }
         }
         while let Some(worker) = self.idle.pop() {
@@ -181,15 +182,15 @@ impl<T> Sharer<T> {
         if self.queue.wants_refill() {
             out.push(Command::Refill);
         }
-        // A rank that has nothing to start with asks once it is told to start: before that others may not
-        // listen yet.
+        // A rank that has nothing to start with asks once it gets the event to start: before that
+        // others may not listen yet.
         if self.started
             && !self.idle.is_empty()
             && self.queue.total() == 0
-            && self.asking == Asking::Nobody
+            && self.asking == Asking::Idle
             && let Some(to) = self.order.next(&mut self.rng)
         {
-            self.asking = Asking::Somebody;
+            self.asking = Asking::Waiting;
             out.push(Command::Send {
                 to,
                 message: Message::Ask,
@@ -226,17 +227,18 @@ impl<T> Sharer<T> {
         self.idle.len() == self.workers as usize && self.queue.total() == 0
     }
 
-    /// While one worker reads a directory with nearly all entries of a tree, the other ranks live on the
-    /// slices that it leaves here. One for each that is refused would not do: who gets so little is idle again
-    /// before the next one is answered, and this rank does nearly all of the work.
+    /// While one worker reads a directory with nearly all entries of a tree, the other ranks live
+    /// on the slices that it leaves here. One for each that is refused would not do: who gets so
+    /// little is idle again before the next one is answered, and this rank does nearly all of the
+    /// work.
     pub fn wanted(&self) -> usize {
         let for_workers = match self.workers {
             1 => 0,
-            workers => WALK_READY_ITEMS_PER_WORKER * workers as usize,
+            workers => READY_ITEMS_PER_WORKER * workers as usize,
         };
         let for_others = match self.asked {
             0 => 0,
-            _ => WALK_READY_ITEMS_FOR_OTHERS,
+            _ => READY_ITEMS_FOR_OTHERS,
         };
         for_workers.max(for_others).saturating_sub(self.queue.len())
     }

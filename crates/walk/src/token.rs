@@ -1,48 +1,49 @@
 //! Termination detection by a token that goes around the ring of ranks.
 //!
-//! The paper takes Dijkstra's algorithm (EWD 840): the idle root sends a white token to rank 1; a rank
-//! hands it on when it is idle; a rank that sent work to a *lower* one turns black, and a black rank
-//! blackens the token and turns white; a white token that comes back to a white root says that all is done.
-//! That holds where a message arrives at the moment it is sent. Here messages take time and overtake
-//! one another, and the rule is early:
+//! The paper takes Dijkstra's algorithm (EWD 840): the idle root sends a white token to rank 1; a
+//! rank hands it on when it is idle; a rank that sent work to a *lower* one turns black, and a
+//! black rank blackens the token and turns white; a white token that comes back to a white root
+//! says that all is done. That holds where a message arrives at the moment it is sent. Here
+//! messages take time and overtake one another, and the rule is early:
 //!
 //! 1. Ranks 0, 2 and 3 are idle, rank 1 works. The token, white, waits at rank 1.
 //! 2. Rank 3 asks rank 1, which sends it work. 3 is higher than 1, so 1 stays white. The message is slow.
 //! 3. Rank 1 becomes idle and hands the white token on; it passes rank 2 and the still idle rank 3 and
 //!    comes back to rank 0, white. Rank 0 ends the walk, with work under way.
 //!
-//! So ranks count as well, which is Safra's version (EWD 998): each keeps the number of messages *with work*
-//! that it sent, less those it received; the token adds the counts up; and who *receives* work turns black.
-//! Rank 0 decides that all is done when a token comes back to it, it is idle, it and the token are white,
-//! and the token's sum and its own count make 0.
+//! So ranks count as well, which is Safra's version (EWD 998): each keeps the number of messages
+//! *with work* that it sent, less those it received; the token adds the counts up; and who
+//! *receives* work turns black. Rank 0 decides that all is done when a token comes back to it, it
+//! is idle, it and the token are white, and the token's sum and its own count make 0.
 //!
 //! *Never early.* Let `c(i)` be rank i's count, `q` the token's sum, R the ranks that the token has left in
-//! this round, and B the number of messages with work that are under way; B is the sum of all `c(i)`. While
-//! a token goes around, one of these holds:
+//! this round, and B the number of messages with work that are under way; B is the sum of all
+//! `c(i)`. While a token goes around, one of these holds:
 //!
 //! - P1: all of R are idle, and the sum of `c` over R is `q`;
 //! - P2: `q` plus the sum of `c` over the others is more than 0;
 //! - P3: some rank outside of R is black;
 //! - P4: the token is black.
 //!
-//! At the start R is empty and P1 holds. A rank outside of R that receives work turns black: P3. A rank of R
-//! that receives work may end P1; but if P1 held, then B = `q` + the others' sum, and B was at least 1 before
-//! the message came, so P2 holds, and reception inside of R does not change it. A rank of R that sends work
-//! was active, so P1 did not hold, and nothing else depends on it; one outside of R that sends raises the
-//! sum of P2. An idle rank that hands the token on moves its count from one side of P2 to the other, keeps
-//! P1 if it held, and turns P3 into P4 if it was the black one. When rank 0 is idle and has the token back,
-//! R is all the others. If token and rank 0 are white and `q` + `c(0)` is 0, then P2, P3 and P4 are false, so P1
-//! holds: all are idle, and B = `q` + `c(0)` = 0. In the example the sum at rank 0 is 1.
+//! At the start R is empty and P1 holds. A rank outside of R that receives work turns black: P3. A
+//! rank of R that receives work may end P1; but if P1 held, then B = `q` + the others' sum, and B
+//! was at least 1 before the message came, so P2 holds, and reception inside of R does not change
+//! it. A rank of R that sends work was active, so P1 did not hold, and nothing else depends on it;
+//! one outside of R that sends raises the sum of P2. An idle rank that hands the token on moves its
+//! count from one side of P2 to the other, keeps P1 if it held, and turns P3 into P4 if it was the
+//! black one. When rank 0 is idle and has the token back, R is all the others. If token and rank 0
+//! are white and `q` + `c(0)` is 0, then P2, P3 and P4 are false, so P1 holds: all are idle, and B
+//! = `q` + `c(0)` = 0. In the example the sum at rank 0 is 1.
 //!
-//! *Never missing.* Once all ranks are idle and no work is under way nobody turns black any more and the
-//! counts sum up to 0. The token goes on since all are idle; the round that is under way whitens all
-//! ranks, and the next comes back white with sum 0.
+//! *Never missing.* Once all ranks are idle and no work is under way no rank turns black any more and the
+//! counts sum up to 0. The token goes on since all are idle; the round that is under way whitens
+//! all ranks, and the next comes back white with sum 0.
 //!
-//! Only work is counted. Requests and refusals make nobody active.
+//! Only work is counted. Requests and refusals make no rank active.
 
 use crate::message::{Colour, Token};
 
-/// What one rank remembers for it.
+/// State of the detection at one rank.
 #[derive(Debug)]
 pub struct Detector {
     colour: Colour,
@@ -117,7 +118,7 @@ impl Detector {
     }
 }
 
-/// What rank 0 concludes.
+/// Conclusion of rank 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Verdict {
     /// The token is elsewhere.

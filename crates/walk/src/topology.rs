@@ -1,4 +1,4 @@
-//! Which ranks there are, and which of them share a host.
+//! The ranks of a walk, and which of them share a host.
 
 use std::collections::BTreeMap;
 
@@ -31,7 +31,8 @@ pub struct Topology {
 }
 
 impl Topology {
-    /// One host number for each rank, in the order of the ranks. Hosts with the same number are the same.
+    /// One host number for each rank, in the order of the ranks. Hosts with the same number are the
+    /// same.
     ///
     /// # Panics
     /// When there is no rank.
@@ -66,7 +67,7 @@ impl Topology {
         self.groups.len()
     }
 
-    /// Which host a rank is on, counted from 0 in the order of their first ranks.
+    /// Returns the host of a rank, counted from 0 in the order of their first ranks.
     pub fn host_of(&self, rank: RankId) -> usize {
         self.group_of[rank.index()] as usize
     }
@@ -76,7 +77,7 @@ impl Topology {
         &self.groups[self.host_of(rank)]
     }
 
-    /// Whether it is the first rank of its host.
+    /// Returns whether it is the first rank of its host.
     pub fn is_local_root(&self, rank: RankId) -> bool {
         self.colocated(rank).first() == Some(&rank)
     }

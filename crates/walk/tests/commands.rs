@@ -1,8 +1,8 @@
-//! What a rank does, command by command.
+//! Commands of a rank, one by one.
 
-use pandofs_types::limits::{
-    WALK_ITEMS_BETWEEN_ASKERS, WALK_READY_ITEMS_FOR_OTHERS, WALK_READY_ITEMS_PER_WORKER,
-    WALK_SHORTEST_PAUSE, WALK_SPILL_ABOVE_ITEMS,
+use pandofs_walk::limits::{
+    ITEMS_BETWEEN_ASKERS, READY_ITEMS_FOR_OTHERS, READY_ITEMS_PER_WORKER, SHORTEST_PAUSE,
+    SPILL_ABOVE_ITEMS,
 };
 use pandofs_walk::{
     Algorithm, Colour, Command, Config, Event, Failure, Message, Rank, RankId, Split, Token,
@@ -99,9 +99,9 @@ fn a_thief_gets_the_oldest_while_the_victim_works() {
         step(&mut it, message(2, Message::Ask)),
         [send(2, Message::Deny)]
     );
-    assert_eq!(it.wanted(), WALK_READY_ITEMS_FOR_OTHERS, "somebody asked");
+    assert_eq!(it.wanted(), READY_ITEMS_FOR_OTHERS, "somebody asked");
     assert_eq!(step(&mut it, found(&[2, 3, 4])), []);
-    assert_eq!(it.wanted(), WALK_READY_ITEMS_FOR_OTHERS - 3);
+    assert_eq!(it.wanted(), READY_ITEMS_FOR_OTHERS - 3);
     assert_eq!(
         step(&mut it, message(2, Message::Ask)),
         [send(2, items(&[2, 3]))]
@@ -140,10 +140,10 @@ fn who_is_not_asked_any_more_makes_no_items_for_others() {
     assert_eq!(step(&mut it, start(&[0])), [work(0)]);
     assert_eq!(it.wanted(), 0);
     step(&mut it, message(1, Message::Ask));
-    let many: Vec<u32> = (1..=WALK_ITEMS_BETWEEN_ASKERS as u32).collect();
+    let many: Vec<u32> = (1..=ITEMS_BETWEEN_ASKERS as u32).collect();
     assert_eq!(step(&mut it, found(&many)), []);
-    for left in (1..=WALK_ITEMS_BETWEEN_ASKERS).rev() {
-        assert_eq!(it.wanted(), WALK_READY_ITEMS_FOR_OTHERS - left);
+    for left in (1..=ITEMS_BETWEEN_ASKERS).rev() {
+        assert_eq!(it.wanted(), READY_ITEMS_FOR_OTHERS - left);
         assert_eq!(step(&mut it, done(&[])), [work(left as u32)]);
     }
     assert_eq!(it.wanted(), 0);
@@ -153,7 +153,7 @@ fn who_is_not_asked_any_more_makes_no_items_for_others() {
 fn refusals_lead_to_longer_and_longer_pauses() {
     let mut it = rank(DEQS, 2, 1);
     assert_eq!(step(&mut it, start(&[])), [send(0, Message::Ask)]);
-    let mut pause = WALK_SHORTEST_PAUSE;
+    let mut pause = SHORTEST_PAUSE;
     for _ in 0..3 {
         assert_eq!(
             step(&mut it, message(0, Message::Deny)),
@@ -168,7 +168,7 @@ fn refusals_lead_to_longer_and_longer_pauses() {
     assert_eq!(
         step(&mut it, message(0, Message::Deny)),
         [Command::Wake {
-            after: WALK_SHORTEST_PAUSE
+            after: SHORTEST_PAUSE
         }]
     );
 }
@@ -192,7 +192,7 @@ fn workers_of_one_rank_share_its_queue() {
     let mut it = Rank::new(&config, &Topology::one_host(1), RankId(0));
     let work = |worker, item| Command::Work { worker, item };
     assert_eq!(step(&mut it, start(&[1])), [work(0, 1)]);
-    assert_eq!(it.wanted(), 3 * WALK_READY_ITEMS_PER_WORKER);
+    assert_eq!(it.wanted(), 3 * READY_ITEMS_PER_WORKER);
     assert_eq!(step(&mut it, found(&[2])), [work(1, 2)]);
     assert_eq!(step(&mut it, done(&[3, 4, 5])), [work(0, 5), work(2, 4)]);
     assert_eq!(it.queued(), 1);
@@ -281,7 +281,7 @@ fn what_does_not_fit_in_memory_is_spilled_and_brought_back() {
         step(&mut it, message(1, Message::Ask)),
         [send(1, items(&[1]))]
     );
-    assert_eq!(Config::new(DEQS, 0).spill_above, WALK_SPILL_ABOVE_ITEMS);
+    assert_eq!(Config::new(DEQS, 0).spill_above, SPILL_ABOVE_ITEMS);
 }
 
 #[test]
@@ -332,7 +332,8 @@ fn a_master_hands_out_one_item_at_a_time() {
     );
 }
 
-/// A walk by breadth alone would have all directories of a level in the queue, and their directories in memory.
+/// A walk by breadth alone would have all directories of a level in the queue, and their
+/// directories in memory.
 #[test]
 fn a_master_hands_out_what_is_in_memory_before_what_was_spilled() {
     let mut it = rank(Algorithm::Cp { keep_one: false }, 2, 0);
@@ -354,7 +355,7 @@ fn a_master_hands_out_what_is_in_memory_before_what_was_spilled() {
         step(&mut it, message(1, Message::Ask)),
         [send(1, items(&[4]))]
     );
-    // What is found is done before it too, the oldest first.
+    // Found items are done before it too, the oldest first.
     assert_eq!(step(&mut it, results(&[40, 41])), [send(1, items(&[5]))]);
     assert_eq!(step(&mut it, results(&[])), [send(1, items(&[6]))]);
     assert_eq!(step(&mut it, results(&[])), [send(1, items(&[40]))]);

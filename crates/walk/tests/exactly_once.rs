@@ -13,7 +13,7 @@ const PATIENCE: u64 = 2_000;
 #[derive(Clone, Copy, Debug)]
 enum Malice {
     Random,
-    /// What was sent last.
+    /// The message that was sent last.
     NewestFirst,
     /// Everything overtakes messages with work: tokens and refusals arrive at once.
     WorkLast,
@@ -107,8 +107,8 @@ impl World {
         }
     }
 
-    /// The same of a walk that goes on below the root: what is left is in pieces of any size that are not in memory, but for
-    /// the last when it is in memory.
+    /// The same of a walk that goes on below the root: what is left is in pieces of any size that
+    /// are not in memory, but for the last when it is in memory.
     fn going_on(
         tree: Vec<Vec<u32>>,
         config: &Config,
@@ -362,7 +362,8 @@ proptest! {
         let witness = usize::from(dead == 0);
         world.step(witness, Event::Died { rank: RankId(dead as u32) });
         while world.failed + 1 < world.ranks.len() {
-            // Rank 0 is the one that notices, or the dead one: nobody is left who could end it well.
+            // Rank 0 is the one that notices, or the dead one: no rank is left that could end it
+            // well.
             prop_assert!(world.happen(), "nothing is pending, and no end");
             prop_assert_eq!(world.finished, 0);
             world.pending.retain(|pending| pending.at != dead);

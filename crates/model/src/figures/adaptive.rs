@@ -9,8 +9,9 @@ use pandofs_report::{Axis, Figure};
 const SERVERS: usize = 16;
 const CLIENTS: usize = 32;
 
-/// The depths and widths that are tried. The least and the largest depth are such that the best is between them: no
-/// directory is deeper than the largest, and with the least every second level begins new units.
+/// The depths and widths that are tried. The least and the largest depth are such that the best is
+/// between them: no directory is deeper than the largest, and with the least every second level
+/// begins new units.
 fn tried(quick: bool) -> (&'static [u32], &'static [u32]) {
     if quick {
         (&[2, 4, 8, 16, 64], &[1, 2, 4, 8, 16, 64])
@@ -28,8 +29,8 @@ const SHIPPED: Policy = Policy::DdgOwnFiles {
     file_width: UNBOUNDED_FILES,
 };
 
-/// The fixed granularities: with files that begin at their directory, and some as figure 2 has them, or with less files
-/// in a unit.
+/// The fixed granularities: with files that begin at their directory, and some as figure 2 has
+/// them, or with less files in a unit.
 fn fixed(quick: bool) -> Vec<Policy> {
     let (depths, widths) = tried(quick);
     let mut all = Vec::new();
@@ -55,8 +56,8 @@ fn fixed(quick: bool) -> Vec<Policy> {
     all
 }
 
-/// Whether it is at the end of what was tried, so that another might be better. (Beyond the largest depth there is
-/// nothing, and below the least width neither.)
+/// Returns whether it is at the end of what was tried, so that another might be better. (Beyond the
+/// largest depth there is nothing, and below the least width neither.)
 fn is_at_the_edge(policy: Policy, quick: bool) -> bool {
     let (depths, widths) = tried(quick);
     match policy {
@@ -69,21 +70,23 @@ fn is_at_the_edge(policy: Policy, quick: bool) -> bool {
     }
 }
 
-/// The seeds of these figures are this much larger than the one that was asked for: with small ones the policy was made.
+/// The seeds of these figures are this much larger than the one that was asked for: with small ones
+/// the policy was made.
 const HELD_OUT: u64 = 200;
 
-/// How many seeds the best of them and the adaptive one are measured with.
+/// Returns how many seeds the best of them and the adaptive one are measured with.
 fn seeds(options: &Options) -> Vec<u64> {
     let count = if options.quick { 2 } else { 5 };
     let first = options.seed.wrapping_add(HELD_OUT);
     (0..count).map(|more| first.wrapping_add(more)).collect()
 }
 
-/// How many of the fixed granularities are measured again with all seeds and in all orders, for each name space.
+/// Number of the fixed granularities that are measured again with all seeds and in all orders, for
+/// each name space.
 const FINALISTS: usize = 3;
 
-/// Of one kind of name space one for each seed, and by how much they are larger than the two that the caches are made
-/// for.
+/// Of one kind of name space one for each seed, and by how much they are larger than the two that
+/// the caches are made for.
 struct Ground {
     spaces: Vec<Space>,
     seeds: Vec<u64>,
@@ -91,7 +94,8 @@ struct Ground {
 }
 
 impl Ground {
-    /// Operations a second, for each of the first seeds, since one draw of random servers can be lucky.
+    /// Operations a second, for each of the first seeds, since one draw of random servers can be
+    /// lucky.
     fn rates(&self, first: usize, policy: Policy, order: Order, options: &Options) -> Vec<f64> {
         let mut costs = options.scaled_costs();
         costs.cached *= self.larger;
@@ -154,14 +158,16 @@ impl Compared {
         }
     }
 
-    /// Whether it is that much more whatever the seed: by two standard errors, as a few seeds say little.
+    /// Returns whether it is that much more whatever the seed: by two standard errors, as a few
+    /// seeds say little.
     fn is_above(&self, bound: f64) -> bool {
         self.mean - 2.0 * self.error > bound
     }
 }
 
-/// Which are worth to be measured with all seeds: the best of each name space with one seed, and the shipped one. (The
-/// best of many single draws is a lucky one.) Where fixed granularities put things hardly hangs on the order.
+/// Returns those worth a measurement with all seeds: the best of each name space with one seed, and
+/// the shipped one. (The best of many single draws is a lucky one.) Where fixed granularities put
+/// things hardly hangs on the order.
 fn finalists(grounds: &[Ground; 3], options: &Options) -> Vec<Policy> {
     let policies = fixed(options.quick);
     let mut finalists = vec![SHIPPED];

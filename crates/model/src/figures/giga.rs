@@ -14,7 +14,8 @@ use pandofs_types::limits::{DEFAULT_SPLIT_THRESHOLD, MAX_SERVER_OVERLOAD_PERCENT
 use pandofs_types::{Position, ServerId, ShardId};
 use std::collections::BTreeMap;
 
-/// Requests that a client node has under way: it has eight cores (GIGA+, "Experimental Evaluation").
+/// Requests that a client node has under way: it has eight cores (GIGA+, "Experimental
+/// Evaluation").
 const OUTSTANDING: usize = 8;
 
 pub fn figures(options: &Options) -> Vec<Figure> {
@@ -26,8 +27,8 @@ pub fn figures(options: &Options) -> Vec<Figure> {
 }
 
 fn setting(servers: usize, learning: Learning, options: &Options) -> Setting {
-    // The paper's directory has 400,000 files for each server; beyond its 32 servers there are fewer, so that
-    // it ends.
+    // The paper's directory has 400,000 files for each server; beyond its 32 servers there are
+    // fewer, so that it ends.
     let (files, threshold) = match (options.quick, servers) {
         (true, _) => (4_000, 500),
         (false, 0..=32) => (400_000, DEFAULT_SPLIT_THRESHOLD),
@@ -195,7 +196,8 @@ fn share(growth: &Growth) -> f64 {
     100.0 * growth.misdirected as f64 / growth.requests as f64
 }
 
-/// The largest part of the hash space on one server over the mean, of a directory with so many partitions.
+/// The largest part of the hash space on one server over the mean, of a directory with so many
+/// partitions.
 fn radix_imbalance(servers: usize, partitions: u32) -> f64 {
     let map = cluster::map(servers);
     let slots = slot_array(&map, ShardId(0), partitions, 1);
@@ -209,7 +211,8 @@ fn radix_imbalance(servers: usize, partitions: u32) -> f64 {
     over_mean(&load.iter().map(|part| part >> 20).collect::<Vec<_>>())
 }
 
-/// The same with consistent hashing: each server has so many points on a ring and what follows each.
+/// The same with consistent hashing: each server has so many points on a ring and what follows
+/// each.
 fn ring_imbalance(servers: usize, points: u32, rng: &mut Rng) -> f64 {
     let mut ring: Vec<(u64, usize)> = (0..servers)
         .flat_map(|server| (0..points).map(move |_| server))
@@ -403,9 +406,10 @@ fn servers_added() -> Figure {
 
 /// Servers join a directory with three partitions on each, a third as many as there are.
 struct Added {
-    /// GIGA+'s sequential rule by itself: those that join get as many partitions as the others have.
+    /// GIGA+'s sequential rule by itself: those that join get as many partitions as the others
+    /// have.
     sequential: Spread,
-    /// What the running system makes of it: the same rule, with as many further partitions as it takes.
+    /// Spread in the running system: the same rule, with as many further partitions as it takes.
     renewed: Spread,
     /// The part that moves if all is dealt out again in turn.
     naive: f64,
@@ -413,7 +417,7 @@ struct Added {
     least: f64,
 }
 
-/// How a directory spreads that had spread over fewer servers, when all its partitions are active.
+/// Spread of a directory that had spread over fewer servers, when all its partitions are active.
 struct Spread {
     /// The part of its entries that changes servers.
     moved: f64,

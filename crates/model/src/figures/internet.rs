@@ -1,4 +1,6 @@
-//! A trillion files on ten thousand servers: what the code makes of that, from maps of that size, and where it ends.
+//! A trillion files on ten thousand servers.
+//!
+//! The behaviour of the code there, with maps of that size, and its end.
 
 use super::{Options, range, times, zip};
 use crate::cluster;
@@ -96,7 +98,7 @@ fn largest_over_mean(map: &ClusterMap) -> f64 {
     over_mean(&counts)
 }
 
-/// How evenly shards spread, by their number.
+/// Returns how evenly shards spread, by their number.
 fn balance(maps: &Maps) -> Figure {
     let mut figure = Figure::new(
         "internet-balance",
@@ -195,7 +197,7 @@ fn bytes(maps: &Maps) -> Figure {
     figure
 }
 
-/// What a rack that joins gets of the directory that has spread furthest.
+/// Returns the share of a rack that joins in the directory that has spread furthest.
 fn given(before: &ClusterMap, after: &ClusterMap) -> f64 {
     let old = widest(before);
     let most = partitions_allowed(after, None, &old);
@@ -247,7 +249,7 @@ fn joining(maps: &Maps) -> Figure {
         .iter()
         .map(|(before, after)| given(before, after))
         .collect();
-    // What moves is what the largest directories give by splitting.
+    // Moves are those of the splits of the largest directories.
     let hours: Vec<f64> = of_largest
         .iter()
         .map(|share| share * FILES * BYTES_OF_A_FILE / RACK as f64 / MOVING_RATE / 3_600.0)
@@ -318,7 +320,7 @@ fn joining(maps: &Maps) -> Figure {
     figure
 }
 
-/// How long it takes until a rack that joined has its part of a trillion files.
+/// Returns how long it takes until a rack that joined has its part of a trillion files.
 fn rebalancing(maps: &Maps, options: &Options) -> Figure {
     let mut figure = Figure::new(
         "internet-rebalance",
@@ -398,7 +400,7 @@ fn in_memory(map: &ClusterMap) -> f64 {
     (servers + map.shards.len() * size_of::<ServerId>()) as f64
 }
 
-/// What a server keeps in memory that there is more of with more servers, and what it caches of its files.
+/// Memory of a server that grows with the number of servers, and its cache of its files.
 fn memory(maps: &Maps) -> Figure {
     let mut figure = Figure::new(
         "internet-memory",

@@ -9,13 +9,13 @@ pub mod orangefs;
 
 use crate::costs::Costs;
 
-/// How the figures are to be made.
+/// Options of the figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
     pub seed: u64,
     pub costs: Costs,
-    /// Smaller name spaces and directories and fewer points: seconds instead of minutes. Caches and thresholds
-    /// shrink alike; figures are rougher.
+    /// Smaller name spaces and directories and fewer points: seconds instead of minutes. Caches and
+    /// thresholds shrink alike; figures are rougher.
     pub quick: bool,
 }
 
@@ -56,12 +56,12 @@ fn range(values: &[f64]) -> (f64, f64) {
     (least, most)
 }
 
-/// Whether all are from the first to the last number that a paper gives.
+/// Returns whether all are from the first to the last number that a paper gives.
 fn within(values: &[f64], least: f64, most: f64) -> bool {
     values.iter().all(|value| (least..=most).contains(value))
 }
 
-/// Whether what is gained is half to twice what a paper says: 1.15 of it is a gain of 0.15.
+/// Returns whether what is gained is half to twice what a paper says: 1.15 of it is a gain of 0.15.
 fn gains(ratio: f64, paper: f64) -> bool {
     let gain = (ratio - 1.0) / (paper - 1.0);
     (0.5..=2.0).contains(&gain)

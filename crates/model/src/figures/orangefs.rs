@@ -5,7 +5,7 @@ use crate::growth::{Growth, Learning, Setting, grow};
 use pandofs_report::{Axis, Figure};
 use pandofs_types::limits::DEFAULT_SPLIT_THRESHOLD;
 
-/// How the directory begins, and how far it may go.
+/// First size of the directory, and its limit.
 const WAYS: [(&str, u32, Option<u32>); 3] = [
     ("one partition for ever (vanilla)", 1, Some(1)),
     ("one partition, splitting", 1, None),
@@ -27,8 +27,8 @@ fn run(servers: usize, clients: usize, way: usize, options: &Options) -> Growth 
         initial: WAYS[way].1,
         most: WAYS[way].2,
         learning: Learning::FromHome,
-        // Its servers synchronize their database with the disk before they answer. (The paper's 64 servers remove 11,000
-        // files a second: one in 6 ms each.)
+        // Its servers synchronize their database with the disk before they answer. (The paper's 64
+        // servers remove 11,000 files a second: one in 6 ms each.)
         forced: true,
         removing: true,
         costs: options.costs,

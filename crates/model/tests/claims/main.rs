@@ -1,5 +1,7 @@
-//! What must hold of the figures: each claim is as docs/placement.md has it, in the quick run or, with
-//! `PANDOFS_MODEL=full`, at the papers' sizes (`make model`).
+//! Claims about the figures, each as docs/placement.md has it.
+//!
+//! They are checked in the quick run or, with `PANDOFS_MODEL=full`, at the papers' sizes (`make
+//! model`).
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 

@@ -1,7 +1,7 @@
 //! The table of all claims in docs/placement.md: read, compared with a run, written anew.
 //!
-//! A line of it: `| figure | claim | quick | full | found |`. The quick run is every test's; the full one, with the
-//! papers' sizes, is `make model`.
+//! A line of it: `| figure | claim | quick | full | found |`. The quick run is every test's; the
+//! full one, with the papers' sizes, is `make model`.
 
 use pandofs_report::Figure;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ struct Row {
     found: String,
 }
 
-/// Whether tests are to run with the papers' sizes.
+/// Returns whether tests are to run with the papers' sizes.
 pub fn is_full() -> bool {
     std::env::var_os("PANDOFS_MODEL").is_some_and(|size| size == "full")
 }
@@ -37,7 +37,8 @@ fn document() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/placement.md")
 }
 
-/// Compares what a run of an experiment found with the table, or writes it there (`PANDOFS_BLESS=1`).
+/// Compares what a run of an experiment found with the table, or writes it there
+/// (`PANDOFS_BLESS=1`).
 pub fn check(experiment: &str, figures: &[Figure]) {
     let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let path = document();
@@ -60,7 +61,7 @@ pub fn check(experiment: &str, figures: &[Figure]) {
                 found: old.map_or(String::new(), |row| row.found.clone()),
             };
             if is_full() {
-                // What nobody has run in full yet is no verdict to compare with.
+                // Without a full run there is no verdict to compare with.
                 if is_to_be_written() || row.full != NOT_RUN {
                     row.full = verdict.to_owned();
                     row.found = claim.found.clone();
@@ -76,7 +77,7 @@ pub fn check(experiment: &str, figures: &[Figure]) {
         std::fs::write(&path, format!("{before}{table}{after}")).unwrap();
         return;
     }
-    // What was found in the full run is for people: only its verdicts are compared.
+    // Findings of the full run are for people: only its verdicts are compared.
     let compared = |rows: &[Row]| -> Vec<Row> {
         let each = rows.iter().map(|row| Row {
             found: String::new(),

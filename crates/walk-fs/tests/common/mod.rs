@@ -48,8 +48,8 @@ pub fn make_tree(root: &Path, directories: usize, seed: u64) {
     }
 }
 
-/// A chain of directories whose path is longer than any call takes; in each a file and a directory that
-/// is not on the chain.
+/// A chain of directories whose path is longer than any call takes; in each a file and a directory
+/// that is not on the chain.
 pub fn make_chain(root: &Path, levels: usize, name: &str) {
     let mut at = openat(CWD, root, OFlags::DIRECTORY, Mode::empty()).unwrap();
     let name = CString::new(name).unwrap();
@@ -61,13 +61,14 @@ pub fn make_chain(root: &Path, levels: usize, name: &str) {
     }
 }
 
-/// Removes what `remove_dir_all` of the standard library would take one file descriptor a level for.
+/// Removes what `remove_dir_all` of the standard library would take one file descriptor a level
+/// for.
 pub fn remove(root: &Path) {
     let status = Command::new("rm").arg("-rf").arg(root).status().unwrap();
     assert!(status.success());
 }
 
-/// What GNU find prints for each entry, sorted.
+/// Returns what GNU find prints for each entry, sorted.
 pub fn find(arguments: &[&OsStr]) -> Vec<Vec<u8>> {
     let output = Command::new("find")
         .args(arguments)

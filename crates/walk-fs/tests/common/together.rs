@@ -13,9 +13,10 @@ type Mail = VecDeque<(u32, Vec<u8>, Option<Arc<AtomicU64>>)>;
 /// Queues between ranks that are threads.
 pub struct Post {
     boxes: Vec<Mutex<Mail>>,
-    /// What each rank has told all, in its order.
-    told: Vec<Mutex<Vec<Vec<u8>>>>,
-    /// A rank has panicked: the others do not wait for it, so that the test fails instead of standing still.
+    /// Messages of each rank to all, in its order.
+    sent: Vec<Mutex<Vec<Vec<u8>>>>,
+    /// A rank has panicked: the others do not wait for it, so that the test fails instead of
+    /// standing still.
     failed: AtomicBool,
 }
 
@@ -23,15 +24,15 @@ impl Post {
     pub fn new(ranks: u32) -> Arc<Post> {
         Arc::new(Post {
             boxes: (0..ranks).map(|_| Mutex::default()).collect(),
-            told: (0..ranks).map(|_| Mutex::default()).collect(),
+            sent: (0..ranks).map(|_| Mutex::default()).collect(),
             failed: AtomicBool::new(false),
         })
     }
 
-    /// The most bytes that one has told all at once.
+    /// The most bytes that one has sent to all at once.
     #[allow(dead_code, reason = "each test file uses its part")]
-    pub fn most_told(&self) -> usize {
-        let ranks = self.told.iter();
+    pub fn most_sent(&self) -> usize {
+        let ranks = self.sent.iter();
         let lengths = ranks.map(|it| it.lock().unwrap().iter().map(Vec::len).max());
         lengths.max().flatten().unwrap_or(0)
     }
@@ -46,7 +47,7 @@ pub struct Mailbox {
     me: u32,
     post: Arc<Post>,
     unreceived: Arc<AtomicU64>,
-    /// How often all were told something.
+    /// Number of broadcasts.
     rounds: usize,
 }
 
@@ -76,8 +77,8 @@ impl Link for Mailbox {
     fn ranks(&self) -> u32 {
         self.post.boxes.len() as u32
     }
-    fn tell_all(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
-        let mut mine = self.post.told[self.me as usize].lock().unwrap();
+    fn all_gather(&mut self, bytes: &[u8]) -> Vec<Vec<u8>> {
+        let mut mine = self.post.sent[self.me as usize].lock().unwrap();
         mine.push(bytes.to_vec());
         drop(mine);
         let round = self.rounds;
@@ -89,7 +90,7 @@ impl Link for Mailbox {
             }
             std::thread::sleep(Duration::from_micros(100));
         };
-        self.post.told.iter().map(said_by).collect()
+        self.post.sent.iter().map(said_by).collect()
     }
     fn send(&mut self, to: u32, bytes: Vec<u8>) {
         let mut mail = self.post.boxes[to as usize].lock().unwrap();

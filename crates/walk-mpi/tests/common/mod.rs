@@ -1,4 +1,4 @@
-//! Starts processes over MPI.
+//! Launch of processes over MPI.
 #![allow(clippy::unwrap_used)]
 #![allow(dead_code, reason = "each test file uses its part")]
 
@@ -8,15 +8,16 @@ use std::process::{Command, Output, Stdio};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// How often a launcher that hung is started again, and how long one may be there after its last process has ended.
+/// Number of times that a hung launcher is started again, and time that one may be there after its
+/// last process has ended.
 const LAUNCHES: usize = 4;
 const LAUNCHER_PATIENCE: Duration = Duration::from_secs(10);
 
-/// How much is read of what a launcher prints.
+/// Amount that is read of a launcher's output.
 #[derive(Clone, Copy)]
 pub enum Reads {
     All,
-    /// One byte; then nobody reads any more.
+    /// One byte; then reading ends.
     First,
 }
 
@@ -47,9 +48,10 @@ pub fn mpirun_read(ranks: u32, dir: &Path, arguments: &[&str], reads: Reads) -> 
     panic!("mpirun hung {LAUNCHES} times after all of its processes had ended");
 }
 
-/// What the launcher prints until it ends. `None` when it is still there long after its last process has ended: that
-/// of Open MPI 4.1 at times waits in `PMIx_server_finalize` for a thread of its own that waits for it (as in openpmix's
-/// issue 1244). A process of ours that hung would be there itself, and hang the test.
+/// Returns what the launcher prints. `None` when it is still there long after its last process has
+/// ended: that of Open MPI 4.1 at times waits in `PMIx_server_finalize` for a thread of its own
+/// that waits for it (as in openpmix's issue 1244). A process of ours that hung would be there
+/// itself, and hang the test.
 fn output_of(mut launched: Command, reads: Reads) -> Option<Output> {
     let launched = launched.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut launcher = launched.spawn().unwrap();

@@ -1,7 +1,7 @@
-//! `chmod`
+//! The tool `chmod`.
 
 use crate::change::{self, Common};
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::mode::{Change, umask};
 use crate::outcome::{Outcome, wrong};
 use anyhow::Result;
@@ -35,7 +35,7 @@ pub struct Chmod {
     /// As for chmod: 644, u+rwX,go-w, g=u
     #[arg(value_name = "MODE", allow_hyphen_values = true)]
     mode: OsString,
-    /// What to change
+    /// Files and directories to change
     #[arg(required_unless_present = "reference", value_name = "PATH")]
     roots: Vec<OsString>,
 }
@@ -43,7 +43,7 @@ pub struct Chmod {
 impl Chmod {
     /// # Errors
     /// When it cannot begin, or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         let mut roots = self.roots.clone();
         let wanted = match &self.reference {
             Some(file) => {
@@ -60,7 +60,7 @@ impl Chmod {
             change: wanted,
             umask: umask().as_raw_mode(),
         };
-        change::run(&self.common, &change, &roots, crew)
+        change::run(&self.common, &change, &roots, executor)
     }
 }
 
@@ -96,7 +96,8 @@ impl change::Change for Changed {
     ) -> Result<(), Errno> {
         let mode = Mode::from_raw_mode(self.of(stat));
         if is_followed {
-            // What its name leads to by now, as that of GNU chmod: it was named, and is not one that was met.
+            // The file that its name leads to by now, as that of GNU chmod: it was named, and is
+            // not one that was met.
             return chmodat(dir, name, mode, AtFlags::empty());
         }
         chmod_at(dir, name, mode)

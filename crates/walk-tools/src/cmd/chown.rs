@@ -1,7 +1,7 @@
-//! `chown`
+//! The tool `chown`.
 
 use crate::change::{self, Common};
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::find::users::{group_number, login, user_number};
 use crate::outcome::{Outcome, wrong};
 use anyhow::{Context, Result, bail};
@@ -37,10 +37,11 @@ pub struct Chown {
     /// Give all the owner and group of this file; there is no OWNER then
     #[arg(long, value_name = "FILE")]
     reference: Option<OsString>,
-    /// USER, USER:GROUP or :GROUP, by name or number; USER: is with the group that USER logs in with
+    /// USER, USER:GROUP or :GROUP, by name or number; USER: is with the group that USER logs in
+    /// with
     #[arg(value_name = "OWNER")]
     owner: OsString,
-    /// What to change
+    /// Files and directories to change
     #[arg(required_unless_present = "reference", value_name = "PATH")]
     roots: Vec<OsString>,
 }
@@ -48,7 +49,7 @@ pub struct Chown {
 impl Chown {
     /// # Errors
     /// When it cannot begin, or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         let from = match &self.from {
             Some(from) => owner(from)?,
             None => Owner::default(),
@@ -65,7 +66,7 @@ impl Chown {
             }
             None => owner(&self.owner.to_string_lossy())?,
         };
-        change::run(&self.common, &Changed { from, to }, &roots, crew)
+        change::run(&self.common, &Changed { from, to }, &roots, executor)
     }
 }
 
@@ -86,7 +87,7 @@ fn parse(text: &str) -> Result<Owner> {
         None => (text, None),
     };
     if !user.is_empty() && group == Some("") {
-        // As with GNU chown, not for a number: it may be nobody's.
+        // As with GNU chown, not for a number: it may be of no user.
         let (uid, gid) = login(user)
             .with_context(|| format!("there is no user '{user}' whose group could be meant"))?;
         return Ok(Owner {
@@ -147,7 +148,7 @@ impl change::Change for Changed {
     }
 
     fn before(&self) -> bool {
-        // Who gives a directory away may not read it any more.
+        // After giving a directory away one may not be allowed to read it.
         false
     }
 }

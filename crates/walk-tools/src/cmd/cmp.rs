@@ -1,22 +1,22 @@
-//! `cmp`
+//! The tool `cmp`.
 
+use crate::checkpoint_merge::Joined;
 use crate::cmd::cp::patterns;
+use crate::common_args::CommonArgs;
 use crate::copy::attributes::{list, list_at};
 use crate::copy::data::Copying;
 use crate::copy::wanted::is_excluded_as;
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::find::glob::Glob;
-use crate::how::How;
+use crate::limits::PIECE_BYTES;
 use crate::mirror::{DIRECTORY, Mirror, Mirrored, Slot};
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
 use crate::parts::{Parts, Resumable};
 use crate::session::{self, say};
 use crate::text::{JsonPath, count, json_line, show};
-use crate::together::Joined;
 use anyhow::Result;
 use clap::Args;
-use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{
     Dir, DirState, Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Task, Visitor,
 };
@@ -48,7 +48,7 @@ What is compared is kinds, sizes, what is in files, and where links lead to. Wit
 #[command(after_help = EXAMPLES)]
 pub struct Cmp {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     /// Compare owners, permissions, times and extended attributes too
     #[arg(short, long)]
     attributes: bool,
@@ -74,7 +74,7 @@ pub struct Cmp {
     other: OsString,
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Counts {
     entries: u64,
@@ -101,15 +101,15 @@ impl Counts {
 impl Cmp {
     /// # Errors
     /// When it cannot begin, or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
-        let mut options = self.how.options(crew)?;
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
+        let mut options = self.common_args.options(executor)?;
         options.one_file_system = self.one_file_system;
         options.slow_entries = !self.quick;
         options.leaves = self.attributes;
         let excluded = patterns(&self.exclude)?;
         let mut interrupted = false;
-        self.resumable.refuse_others(crew)?;
-        let list = self.resumable.list(crew, &options.meter)?;
+        self.resumable.refuse_others(executor)?;
+        let list = self.resumable.list(executor, &options.meter)?;
         let files: Vec<_> = list.file().into_iter().collect();
         let asked = format!(
             "cmp of {:?} and {:?}, attributes {}, quick {}, without {:?}, one file system {}, JSON {}",
@@ -122,9 +122,9 @@ impl Cmp {
             self.json
         );
         let (mut parts, before) =
-            Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &files)?;
+            Parts::begin::<Found>(&self.resumable, executor, &options.meter, asked, &files)?;
         let Found { back, mut counts } = before.unwrap_or_default();
-        let back = crew.agree(back)?;
+        let back = executor.agree(back)?;
         let meter = Arc::clone(&options.meter);
         // There and back: what only the other tree has is not met in the first.
         for there in [true, false] {
@@ -157,15 +157,15 @@ impl Cmp {
                 })
             };
             let root = std::slice::from_ref(one);
-            let ran = parts.run(crew, root, &mut options, false, make, take)?;
+            let ran = parts.run(executor, root, &mut options, false, make, take)?;
             counts.seconds = ran.elapsed.as_secs_f64();
-            if parts.is_put_off("cmp", crew, &ran)? {
+            if parts.is_put_off("cmp", executor, &ran)? {
                 return session::finish(Outcome::Interrupted, &list.output);
             }
             interrupted |= ran.interrupted;
         }
         let seconds = counts.seconds;
-        let Some(all) = crew.gather(counts, &options.meter)? else {
+        let Some(all) = executor.gather(counts, &options.meter)? else {
             return Ok(Outcome::Done);
         };
         let mut counts = Counts::default();
@@ -195,7 +195,7 @@ impl Cmp {
     }
 }
 
-/// What was found so far.
+/// Findings so far.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Found {
     /// On the way back.
@@ -239,7 +239,7 @@ struct Comparer<'c> {
     there: bool,
     mirror: &'c Mirror<Pair>,
     excluded: &'c [(bool, Glob)],
-    /// What is walked, and the first tree, whose paths patterns are of.
+    /// Names of the walked tree and of the first one, whose paths patterns are of.
     called: (&'c OsStr, &'c OsStr),
     meter: Arc<Meter>,
     copying: Copying,
@@ -260,7 +260,7 @@ impl Comparer<'_> {
                     (&self.cmp.other, &mut self.counts.only_other)
                 };
                 *count += 1;
-                self.tell(&Difference::OnlyIn(only), entry.path());
+                self.report(&Difference::OnlyIn(only), entry.path());
                 return Ok(Flow::Skip);
             }
             Err(error) => return Err(error),
@@ -268,7 +268,7 @@ impl Comparer<'_> {
         let kind = entry.kind();
         let is_directory = kind == FileType::Directory;
         if !self.there {
-            // What both have was compared on the way there.
+            // Common entries were compared on the way there.
             return Ok(if is_directory && other.kind() == FileType::Directory {
                 Flow::Descend([0, 0])
             } else {
@@ -296,12 +296,12 @@ impl Comparer<'_> {
             }
             FileType::RegularFile if stat.size() != other.size() => Some("size"),
             FileType::RegularFile if self.cmp.quick || stat.size() == 0 => None,
-            FileType::RegularFile if stat.size() > 2 * TOOL_PIECE_BYTES => {
-                for start in (0..stat.size()).step_by(TOOL_PIECE_BYTES as usize) {
+            FileType::RegularFile if stat.size() > 2 * PIECE_BYTES => {
+                for start in (0..stat.size()).step_by(PIECE_BYTES as usize) {
                     let piece = Piece {
                         name: name.to_owned(),
                         start,
-                        end: stat.size().min(start + TOOL_PIECE_BYTES),
+                        end: stat.size().min(start + PIECE_BYTES),
                     };
                     later.push(postcard::to_stdvec(&piece).unwrap_or_default());
                 }
@@ -349,10 +349,10 @@ impl Comparer<'_> {
 
     fn differ(&mut self, what: &'static str, path: &[u8]) {
         self.counts.differ += 1;
-        self.tell(&Difference::Differs(what, None), path);
+        self.report(&Difference::Differs(what, None), path);
     }
 
-    fn tell(&mut self, what: &Difference<'_>, path: &[u8]) {
+    fn report(&mut self, what: &Difference<'_>, path: &[u8]) {
         if self.cmp.json {
             json_line(&what.json(path), self.out.bytes());
         } else {
@@ -370,12 +370,12 @@ impl Comparer<'_> {
     }
 }
 
-/// What is told of a path.
+/// Message about a path.
 #[derive(Clone, Copy, Debug)]
 enum Difference<'d> {
     /// In this tree.
     OnlyIn(&'d OsStr),
-    /// What, and of a large file from which byte on it was looked at.
+    /// The difference, and of a large file from which byte on it was looked at.
     Differs(&'static str, Option<u64>),
 }
 
@@ -472,7 +472,7 @@ impl Visitor for Comparer<'_> {
             Ok(false) => {
                 self.counts.differ += 1;
                 let what = Difference::Differs("content", Some(piece.start));
-                self.tell(&what, task.path(piece.name.to_bytes()));
+                self.report(&what, task.path(piece.name.to_bytes()));
             }
             Err(error) => self.trouble(task.path(piece.name.to_bytes()), error),
         }

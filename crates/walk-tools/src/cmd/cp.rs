@@ -1,10 +1,10 @@
-//! `cp`
+//! The tool `cp`.
 
+use crate::common_args::CommonArgs;
 use crate::copy::data::{Holes, Methods};
 use crate::copy::wanted::Wanted;
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::find::glob::Glob;
-use crate::how::How;
 use crate::job::{self, Job};
 use crate::mirror::{parted, refuse_doubles};
 use crate::outcome::{Outcome, wrong};
@@ -36,9 +36,9 @@ is not missed.";
 #[command(after_help = EXAMPLES)]
 pub struct Cp {
     #[command(flatten)]
-    pub(crate) how: How,
-    /// Leave files alone that are there already, with the same size and time of modification, and go on
-    /// in the middle of large files; what is left of these at Ctrl-C is for that
+    pub(crate) common_args: CommonArgs,
+    /// Leave files alone that are there already, with the same size and time of modification, and
+    /// go on in the middle of large files; what is left of these at Ctrl-C is for that
     #[arg(long)]
     resume: bool,
     /// Leave alone what is there already and not older
@@ -73,7 +73,7 @@ pub struct Cp {
     /// Whether data are shared with the copies until one of both is changed
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "always")]
     reflink: Option<Reflink>,
-    /// What becomes of holes
+    /// Treatment of holes
     #[arg(long, value_name = "HOW", default_value = "auto")]
     sparse: Holes,
     /// Stay on the file systems of what is copied
@@ -103,7 +103,7 @@ pub struct Cp {
     /// The same
     #[arg(long, value_name = "WHAT", num_args = 0..=1, require_equals = true)]
     preserve: Option<String>,
-    /// What to copy; and where to, as the last one, unless -t is given
+    /// Sources; and the target, as the last one, unless -t is given
     #[arg(required = true, value_name = "SOURCE AND TARGET")]
     paths: Vec<OsString>,
 }
@@ -113,7 +113,7 @@ pub struct Cp {
 enum Reflink {
     /// Where they can be
     Auto,
-    /// What cannot be shared is not copied
+    /// Files whose data cannot be shared are not copied
     Always,
     /// Nowhere
     Never,
@@ -122,18 +122,18 @@ enum Reflink {
 impl Cp {
     /// # Errors
     /// When it cannot begin, or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         let (sources, target) = self.sources_and_target()?;
         refuse_doubles(sources)?;
         let into = !self.no_target_directory && Path::new(target).is_dir();
-        let into = crew.agree(into)?;
+        let into = executor.agree(into)?;
         if !into && (sources.len() > 1 || self.target_directory.is_some()) {
             bail!(
                 "'{}' is no directory to copy something into",
                 target.display()
             );
         }
-        // What has a slash behind it is a directory, or nothing.
+        // A name with a slash behind it is of a directory, or of nothing.
         if !into && target.as_bytes().ends_with(b"/") && !Path::new(&sources[0]).is_dir() {
             bail!("'{}' is no directory", target.display());
         }
@@ -146,7 +146,7 @@ impl Cp {
             };
             pairs.push((source.clone(), target));
         }
-        let mut options = self.how.options(crew)?;
+        let mut options = self.common_args.options(executor)?;
         options.one_file_system = self.one_file_system;
         if self.follow {
             options.follow = Follow::Always;
@@ -171,7 +171,7 @@ impl Cp {
         } else {
             OsStr::from_bytes(parted(target.as_bytes()).0).to_owned()
         };
-        let output = Output::new(&options.meter, crew).aside(!self.dry_run);
+        let output = Output::new(&options.meter, executor).aside(!self.dry_run);
         Job {
             pairs,
             base,
@@ -181,7 +181,7 @@ impl Cp {
             output,
             json: self.json,
         }
-        .run(crew, job::Removed::default())
+        .run(executor, job::Removed::default())
     }
 }
 
@@ -208,7 +208,8 @@ impl Cp {
     }
 }
 
-/// Where a source goes in a directory: under its own name, or, if it has none, to the directory itself.
+/// Returns the target of a source in a directory: under its own name, or, if it has none, the
+/// directory.
 fn within(target: &OsString, source: &OsStr) -> OsString {
     let name = parted(source.as_bytes()).1;
     if matches!(name, b"." | b"..") {
@@ -225,7 +226,7 @@ pub fn patterns(texts: &[String]) -> Result<Vec<(bool, Glob)>> {
         .collect()
 }
 
-/// How data are copied.
+/// Returns how data are copied.
 pub fn methods(no_reflink: bool) -> Methods {
     if no_reflink {
         Methods::plain()

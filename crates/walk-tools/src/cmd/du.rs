@@ -1,23 +1,23 @@
-//! `du`
+//! The tool `du`.
 
 mod summer;
 
-use crate::crew::Crew;
+use crate::checkpoint_merge::Joined;
+use crate::common_args::CommonArgs;
 use crate::du::below::Below;
 use crate::du::html::{Areas, page};
 use crate::du::names::{Names, apart};
 use crate::du::tables::{By, Tables};
 use crate::du::times::{self, TimeOf};
 use crate::du::units::{Threshold, Unit, threshold};
+use crate::executor::Executor;
 use crate::find::glob::Glob;
-use crate::how::How;
 use crate::outcome::Outcome;
 use crate::output::Output;
 use crate::parts::{Parts, Resumable};
 use crate::roots;
 use crate::session;
 use crate::text::{JsonPath, count, human, json_line, shown};
-use crate::together::Joined;
 use anyhow::{Context, Result};
 use clap::Args;
 use pandofs_walk_fs::{DirState, Follow, Stat, StatxFlags};
@@ -55,7 +55,7 @@ sizes include those of the directories themselves.";
 #[command(after_help = EXAMPLES, disable_help_flag = true)]
 pub struct Du {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     /// Only the sum of each root
     #[arg(short, long, conflicts_with_all = ["max_depth", "by"])]
     summarize: bool,
@@ -71,7 +71,7 @@ pub struct Du {
     /// The same by thousands
     #[arg(long, overrides_with = "human_readable")]
     si: bool,
-    /// What files hold, rather than what they take on disk
+    /// Sizes of files, rather than the room they take on disk
     #[arg(long)]
     apparent_size: bool,
     /// The same, in bytes
@@ -145,7 +145,7 @@ pub struct Du {
     /// Print help
     #[arg(long, action = clap::ArgAction::Help)]
     help: Option<bool>,
-    /// What to sum up
+    /// Files and directories to sum up
     #[arg(value_name = "PATH", default_value = ".")]
     roots: Vec<OsString>,
 }
@@ -158,7 +158,7 @@ struct Linked {
     bytes: u64,
 }
 
-/// What `--json` prints of a directory. Fields may be added; none goes or changes its meaning.
+/// Output of `--json` for a directory. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 struct Line<'p> {
     /// None: the sum of all roots.
@@ -179,7 +179,7 @@ struct Line<'p> {
     ctime_ns: Option<i64>,
 }
 
-/// What was found so far.
+/// Findings so far.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 struct Found {
     total: u64,
@@ -211,8 +211,8 @@ impl Joined for Found {
 impl Du {
     /// # Errors
     /// When the walk or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
-        let mut options = self.how.options(crew)?;
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
+        let mut options = self.common_args.options(executor)?;
         options.one_file_system = self.one_file_system;
         options.fields = self.fields();
         options.follow = if self.dereference {
@@ -223,8 +223,8 @@ impl Du {
             Follow::Never
         };
         options.leaves = self.by.is_none();
-        self.resumable.refuse_others(crew)?;
-        let list = self.resumable.list(crew, &options.meter)?;
+        self.resumable.refuse_others(executor)?;
+        let list = self.resumable.list(executor, &options.meter)?;
         let wanted = Wanted {
             tables: match (self.by, &self.html) {
                 (Some(by), _) => vec![by],
@@ -233,31 +233,31 @@ impl Du {
             },
             excluded: self.excluded()?,
             unit: self.unit(),
-            several: crew.is_several(),
+            several: executor.is_several(),
         };
         let files: Vec<_> = list.file().into_iter().collect();
         let asked = self.asked();
         let (mut parts, found) =
-            Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &files)?;
+            Parts::begin::<Found>(&self.resumable, executor, &options.meter, asked, &files)?;
         let now = SystemTime::now().duration_since(UNIX_EPOCH);
         let mut found = found.unwrap_or(Found {
             now: now.map_or(0, |now| now.as_secs() as i64),
             moment: i64::MIN,
             ..Found::default()
         });
-        found.now = crew.agree(found.now)?;
-        // Whoever meets another name of theirs has to know: they have been counted.
-        let before = crew.agree_all(std::mem::take(&mut found.names))?;
-        let names = Names::met_before(before, crew.is_first());
+        found.now = executor.agree(found.now)?;
+        // A thread that meets another name of theirs has to know: they have been counted.
+        let before = executor.agree_all(std::mem::take(&mut found.names))?;
+        let names = Names::met_before(before, executor.is_first());
         let total = Below::new([found.total, found.moment as u64]);
         let now = found.now;
         let named = match &self.files0_from {
             // Only the first process has the standard input.
-            Some(file) if crew.is_first() => roots::from_file("--files0-from", file)?,
+            Some(file) if executor.is_first() => roots::from_file("--files0-from", file)?,
             Some(_) => Vec::new(),
             None => self.roots.clone(),
         };
-        let named = crew.agree(named)?;
+        let named = executor.agree(named)?;
         let roots = apart(&named);
         let make = |_| Summer {
             du: self,
@@ -282,18 +282,18 @@ impl Du {
             found.names = names.all();
             Ok(found)
         };
-        let ran = parts.run(crew, &roots, &mut options, false, make, take)?;
-        if parts.is_put_off("du", crew, &ran)? {
+        let ran = parts.run(executor, &roots, &mut options, false, make, take)?;
+        if parts.is_put_off("du", executor, &ran)? {
             return session::finish(ran.outcome(), &list.output);
         }
-        // What was claimed of roots that are files.
+        // Claims of roots that are files.
         let top = ran.top.state();
         found.total += top.bytes.load(Ordering::Relaxed);
         // Without such a root it begins with zeros.
         if top.bytes.load(Ordering::Relaxed) > 0 || top.moment.load(Ordering::Relaxed) != 0 {
             found.moment = found.moment.max(top.moment.load(Ordering::Relaxed));
         }
-        let Some(all) = crew.gather(found, &ran.meter)? else {
+        let Some(all) = executor.gather(found, &ran.meter)? else {
             return Ok(Outcome::Done);
         };
         let mut found = Found {
@@ -385,10 +385,10 @@ impl Du {
         fields | self.time.map_or(StatxFlags::empty(), TimeOf::field)
     }
 
-    /// What was asked for, but for how fast and where it is kept.
+    /// Returns the request without its speed and the place of its checkpoint.
     fn asked(&self) -> String {
         let mut asked = self.clone();
-        asked.how = How::default();
+        asked.common_args = CommonArgs::default();
         asked.resumable = Resumable::default();
         format!("{asked:?}")
     }
@@ -418,7 +418,7 @@ impl Du {
         }
     }
 
-    /// What was summed up below a path, in JSON.
+    /// Returns the sum below a path, in JSON.
     fn json_of<'p>(&self, path: &'p [u8], sum: u64, moment: i64) -> Line<'p> {
         let named = |which| (self.time == Some(which)).then_some(moment);
         Line {
@@ -483,7 +483,7 @@ fn pattern(pattern: &OsString) -> (bool, Glob) {
     (bytes.contains(&b'/'), Glob::new(bytes, false))
 }
 
-/// What the options come to.
+/// Options in their evaluated form.
 struct Wanted {
     tables: Vec<By>,
     excluded: Vec<(bool, Glob)>,

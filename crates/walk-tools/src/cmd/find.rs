@@ -1,15 +1,15 @@
-//! `find`
+//! The tool `find`.
 
-use crate::crew::Crew;
+use crate::checkpoint_merge::Joined;
+use crate::common_args::CommonArgs;
+use crate::executor::Executor;
 use crate::find::exec::Names;
 use crate::find::expression::Scene;
 use crate::find::parse::{Query, parse};
-use crate::how::How;
 use crate::outcome::{Outcome, wrong};
 use crate::output::{Output, Part};
 use crate::parts::{Parts, Resumable};
 use crate::session::{self, complain};
-use crate::together::Joined;
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use pandofs_walk_fs::{Entry, FileType, Flow, Leaving, Meter, Problem, StatxFlags, Time, Visitor};
@@ -52,7 +52,7 @@ something after -quit.";
 #[command(after_help = EXAMPLES, disable_help_flag = true)]
 pub struct Find {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     #[command(flatten)]
     resumable: Resumable,
     /// Print help
@@ -70,9 +70,9 @@ pub struct Find {
 impl Find {
     /// # Errors
     /// When the expression is none, or the walk or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         let query = parse(&self.words).map_err(|error| wrong(format!("{error:#}")))?;
-        let mut options = self.how.options(crew)?;
+        let mut options = self.common_args.options(executor)?;
         options.leaves = query.depth_first;
         options.slow_entries = !query.execs.is_empty();
         options.follow = query.follow;
@@ -81,9 +81,9 @@ impl Find {
             options.fields |= StatxFlags::BTIME;
         }
         if query.execs.iter().any(|exec| exec.asks) {
-            crew.alone("-ok")?;
+            executor.alone("-ok")?;
         }
-        self.resumable.refuse_others(crew)?;
+        self.resumable.refuse_others(executor)?;
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();
@@ -92,7 +92,7 @@ impl Find {
             nanoseconds: now.subsec_nanos(),
         };
         // A launcher of processes may have made a terminal for them.
-        let terminal = std::io::stdout().is_terminal() && !crew.is_several();
+        let terminal = std::io::stdout().is_terminal() && !executor.is_several();
         let mut files = Vec::new();
         let mut outputs = Vec::new();
         for name in &query.files {
@@ -100,7 +100,7 @@ impl Find {
                 outputs.push(Output::errors(&options.meter).aside(true));
                 continue;
             }
-            if crew.is_several() {
+            if executor.is_several() {
                 bail!(
                     "-fprint and the like do not work over several processes, but for /dev/stdout and /dev/stderr"
                 );
@@ -110,17 +110,17 @@ impl Find {
             files.push(file);
         }
         // After what can fail: a list that is left behind would be in the way of the next run.
-        let mut list = self.resumable.list(crew, &options.meter)?;
+        let mut list = self.resumable.list(executor, &options.meter)?;
         list.output = list.output.aside(query.acts());
         let appended: Vec<&File> = list.file().into_iter().chain(&files).collect();
         let asked = format!("find {:?}", self.words);
         let (mut parts, found) =
-            Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &appended)?;
+            Parts::begin::<Found>(&self.resumable, executor, &options.meter, asked, &appended)?;
         let mut before = found.unwrap_or(Found {
             failed: false,
             now: (now.seconds, now.nanoseconds),
         });
-        before.now = crew.agree(before.now)?;
+        before.now = executor.agree(before.now)?;
         let failed = AtomicBool::new(before.failed);
         let now = Time {
             seconds: before.now.0,
@@ -161,11 +161,11 @@ impl Find {
         // Commands write where they like, but as a rule to standard output.
         let asks = query.execs.iter().any(|exec| exec.asks);
         let shares = asks || !query.execs.is_empty() && terminal;
-        let ran = parts.run(crew, &query.roots, &mut how, shares, make, take)?;
-        if parts.is_put_off("find", crew, &ran)? {
+        let ran = parts.run(executor, &query.roots, &mut how, shares, make, take)?;
+        if parts.is_put_off("find", executor, &ran)? {
             return session::finish(ran.outcome(), &list.output);
         }
-        let Some(failed) = crew.gather(failed.load(Ordering::Relaxed), &ran.meter)? else {
+        let Some(failed) = executor.gather(failed.load(Ordering::Relaxed), &ran.meter)? else {
             return Ok(Outcome::Done);
         };
         let mut outcome = ran.outcome();
@@ -184,7 +184,7 @@ impl Find {
     }
 }
 
-/// What a checkpoint keeps.
+/// Findings that a checkpoint keeps.
 #[derive(Clone, Copy, Serialize, Deserialize)]
 struct Found {
     failed: bool,
@@ -201,7 +201,8 @@ impl Joined for Found {
 struct Finder<'f> {
     /// Whether each entry is looked at before anything else is done with it.
     looks_first: bool,
-    /// With -quit, only one thread evaluates: what another one does meanwhile would come after the end.
+    /// With -quit, only one thread evaluates: what another one does meanwhile would come after the
+    /// end.
     turn: Option<&'f Mutex<()>>,
     query: &'f Query,
     out: Part,
@@ -214,7 +215,7 @@ struct Finder<'f> {
 }
 
 impl Finder<'_> {
-    /// Whether the entry is not to be entered.
+    /// Returns whether the entry is not to be entered.
     fn found(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
         if !self.query.excluded.is_empty() && entry.depth() > 0 && self.is_excluded(entry) {
             return Flow::Skip;
@@ -260,7 +261,7 @@ impl Finder<'_> {
 
     /// Runs the commands that wait for names of one directory.
     fn run_there(&mut self) {
-        // What waits when the walk is ended is seen to when it has: it may be for -quit.
+        // Commands that wait when the walk is ended are run when it has: it may be for -quit.
         if self.meter.is_stopped() {
             return;
         }
@@ -286,7 +287,8 @@ impl Finder<'_> {
 impl Visitor for Finder<'_> {
     type Dir = ();
 
-    // No return comes between two calls that look at entries: see `pandofs_walk_fs::Visitor::entry`.
+    // No return comes between two calls that look at entries: see
+    // `pandofs_walk_fs::Visitor::entry`.
     #[inline(always)]
     fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
         if self.looks_first {

@@ -1,7 +1,7 @@
-//! `rm`
+//! The tool `rm`.
 
-use crate::crew::Crew;
-use crate::how::How;
+use crate::common_args::CommonArgs;
+use crate::executor::Executor;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
 use crate::roots::is_slash;
@@ -37,7 +37,7 @@ that somebody else removes meanwhile are not missed. -i and -I are for one proce
 #[command(after_help = EXAMPLES)]
 pub struct Rm {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     /// Say what would be removed, and remove nothing
     #[arg(long)]
     dry_run: bool,
@@ -71,15 +71,16 @@ pub struct Rm {
     /// Is so unless --no-preserve-root is given
     #[arg(long, overrides_with = "no_preserve_root")]
     preserve_root: bool,
-    /// Print what was done as JSON, one object in a line: what is removed, if it is to be said, and counts at the end
+    /// Print what was done as JSON, one object in a line: what is removed, if it is to be said, and
+    /// counts at the end
     #[arg(long)]
     json: bool,
-    /// What to remove
+    /// Files and directories to remove
     #[arg(required_unless_present = "force", value_name = "PATH")]
     roots: Vec<OsString>,
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 struct Counts {
     /// Or would have been, in a dry run.
@@ -94,7 +95,7 @@ struct Counts {
 impl Rm {
     /// # Errors
     /// When a root is refused, or the walk cannot be done. Nothing has been removed then.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         let mut roots = Vec::new();
         for root in &self.roots {
             refuse(root, self.no_preserve_root)?;
@@ -106,7 +107,7 @@ impl Rm {
             }
         }
         if self.interactive || self.once {
-            crew.alone("-i or -I")?;
+            executor.alone("-i or -I")?;
         }
         if self.once && !roots.is_empty() {
             let all = if self.recursive {
@@ -119,17 +120,17 @@ impl Rm {
                 return Ok(Outcome::Done);
             }
         }
-        let mut how = self.how.clone();
+        let mut how = self.common_args.clone();
         if self.interactive {
-            // What is asked about comes in an order that can be followed.
+            // Questions come in an order that can be followed.
             how.threads = Some(1);
         }
-        let mut options = how.options(crew)?;
+        let mut options = how.options(executor)?;
         // Only for what a directory does not tell of its entries, and for directories.
         options.fields = StatxFlags::TYPE | StatxFlags::INO;
-        let output = Output::new(&options.meter, crew).aside(!self.dry_run);
+        let output = Output::new(&options.meter, executor).aside(!self.dry_run);
         let (removed, kept) = (AtomicU64::new(0), AtomicU64::new(0));
-        let ran = session::run(crew, &roots, &options, self.interactive, |_| Remover {
+        let ran = session::run(executor, &roots, &options, self.interactive, |_| Remover {
             rm: self,
             removed: &removed,
             kept: &kept,
@@ -142,7 +143,7 @@ impl Rm {
             removed.load(Ordering::Relaxed),
             kept.load(Ordering::Relaxed),
         );
-        let Some(all) = crew.gather(mine, &ran.meter)? else {
+        let Some(all) = executor.gather(mine, &ran.meter)? else {
             return Ok(Outcome::Done);
         };
         if ran.interrupted {
@@ -259,7 +260,7 @@ impl Remover<'_> {
         self.out.end_record();
     }
 
-    /// Whether nobody minds, of those who are asked.
+    /// Returns whether the user agrees, if one is asked.
     fn may(&self, what: &str, path: &[u8]) -> bool {
         !self.rm.interactive || self.rm.dry_run || agreed(&format!("{what} {}", shown(path)))
     }

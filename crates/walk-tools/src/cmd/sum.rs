@@ -1,8 +1,10 @@
-//! `sum`
+//! The tool `sum`.
 
+use crate::checkpoint_merge::Joined;
+use crate::common_args::CommonArgs;
 use crate::copy::data::fill;
-use crate::crew::Crew;
-use crate::how::How;
+use crate::executor::Executor;
+use crate::limits::PIECE_BYTES;
 use crate::mirror::refuse_doubles;
 use crate::outcome::Outcome;
 use crate::output::{Output, Part};
@@ -12,7 +14,6 @@ use crate::sum::check::report;
 use crate::sum::elements::{Below, Large, Piece};
 use crate::sum::list::{Digests, line, read_list};
 use crate::text::{count, human, joined};
-use crate::together::Joined;
 use anyhow::{Context, Result};
 use blake3::hazmat::{
     ChainingValue, HasherExt, Mode as HashMode, left_subtree_len, merge_subtrees_non_root,
@@ -20,7 +21,6 @@ use blake3::hazmat::{
 };
 use blake3::{Hash, Hasher};
 use clap::Args;
-use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{
     Dir, Entry, FileType, Flow, Leaving, Meter, Problem, ProblemKind, Stat, Task, Visitor,
 };
@@ -55,7 +55,7 @@ newline or a backslash in them are written as sha256sum does.";
 #[command(after_help = EXAMPLES)]
 pub struct Sum {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     /// Print the digest of each file as well
     #[arg(short, long, conflicts_with = "check")]
     files: bool,
@@ -73,12 +73,12 @@ pub struct Sum {
     json: bool,
     #[command(flatten)]
     resumable: Resumable,
-    /// What to sum up
+    /// Files and directories to sum up
     #[arg(value_name = "PATH", default_value = ".")]
     roots: Vec<OsString>,
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 struct Report {
     /// Missing of what could not be read wholly.
@@ -92,13 +92,13 @@ struct Report {
 impl Sum {
     /// # Errors
     /// When it cannot begin, or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         let wanted: Option<Digests> = match &self.check {
             // Of several processes the first has the standard input.
             Some(list) if list == "-" => {
-                let read = crew.is_first().then(|| read_list(list)).transpose()?;
+                let read = executor.is_first().then(|| read_list(list)).transpose()?;
                 let digests: Vec<_> = read.into_iter().flatten().collect();
-                Some(crew.agree_all(digests)?.into_iter().collect())
+                Some(executor.agree_all(digests)?.into_iter().collect())
             }
             Some(list) => Some(read_list(list)?),
             None => None,
@@ -111,18 +111,18 @@ impl Sum {
             None => self.roots.clone(),
         };
         refuse_doubles(&roots)?;
-        let mut options = self.how.options(crew)?;
+        let mut options = self.common_args.options(executor)?;
         options.one_file_system = self.one_file_system;
         options.slow_entries = true;
-        self.resumable.refuse_others(crew)?;
-        let list = self.resumable.list(crew, &options.meter)?;
+        self.resumable.refuse_others(executor)?;
+        let list = self.resumable.list(executor, &options.meter)?;
         let files: Vec<_> = list.file().into_iter().collect();
         let asked = format!(
             "sum of {roots:?}, files {}, attributes {}, one file system {}",
             self.files, self.attributes, self.one_file_system
         );
         let (mut parts, before) =
-            Parts::begin::<Done>(&self.resumable, crew, &options.meter, asked, &files)?;
+            Parts::begin::<Done>(&self.resumable, executor, &options.meter, asked, &files)?;
         let (mut bytes, digests, broken) = before.unwrap_or_default();
         let digests = digests.into_iter().collect();
         let found = Found(Mutex::new(Roots { digests, broken }));
@@ -140,14 +140,14 @@ impl Sum {
             bytes += summers.iter().map(|summer| summer.bytes).sum::<u64>();
             Ok(found.done(bytes))
         };
-        let ran = parts.run(crew, &roots, &mut options, false, make, take)?;
-        if parts.is_put_off("sum", crew, &ran)? {
+        let ran = parts.run(executor, &roots, &mut options, false, make, take)?;
+        if parts.is_put_off("sum", executor, &ran)? {
             return session::finish(ran.outcome(), &list.output);
         }
-        if crew.is_first() {
+        if executor.is_first() {
             make(0).finish_larges(&ran.top, b"");
         }
-        let Some(all) = crew.gather(found.done(bytes), &ran.meter)? else {
+        let Some(all) = executor.gather(found.done(bytes), &ran.meter)? else {
             return Ok(Outcome::Done);
         };
         list.finish()?;
@@ -155,7 +155,7 @@ impl Sum {
         for (_, some, _) in &all {
             digests.extend(some.iter().cloned());
         }
-        // What was not read wholly has none.
+        // A file that was not read wholly has none.
         for broken in all.iter().flat_map(|(_, _, broken)| broken) {
             digests.remove(broken);
         }
@@ -163,7 +163,7 @@ impl Sum {
         let mut outcome = ran.outcome();
         let bytes = all.iter().map(|(bytes, _, _)| bytes).sum();
         if ran.interrupted {
-            // What has a digest by now is whole.
+            // An entry with a digest by now is whole.
             let (whole, roots) = (digests.len(), roots.len());
             let entries = count(ran.meter.entries());
             session::interrupted(
@@ -219,7 +219,7 @@ impl Joined for Done {
     }
 }
 
-/// What the threads of a process have found of roots.
+/// Findings of the threads of a process about roots.
 #[derive(Debug, Default)]
 struct Found(Mutex<Roots>);
 
@@ -257,8 +257,8 @@ impl Summer<'_> {
     fn digest(&mut self, entry: &mut Entry<'_, Below>, stat: &Stat) -> Result<Option<Hash>, Errno> {
         let name = entry.name();
         Ok(Some(match stat.kind() {
-            FileType::RegularFile if stat.size() > 2 * TOOL_PIECE_BYTES => {
-                let pieces = stat.size().div_ceil(TOOL_PIECE_BYTES);
+            FileType::RegularFile if stat.size() > 2 * PIECE_BYTES => {
+                let pieces = stat.size().div_ceil(PIECE_BYTES);
                 for number in 0..pieces {
                     let piece = (name, number, stat.size());
                     entry.later(postcard::to_stdvec(&piece).unwrap_or_default());
@@ -326,8 +326,8 @@ impl Summer<'_> {
         bytes
     }
 
-    /// Adds an entry to its directory, or tells a root's digest.
-    fn told(
+    /// Adds an entry to its directory, or prints a root's digest.
+    fn emit(
         &mut self,
         holder: &Arc<Dir<Below>>,
         name: &CStr,
@@ -365,11 +365,11 @@ impl Summer<'_> {
                 .map(|piece| piece.value)
                 .collect();
             // Of what could not be read something is missing, which has been said.
-            if values.len() as u64 != large.size.div_ceil(TOOL_PIECE_BYTES) {
+            if values.len() as u64 != large.size.div_ceil(PIECE_BYTES) {
                 continue;
             }
             let digest = merge(&values, large.size);
-            self.told(dir, &large.name, b'f', &large.attributes, &digest);
+            self.emit(dir, &large.name, b'f', &large.attributes, &digest);
             if self.sum.files && !dir.is_above_roots() {
                 let path = joined(path, large.name.to_bytes());
                 line(&path, digest.as_bytes(), self.out.bytes());
@@ -378,8 +378,8 @@ impl Summer<'_> {
         }
     }
 
-    /// Something could not be read, and so no digest can be told of a root that it is in: of each, as roots may be in one
-    /// another.
+    /// Something could not be read, and so no digest can be printed of a root that it is in: of
+    /// each, as roots may be in one another.
     fn broken(&mut self, path: &[u8]) {
         let roots = self.roots.iter().map(|root| root.as_bytes());
         let broken = roots.filter(|root| {
@@ -390,7 +390,8 @@ impl Summer<'_> {
         self.found.lock().broken.extend(broken);
     }
 
-    /// A root is not there. What it would be in was read wholly without it, and has a digest, if another one than before.
+    /// A root is not there. What it would be in was read wholly without it, and has a digest, if
+    /// another one than before.
     fn missing(&mut self, root: &[u8]) {
         self.found.lock().broken.push(root.to_vec());
     }
@@ -402,11 +403,11 @@ impl Summer<'_> {
     }
 }
 
-/// Which piece of which file it is, and where in it; what was put off.
+/// Decodes a task: the file, the piece's number and its range.
 fn piece_of(what: &[u8]) -> Option<(CString, u64, std::ops::Range<u64>)> {
     let (name, number, size) = postcard::from_bytes::<(CString, u64, u64)>(what).ok()?;
-    let start = number.checked_mul(TOOL_PIECE_BYTES)?;
-    let end = size.min(start.saturating_add(TOOL_PIECE_BYTES));
+    let start = number.checked_mul(PIECE_BYTES)?;
+    let end = size.min(start.saturating_add(PIECE_BYTES));
     (start < end).then_some((name, number, start..end))
 }
 
@@ -417,14 +418,14 @@ fn merge(values: &[ChainingValue], size: u64) -> Hash {
             [one] => *one,
             _ => {
                 let left = left_subtree_len(size);
-                let (ours, theirs) = values.split_at((left / TOOL_PIECE_BYTES) as usize);
+                let (ours, theirs) = values.split_at((left / PIECE_BYTES) as usize);
                 let (ours, theirs) = (below(ours, left), below(theirs, size - left));
                 merge_subtrees_non_root(&ours, &theirs, HashMode::Hash)
             }
         }
     }
     let left = left_subtree_len(size);
-    let (ours, theirs) = values.split_at((left / TOOL_PIECE_BYTES) as usize);
+    let (ours, theirs) = values.split_at((left / PIECE_BYTES) as usize);
     let (ours, theirs) = (below(ours, left), below(theirs, size - left));
     merge_subtrees_root(&ours, &theirs, HashMode::Hash)
 }
@@ -456,7 +457,7 @@ impl Visitor for Summer<'_> {
             Ok(Some(digest)) => {
                 let attributes = self.attributes(&stat);
                 let kind = letter(stat.kind());
-                self.told(entry.holder(), entry.name(), kind, &attributes, &digest);
+                self.emit(entry.holder(), entry.name(), kind, &attributes, &digest);
                 if self.sum.files && kind == b'f' && entry.depth() > 0 {
                     line(entry.path(), digest.as_bytes(), self.out.bytes());
                     self.out.end_record();
@@ -515,7 +516,7 @@ impl Visitor for Summer<'_> {
         }
         // A root's own attributes count as well: nothing above it holds them.
         match dir.parent() {
-            Some(parent) => self.told(parent, dir.name(), b'd', &attributes, &digest),
+            Some(parent) => self.emit(parent, dir.name(), b'd', &attributes, &digest),
             None => {
                 let mut hasher = Hasher::new_derive_key("pandofs sum 1: root");
                 hasher.update(&attributes);
@@ -529,7 +530,7 @@ impl Visitor for Summer<'_> {
 
     fn problem(&mut self, problem: Problem<'_>) {
         say("sum", problem.path, problem.kind);
-        // What vanishes below a root is no problem, so that this is one.
+        // An entry that vanishes below a root is no problem, so that this is one.
         match problem.kind {
             ProblemKind::Stat(Errno::NOENT | Errno::NOTDIR) => self.missing(problem.path),
             _ => self.broken(problem.path),
@@ -547,7 +548,7 @@ mod tests {
             let what = postcard::to_stdvec(&(c"a".to_owned(), number, size)).unwrap();
             piece_of(&what).map(|(_, _, range)| range)
         };
-        let piece = TOOL_PIECE_BYTES;
+        let piece = PIECE_BYTES;
         assert_eq!(of(2, 2 * piece + 1), Some(2 * piece..2 * piece + 1));
         assert_eq!(of(0, 3 * piece), Some(0..piece));
         assert_eq!((of(2, 2 * piece), of(u64::MAX, u64::MAX)), (None, None));
@@ -556,13 +557,13 @@ mod tests {
 
     #[test]
     fn pieces_make_the_digest_of_the_whole() {
-        let piece = TOOL_PIECE_BYTES as usize;
+        let piece = PIECE_BYTES as usize;
         let bytes: Vec<u8> = (0..2 * piece + 12_345).map(|at| (at % 251) as u8).collect();
         let values: Vec<ChainingValue> = (0..)
             .zip(bytes.chunks(piece))
             .map(|(number, part)| {
                 let mut hasher = Hasher::new();
-                hasher.set_input_offset(number * TOOL_PIECE_BYTES);
+                hasher.set_input_offset(number * PIECE_BYTES);
                 hasher.update(part);
                 hasher.finalize_non_root()
             })

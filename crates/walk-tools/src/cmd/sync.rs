@@ -1,11 +1,11 @@
-//! `sync`
+//! The tool `sync`.
 
 use crate::cmd::cp::{methods, patterns};
+use crate::common_args::CommonArgs;
 use crate::copy::delete::Deleter;
 use crate::copy::wanted::Wanted;
-use crate::crew::Crew;
+use crate::executor::Executor;
 use crate::find::glob::Glob;
-use crate::how::How;
 use crate::job::{Job, Removed};
 use crate::mirror::{Mirror, parted};
 use crate::outcome::Outcome;
@@ -39,7 +39,7 @@ before anything is copied; nothing goes where the source cannot be read. All els
 #[command(after_help = EXAMPLES)]
 pub struct Sync {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     /// Remove what the source has not
     #[arg(long)]
     delete: bool,
@@ -85,7 +85,7 @@ pub struct Sync {
     /// The tree that is copied
     #[arg(value_name = "SOURCE")]
     source: OsString,
-    /// What becomes like it
+    /// The tree that is made like it
     #[arg(value_name = "TARGET")]
     target: OsString,
 }
@@ -93,20 +93,20 @@ pub struct Sync {
 impl Sync {
     /// # Errors
     /// When it cannot begin, or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
         if !Path::new(&self.source).is_dir() {
             bail!("'{}' is no directory", self.source.display());
         }
-        let mut options = self.how.options(crew)?;
+        let mut options = self.common_args.options(executor)?;
         options.one_file_system = self.one_file_system;
         // Each side is the directory that its name leads to.
         options.follow = Follow::Roots;
-        let exists = crew.agree(Path::new(&self.target).is_dir())?;
-        let output = Output::new(&options.meter, crew).aside(!self.dry_run);
+        let exists = executor.agree(Path::new(&self.target).is_dir())?;
+        let output = Output::new(&options.meter, executor).aside(!self.dry_run);
         let mut removed = Removed::default();
         if self.delete && exists {
             refuse_below(&self.source, &self.target)?;
-            removed = self.remove(crew, &options, &output)?;
+            removed = self.remove(executor, &options, &output)?;
         }
         let wanted = Wanted {
             tool: "sync",
@@ -136,7 +136,7 @@ impl Sync {
             output,
             json: self.json,
         }
-        .run(crew, removed)
+        .run(executor, removed)
     }
 
     fn excluded(&self) -> Result<Vec<(bool, Glob)>> {
@@ -152,12 +152,17 @@ impl Sync {
         patterns(&texts)
     }
 
-    fn remove(&self, crew: &mut Crew<'_>, options: &Options, output: &Output) -> Result<Removed> {
+    fn remove(
+        &self,
+        executor: &mut Executor<'_>,
+        options: &Options,
+        output: &Output,
+    ) -> Result<Removed> {
         let (excluded, included) = (self.excluded()?, patterns(&self.include)?);
         let source = Stat::of_open(open(&self.source)?.as_fd())?.identity();
         let origin = Mirror::new([(&*self.target, &*self.source)])?;
         let roots = [self.target.clone()];
-        let ran = session::run(crew, &roots, options, false, |_| Deleter {
+        let ran = session::run(executor, &roots, options, false, |_| Deleter {
             tool: "sync",
             origin: &origin,
             excluded: &excluded,
@@ -178,7 +183,8 @@ impl Sync {
     }
 }
 
-/// Refuses a source that is below the target, by whatever names: it would be removed, as it is not in itself.
+/// Refuses a source that is below the target, by whatever names: it would be removed, as it is not
+/// in itself.
 fn refuse_below(source: &OsStr, target: &OsStr) -> Result<()> {
     let theirs = Stat::of_open(open(target)?.as_fd())?.identity();
     let mut dir = open(source)?;
@@ -209,5 +215,5 @@ fn open(directory: &OsStr) -> Result<OwnedFd> {
     opened.with_context(|| directory.display().to_string())
 }
 
-/// Whoever may go through a directory may not always read it.
+/// A user who may go through a directory may not always read it.
 const PLACE: OFlags = OFlags::PATH.union(OFlags::DIRECTORY).union(OFlags::CLOEXEC);

@@ -1,15 +1,16 @@
-//! `tar`
+//! The tool `tar`.
 
 mod pack;
 
-use crate::crew::Crew;
-use crate::how::How;
+use crate::common_args::CommonArgs;
+use crate::executor::Executor;
 use crate::mirror::DIRECTORY;
 use crate::mode::umask;
 use crate::outcome::{Outcome, wrong};
 use crate::output::Output;
 use crate::parts::Resumable;
 use crate::session::{self, Shows};
+use crate::tar::args::{TarArgs, names_in};
 use crate::tar::choice::{Choice, Excluded};
 use crate::tar::compress::{self, Format, Known};
 use crate::tar::extract::{Source, Wanted, extract};
@@ -17,7 +18,6 @@ use crate::tar::input::Input;
 use crate::tar::listing::{Detail, Listing, Says};
 use crate::tar::read::Reading;
 use crate::tar::unpack::{Existing, Keeping};
-use crate::tar::words::{Words, names_in};
 use crate::text::{count, json_line};
 use anyhow::{Context, Result, bail};
 use clap::{ArgAction, ArgGroup, Args};
@@ -60,7 +60,7 @@ zstd and the like).";
 )]
 pub struct Tar {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     /// Pack
     #[arg(short, long)]
     create: bool,
@@ -76,7 +76,8 @@ pub struct Tar {
     /// Say what is packed or unpacked; twice, or when listing, with owners, sizes and times
     #[arg(short, long, action = ArgAction::Count)]
     verbose: u8,
-    /// Compress with gzip (or pigz, if there is one); so with all of these. An archive that is a file is expanded by itself
+    /// Compress with gzip (or pigz, if there is one); so with all of these. An archive that is a
+    /// file is expanded by itself
     #[arg(short = 'z', long, visible_alias = "gunzip")]
     gzip: bool,
     /// With bzip2, lbzip2 or pbzip2
@@ -161,18 +162,18 @@ pub struct Tar {
     sparse: bool,
     #[command(flatten)]
     resumable: Resumable,
-    /// Print what was done as JSON, and members before it if they are listed, an object in each line; on standard
-    /// error if something else is on standard output
+    /// Print what was done as JSON, and members before it if they are listed, an object in each
+    /// line; on standard error if something else is on standard output
     #[arg(long)]
     json: bool,
     /// Print help
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
     #[command(flatten)]
-    words: Words,
+    members: TarArgs,
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 struct Report {
     members: u64,
@@ -186,9 +187,9 @@ struct Report {
 impl Tar {
     /// # Errors
     /// When it cannot begin, or the archive cannot be read or written.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
-        let options = self.how.options(crew)?;
-        if crew.is_several() && self.file == "-" {
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
+        let options = self.common_args.options(executor)?;
+        if executor.is_several() && self.file == "-" {
             bail!("several processes need an archive that is a file: -f");
         }
         if !self.create && self.resumable.is_wanted() {
@@ -197,19 +198,20 @@ impl Tar {
             ));
         }
         if self.create {
-            self.create(crew, options)
+            self.create(executor, options)
         } else if self.list || self.to_stdout {
-            crew.alone("-t or -O")?;
+            executor.alone("-t or -O")?;
             self.read(&options)
         } else {
-            self.unpack(crew, &options)
+            self.unpack(executor, &options)
         }
     }
 
-    /// Paths by directories, with those that are named in files. Only the first process has the standard input.
-    fn places(&self, crew: &Crew<'_>) -> Result<Vec<(Vec<OsString>, Vec<OsString>)>> {
-        let mut places = self.words.places();
-        if !crew.is_first() {
+    /// Paths by directories, with those that are named in files. Only the first process has the
+    /// standard input.
+    fn places(&self, executor: &Executor<'_>) -> Result<Vec<(Vec<OsString>, Vec<OsString>)>> {
+        let mut places = self.members.places();
+        if !executor.is_first() {
             return Ok(Vec::new());
         }
         if let Some(last) = places.last_mut() {
@@ -233,7 +235,7 @@ impl Tar {
         Ok(Excluded::new(patterns.iter().map(|it| &it[..])))
     }
 
-    /// What an archive is to be compressed with.
+    /// Returns the compression of an archive that is to be made.
     fn format(&self) -> Result<Option<Format>> {
         let by_option = [
             (self.gzip, &compress::GZIP),
@@ -253,7 +255,7 @@ impl Tar {
         Ok(by_name.flatten().map(Format::Known))
     }
 
-    /// How much is said of each member, one step more than the options say.
+    /// Returns how much is said of each member, one step more than the options say.
     fn detail(&self, more: u8) -> Detail {
         match self.verbose.saturating_add(more) {
             0 => Detail::Nothing,
@@ -262,18 +264,18 @@ impl Tar {
         }
     }
 
-    /// Where members are listed: to standard output, unless something else goes there.
-    fn listed(&self, options: &Options, is_taken: bool, crew: &Crew<'_>) -> Output {
+    /// Returns the destination of the list: standard output, unless something else goes there.
+    fn listed(&self, options: &Options, is_taken: bool, executor: &Executor<'_>) -> Output {
         if is_taken {
             Output::errors(&options.meter)
         } else {
-            Output::new(&options.meter, crew)
+            Output::new(&options.meter, executor)
         }
     }
 
-    /// What is wanted of an archive, and where it is to go.
-    fn choice(&self, crew: &mut Crew<'_>) -> Result<(Choice, Vec<OsString>)> {
-        let mut places = crew.agree(self.places(crew)?)?;
+    /// Returns the wanted members of an archive, and their destination.
+    fn choice(&self, executor: &mut Executor<'_>) -> Result<(Choice, Vec<OsString>)> {
+        let mut places = executor.agree(self.places(executor)?)?;
         if places.len() != 1 {
             return Err(wrong("-C between members is only known when packing"));
         }
@@ -302,10 +304,10 @@ impl Tar {
     }
 
     fn read(&self, options: &Options) -> Result<Outcome> {
-        let (choice, directories) = self.choice(&mut Crew::Alone)?;
+        let (choice, directories) = self.choice(&mut Executor::Alone)?;
         let input = self.open_input()?;
         directories.iter().try_for_each(enter)?;
-        let output = self.listed(options, self.to_stdout, &Crew::Alone);
+        let output = self.listed(options, self.to_stdout, &Executor::Alone);
         let mut stdout = std::io::stdout();
         let reading = Reading {
             input: &input.file,
@@ -332,23 +334,25 @@ impl Tar {
         session::finish(done(options), &output)
     }
 
-    fn unpack(&self, crew: &mut Crew<'_>, options: &Options) -> Result<Outcome> {
-        let (choice, directories) = self.choice(crew)?;
+    fn unpack(&self, executor: &mut Executor<'_>, options: &Options) -> Result<Outcome> {
+        let (choice, directories) = self.choice(executor)?;
         let existing = self.existing();
         if existing != Existing::Replace {
-            crew.alone("--keep-old-files, --skip-old-files or --keep-newer-files")?;
+            executor.alone("--keep-old-files, --skip-old-files or --keep-newer-files")?;
         }
         let input = self.open_input()?;
-        if !input.seekable && crew.is_several() {
+        if !input.seekable && executor.is_several() {
             bail!("several processes need an archive that is a file (-f), and not compressed");
         }
         directories.iter().try_for_each(enter)?;
         let root = openat(CWD, ".", DIRECTORY | OFlags::NOFOLLOW, Mode::empty())?;
-        let output = self.listed(options, crew.is_several(), crew).aside(true);
+        let output = self
+            .listed(options, executor.is_several(), executor)
+            .aside(true);
         let from = Source {
             input: &input.file,
             archive: input.seekable.then_some(&input.file),
-            part: crew.part(),
+            part: executor.part(),
         };
         let wanted = Wanted {
             choice,
@@ -358,15 +362,17 @@ impl Tar {
         let listing = self.listing(&output, 0);
         let shows = Shows {
             shares: false,
-            is_first: crew.is_first(),
+            is_first: executor.is_first(),
         };
         let attended = session::attended(&options.meter, None, shows, || {
-            extract(&from, root, options, wanted, listing, || crew.meet(options))
+            extract(&from, root, options, wanted, listing, || {
+                executor.meet(options)
+            })
         })?;
         let unpacked = attended.done?;
         let is_whole = unpacked.failure.is_none() && !options.meter.is_stopped();
         let expanded = input.finish(is_whole);
-        let Some(all) = crew.gather(unpacked, &options.meter)? else {
+        let Some(all) = executor.gather(unpacked, &options.meter)? else {
             return Ok(Outcome::Done);
         };
         let seconds = attended.elapsed.as_secs_f64();
@@ -430,17 +436,17 @@ impl Tar {
         Ok(())
     }
 
-    /// Whether an archive, or what is in files, goes to standard output.
+    /// Returns whether an archive, or what is in files, goes to standard output.
     fn takes_output(&self) -> bool {
         self.to_stdout || self.create && self.file == "-"
     }
 
-    /// What is said of each member, one step more than the options say.
+    /// Returns the form of the list, with so many steps more detail than the options say.
     fn listing(&self, output: &Output, more: u8) -> Listing {
         Listing::new(output.part(), self.detail(more), self.says())
     }
 
-    /// How members are listed.
+    /// Returns how members are listed.
     fn says(&self) -> Says {
         match (self.json, self.numeric_owner) {
             (true, _) => Says::Json,

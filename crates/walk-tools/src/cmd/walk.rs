@@ -1,8 +1,10 @@
-//! `walk`
+//! The tool `walk`.
 
-use crate::crew::Crew;
+use crate::checkpoint_merge::Joined;
+use crate::common_args::CommonArgs;
 use crate::du::names::has_several;
-use crate::how::How;
+use crate::executor::Executor;
+use crate::limits::{LINKED_NAMES, LINKED_PARTS};
 use crate::linked::{Linked, Unnamed, sums};
 use crate::outcome::{Outcome, wrong};
 use crate::output::{Output, Part};
@@ -10,10 +12,8 @@ use crate::parquet::{Table, kind_name, record};
 use crate::parts::{Parts, Resumable};
 use crate::session::{self, complain};
 use crate::text::{count, human, show};
-use crate::together::Joined;
 use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
-use pandofs_types::limits::{TOOL_LINKED_NAMES, TOOL_LINKED_PARTS};
 use pandofs_walk_fs::{Entry, FileType, Flow, Follow, Options, Problem, StatxFlags, Visitor};
 use serde::{Deserialize, Serialize};
 use std::ffi::OsString;
@@ -44,7 +44,7 @@ plain numbers in JSON and Parquet (420).";
 #[command(after_help = EXAMPLES)]
 pub struct Walk {
     #[command(flatten)]
-    pub(crate) how: How,
+    pub(crate) common_args: CommonArgs,
     /// List the entries instead of counting them
     #[arg(short, long, value_name = "FORMAT")]
     list: Option<Format>,
@@ -84,9 +84,9 @@ enum Format {
 impl Walk {
     /// # Errors
     /// When the walk or standard output fails.
-    pub fn run(&self, crew: &mut Crew<'_>) -> Result<Outcome> {
-        self.resumable.refuse_others(crew)?;
-        let mut options = self.how.options(crew)?;
+    pub fn run(&self, executor: &mut Executor<'_>) -> Result<Outcome> {
+        self.resumable.refuse_others(executor)?;
+        let mut options = self.common_args.options(executor)?;
         options.leaves = false;
         options.one_file_system = self.one_file_system;
         if self.follow {
@@ -99,18 +99,18 @@ impl Walk {
                 | StatxFlags::NLINK
                 | StatxFlags::INO;
         }
-        let place = self.place(crew, &options)?;
+        let place = self.place(executor, &options)?;
         let files: Vec<&File> = place.appended.iter().collect();
         let asked = format!(
             "walk of {:?}, list {:?}, one file system {}, follow {}",
             self.roots, self.list, self.one_file_system, self.follow
         );
         let (mut parts, found) =
-            Parts::begin::<Found>(&self.resumable, crew, &options.meter, asked, &files)?;
+            Parts::begin::<Found>(&self.resumable, executor, &options.meter, asked, &files)?;
         let is_new = found.is_none();
         let mut found = found.unwrap_or_default();
         let header = "path,kind,size,blocks,mode,uid,gid,links,mtime,ino\n";
-        if self.list == Some(Format::Csv) && crew.is_first() && is_new {
+        if self.list == Some(Format::Csv) && executor.is_first() && is_new {
             place.output.print(header);
         }
         let lists = self.list.is_some();
@@ -120,19 +120,19 @@ impl Walk {
             out: place.output.part(),
             line: String::new(),
         };
-        // What they have gathered is written when they go.
+        // Their rows are written when they go.
         let take = |visitors: Vec<Walker>, _| {
             visitors
                 .iter()
                 .for_each(|it| found.counts.add(&it.found.counts));
             Ok(found)
         };
-        let ran = parts.run(crew, &self.roots, &mut options, false, make, take)?;
-        if parts.is_put_off("walk", crew, &ran)? {
+        let ran = parts.run(executor, &self.roots, &mut options, false, make, take)?;
+        if parts.is_put_off("walk", executor, &ran)? {
             self.written(&place)?;
             return Ok(ran.outcome());
         }
-        let Some(all) = crew.gather(found, &ran.meter)? else {
+        let Some(all) = executor.gather(found, &ran.meter)? else {
             return Ok(Outcome::Done);
         };
         // Before the checkpoint goes: where the disk was full, it is what there is to go on from.
@@ -162,7 +162,7 @@ impl Walk {
             session::interrupted("walk", ran.so_far());
         }
         parts.finish()?;
-        if let Some(path) = self.linked().filter(|_| crew.is_first()) {
+        if let Some(path) = self.linked().filter(|_| executor.is_first()) {
             std::fs::remove_file(&path).with_context(|| path.display().to_string())?;
         }
         Ok(ran.outcome())
@@ -174,39 +174,39 @@ impl Walk {
         counts.then(|| self.resumable.links()).flatten()
     }
 
-    /// Where what is met goes.
-    fn place(&self, crew: &mut Crew<'_>, options: &Options) -> Result<Place> {
+    /// Destination of what is met.
+    fn place(&self, executor: &mut Executor<'_>, options: &Options) -> Result<Place> {
         let meter = &options.meter;
         let is_parquet = self.list == Some(Format::Parquet);
         if is_parquet && self.resumable.is_wanted() {
             return Err(wrong(
-                "a list as Parquet has no checkpoints, as what says where its columns are comes last: choose another format",
+                "a list as Parquet has no checkpoints, as the places of its columns come last: choose another format",
             ));
         }
         let mut place = Place {
-            output: Output::new(meter, crew),
+            output: Output::new(meter, executor),
             appended: None,
             unnamed: None,
             table: None,
         };
         match (self.linked(), &self.output) {
             (Some(path), _) => {
-                (place.output, place.appended) = self.resumable.appended(&path, crew, meter)?;
+                (place.output, place.appended) = self.resumable.appended(&path, executor, meter)?;
             }
             (None, _) if self.list.is_none() => {
                 let unnamed = Unnamed::new(&options.spill_directory);
-                place.output = redirected(crew, options, unnamed.clone());
+                place.output = redirected(executor, options, unnamed.clone());
                 place.unnamed = Some(unnamed);
             }
             (None, output) if is_parquet => {
-                if crew.is_first() {
+                if executor.is_first() {
                     let table = Table::new(self.parquet_file(output.as_deref())?)?;
-                    place.output = redirected(crew, options, table.clone());
+                    place.output = redirected(executor, options, table.clone());
                     place.table = Some(table);
                 }
             }
             (None, Some(path)) => {
-                (place.output, place.appended) = self.resumable.appended(path, crew, meter)?;
+                (place.output, place.appended) = self.resumable.appended(path, executor, meter)?;
             }
             (None, None) if self.resumable.is_wanted() => {
                 return Err(wrong("--checkpoint of a list needs --output"));
@@ -229,7 +229,7 @@ impl Walk {
         File::create(path).with_context(|| path.display().to_string())
     }
 
-    /// Whether all that is listed was written.
+    /// Returns whether all that is listed was written.
     fn written(&self, place: &Place) -> Result<()> {
         let written = place.output.finish().map_err(anyhow::Error::from);
         let finished = written.and_then(|()| match &place.table {
@@ -245,13 +245,13 @@ impl Walk {
     }
 }
 
-/// Where what is met goes.
+/// Destination of what is met.
 struct Place {
-    /// What threads write to: entries of a list, or names of files that have several.
+    /// Output of the threads: entries of a list, or names of files that have several.
     output: Output,
-    /// What that goes to, if there is a checkpoint; at the first process.
+    /// File behind it, if there is a checkpoint; at the first process.
     appended: Option<File>,
-    /// What names go to otherwise.
+    /// Destination of names otherwise.
     unnamed: Option<Unnamed>,
     /// At the first process.
     table: Option<Table>,
@@ -265,7 +265,7 @@ impl Place {
             return Ok(());
         };
         file.rewind()?;
-        let sums = sums(file, directory, TOOL_LINKED_NAMES, TOOL_LINKED_PARTS);
+        let sums = sums(file, directory, LINKED_NAMES, LINKED_PARTS);
         let sums = sums.context("names of files with several names")?;
         counts.bytes += sums.bytes;
         counts.disk_bytes += sums.disk_bytes;
@@ -273,20 +273,24 @@ impl Place {
     }
 }
 
-/// What threads of all processes hand over goes to this, at the first one.
-fn redirected(crew: &mut Crew<'_>, options: &Options, to: impl Write + Send + 'static) -> Output {
-    match crew {
-        Crew::Alone => Output::writer(&options.meter, to),
-        Crew::Together(_) => {
-            if crew.is_first() {
-                crew.redirect(to);
+/// Redirects the output of the threads of all processes to this, at the first one.
+fn redirected(
+    executor: &mut Executor<'_>,
+    options: &Options,
+    to: impl Write + Send + 'static,
+) -> Output {
+    match executor {
+        Executor::Alone => Output::writer(&options.meter, to),
+        Executor::Together(_) => {
+            if executor.is_first() {
+                executor.redirect(to);
             }
-            Output::new(&options.meter, crew)
+            Output::new(&options.meter, executor)
         }
     }
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 struct Report {
     #[serde(flatten)]
@@ -316,7 +320,7 @@ struct Counts {
     seconds: f64,
 }
 
-/// What a thread or a process has found.
+/// Findings of a thread or a process.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 struct Found {
     /// Without what is in files with several names.
@@ -381,7 +385,8 @@ struct Walker {
 impl Visitor for Walker {
     type Dir = ();
 
-    // No return comes between two calls that look at entries: see `pandofs_walk_fs::Visitor::entry`.
+    // No return comes between two calls that look at entries: see
+    // `pandofs_walk_fs::Visitor::entry`.
     #[inline(always)]
     fn entry(&mut self, entry: &mut Entry<'_, ()>) -> Flow {
         match self.format {

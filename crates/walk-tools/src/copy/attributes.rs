@@ -1,5 +1,7 @@
-//! What a copy takes over besides the data: owner, extended attributes (access control lists are two of them),
-//! permissions, times.
+//! Attributes that a copy takes over besides the data.
+//!
+//! They are the owner, extended attributes (access control lists are two of them), permissions,
+//! times.
 
 use crate::copy::copier::Way;
 use pandofs_walk_fs::{FileType, Stat, Time, chmod_at};
@@ -13,11 +15,11 @@ use rustix::io::Errno;
 use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
 
-/// Takes over all that there is from an open file or directory to another one. The first thing that could not
-/// be done is told; the rest is done all the same.
+/// Takes over all that there is from an open file or directory to another one. The first thing that
+/// could not be done is returned; the rest is done all the same.
 ///
 /// # Errors
-/// What could not be done.
+/// The first failure.
 pub fn take_over(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stat: &Stat) -> Result<(), Failed> {
     take_over_with(from, to, stat, &times(stat))
 }
@@ -25,7 +27,7 @@ pub fn take_over(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stat: &Stat) -> Resul
 /// The same with other times.
 ///
 /// # Errors
-/// What could not be done.
+/// The first failure.
 pub fn take_over_with(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
@@ -38,7 +40,7 @@ pub fn take_over_with(
 /// The same from what may not be opened.
 ///
 /// # Errors
-/// What could not be done.
+/// The first failure.
 pub fn take_over_unopened(
     (dir, name): (BorrowedFd<'_>, &CStr),
     to: BorrowedFd<'_>,
@@ -67,7 +69,7 @@ fn take_over_to(
 /// The same for what cannot be opened, as links, which have no permissions.
 ///
 /// # Errors
-/// What could not be done.
+/// The first failure.
 pub fn take_over_at(
     from: (BorrowedFd<'_>, &CStr),
     (dir, name): (BorrowedFd<'_>, &CStr),
@@ -93,8 +95,8 @@ pub fn take_over_at(
 #[error("cannot take over its {0}: {1}")]
 pub struct Failed(pub &'static str, pub Errno);
 
-/// The permissions that a copy keeps, whose owner may not be that of the original: without what lets others act as the
-/// owner or the group, where that would be another one.
+/// The permissions that a copy keeps, whose owner may not be that of the original: without what
+/// lets others act as the owner or the group, where that would be another one.
 fn kept_mode(original: &Stat, copy: &Stat) -> Mode {
     let mut mode = original.mode() & 0o7777;
     if copy.uid() != original.uid() {
@@ -124,7 +126,7 @@ fn owner(
 /// Something that has extended attributes.
 enum Node<'n> {
     Open(BorrowedFd<'n>),
-    /// What cannot be opened, or would do something when it is: a path to it.
+    /// A path, of a file that cannot be opened, or of which opening has an effect.
     Named(Vec<u8>),
 }
 
@@ -170,14 +172,14 @@ impl Node<'_> {
 
 const ACCESS_LISTS: &[u8] = b"system.posix_acl_";
 
-/// Whether somebody is to be told that a copy is without this attribute. Others only root may set, and the other file
-/// system may have none of their kind. One without its access control list lets others in: the permissions of its
-/// group are those that the list gives at most.
+/// Returns whether to report that a copy is without this attribute. Others only root may set, and
+/// the other file system may have none of their kind. One without its access control list lets
+/// others in: the permissions of its group are those that the list gives at most.
 pub(crate) fn is_missed(attribute: &[u8]) -> bool {
     attribute.starts_with(b"user.") || attribute.starts_with(ACCESS_LISTS)
 }
 
-/// What this attribute is called in messages.
+/// Returns the name of this attribute in messages.
 pub(crate) fn what(attribute: &[u8]) -> &'static str {
     match attribute.starts_with(ACCESS_LISTS) {
         true => "access control list",
@@ -226,15 +228,15 @@ fn each(names: &[u8]) -> impl Iterator<Item = &CStr> {
     names.filter_map(|name| CStr::from_bytes_with_nul(name).ok())
 }
 
-/// Whether anything of the copy that is there is to be changed by [`take_over`], but for its times; as far as who asks may
-/// change it.
+/// Returns whether anything of the copy that is there is to be changed by [`take_over`], but for
+/// its times; as far as the caller may change it.
 pub(super) fn differ(way: &Way<'_>, old: &Stat) -> bool {
     let is_root = rustix::process::geteuid().is_root();
     let owners = |stat: &Stat| (stat.uid(), stat.gid());
     if is_root && owners(way.stat) != owners(old) {
         return true;
     }
-    // What is to have another owner has it by now, or never will.
+    // A file that is to have another owner has it by now, or never will.
     if old.kind() != FileType::Symlink
         && kept_mode(way.stat, old).as_raw_mode() != old.mode() & 0o7777
     {
@@ -256,7 +258,7 @@ pub(super) fn differ(way: &Way<'_>, old: &Stat) -> bool {
     };
     let wanted = of(Node::at(way.from, way.name));
     let had = of(Node::at(way.to, way.to_name));
-    // What cannot be read is tried, and told.
+    // What cannot be read is tried, and reported.
     !matches!((wanted, had), (Ok(wanted), Ok(had)) if wanted == had)
 }
 

@@ -1,4 +1,4 @@
-//! Copies each entry that is walked to its counterpart.
+//! Visitor that copies each entry to its counterpart.
 
 use crate::copy::attributes::{self, take_over, take_over_at, take_over_unopened};
 use crate::copy::data::{Copying, DataError, Methods, stretch};
@@ -24,7 +24,7 @@ use std::ffi::{CStr, CString};
 use std::os::fd::AsRawFd;
 use std::sync::Arc;
 
-/// What is told of what was there already, and has only other attributes.
+/// Sign of an entry that was there already, and has only other attributes.
 const ATTRIBUTES: &str = "=";
 
 /// Why an entry was not copied, or not wholly.
@@ -52,14 +52,14 @@ pub(super) enum Trouble {
     OtherNames(u64),
 }
 
-/// What all threads share.
+/// State that all threads share.
 pub struct Shared {
     pub wanted: Wanted,
     pub mirror: Mirror<Twin>,
     pub links: Links,
     pub methods: Methods,
     pub pieces: Pieces,
-    /// What links lead to is copied, wherever they are.
+    /// Targets of links are copied, wherever links are.
     pub follows: bool,
     /// Roots that are links are what they lead to.
     pub follows_roots: bool,
@@ -76,7 +76,7 @@ pub struct Copier<'c> {
     out: Part,
 }
 
-/// Where an entry comes from and goes to.
+/// Source and destination of an entry.
 pub(super) struct Way<'w> {
     pub from: BorrowedFd<'w>,
     pub name: &'w CStr,
@@ -112,7 +112,7 @@ impl<'c> Copier<'c> {
             return Err(Trouble::InTheWay("it is what is copied to"));
         }
         if entry.holder().state().missing {
-            self.told("+", entry);
+            self.report("+", entry);
             self.count(&stat);
             return Ok(if is_directory {
                 Flow::Descend([1, 0])
@@ -152,7 +152,7 @@ impl<'c> Copier<'c> {
                 let differs =
                     attributes::differ(&way, old) || old.modified() != way.stat.modified();
                 if differs && (shared.wanted.dry_run || shared.wanted.verbose) {
-                    self.told(ATTRIBUTES, entry);
+                    self.report(ATTRIBUTES, entry);
                 }
                 if !shared.wanted.dry_run {
                     self.keep(&way, old, differs)?;
@@ -164,7 +164,7 @@ impl<'c> Copier<'c> {
         }
         if shared.wanted.dry_run || shared.wanted.verbose {
             let sign = if existing.is_some() { "~" } else { "+" };
-            self.told(sign, entry);
+            self.report(sign, entry);
         }
         self.count(&stat);
         if shared.wanted.dry_run {
@@ -199,7 +199,7 @@ impl<'c> Copier<'c> {
             if is_directory(old) {
                 let is_told = self.shared.wanted.dry_run || self.shared.wanted.verbose;
                 if is_told && !is_root && attributes::differ(way, old) {
-                    self.told(ATTRIBUTES, entry);
+                    self.report(ATTRIBUTES, entry);
                     self.counts.attributes += 1;
                 }
                 return Ok(Flow::Descend([0, 0]));
@@ -213,14 +213,14 @@ impl<'c> Copier<'c> {
             }
         }
         if self.shared.wanted.dry_run {
-            self.told("+", entry);
+            self.report("+", entry);
             self.counts.directories += 1;
             return Ok(Flow::Descend([1, 0]));
         }
         match mkdirat(way.to, way.to_name, Mode::RWXU) {
             Ok(()) => {
                 if self.shared.wanted.verbose {
-                    self.told("+", entry);
+                    self.report("+", entry);
                 }
                 self.counts.directories += 1;
             }
@@ -244,7 +244,7 @@ impl<'c> Copier<'c> {
         }
     }
 
-    /// Whether the copy is there already, but for its attributes.
+    /// Returns whether the copy is there already, but for its attributes.
     fn is_unchanged(&mut self, way: &Way<'_>, old: &Stat) -> Result<bool, Trouble> {
         if old.kind() != way.stat.kind() {
             return Ok(false);
@@ -296,9 +296,10 @@ impl<'c> Copier<'c> {
         }
         let from = self.shared.open_source(way.from, way.name)?;
         let mode = Mode::RUSR | Mode::WUSR;
-        // A large one has its name when it is complete: whatever ends the run, no part of it, with holes, has it.
-        // Nor of others, where the next run takes whatever has the name for the copy. All others are taken for it by their
-        // time, which comes last, and a name of their own at once saves a call for each file.
+        // A large one has its name when it is complete: whatever ends the run, no part of it, with
+        // holes, has it. Nor of others, where the next run takes whatever has the name for the
+        // copy. All others are taken for it by their time, which comes last, and a name of their
+        // own at once saves a call for each file.
         if !is_large(way.stat) && !self.shared.wanted.takes_names() {
             match openat(way.to, way.to_name, NEW, mode) {
                 Ok(to) => {
@@ -320,7 +321,7 @@ impl<'c> Copier<'c> {
                 return Ok(());
             }
         }
-        // Whoever reads it meanwhile sees the old file or the new one, not a part.
+        // A reader sees the old file or the new one meanwhile, not a part.
         let (temporary, to) = way.temporarily(|name| openat(way.to, name, NEW, mode))?;
         let filled = self.fill(way, &from, &to, Some(&temporary), Some(later));
         if filled.is_err() {
@@ -342,7 +343,7 @@ impl<'c> Copier<'c> {
         let (from, to, size) = (from.as_fd(), to.as_fd(), way.stat.size());
         let sparse = way.is_sparse();
         if size == 0 {
-            // What the kernel makes up when it is read has no size, as in /proc.
+            // A file that the kernel makes up when it is read has no size, as in /proc.
             self.counts.bytes += self.copying.copy_to_end(&self.shared.methods, from, to)?;
         } else if !self.shared.methods.share(from, to) {
             let later = later.filter(|_| is_large(way.stat));
@@ -379,7 +380,7 @@ impl<'c> Copier<'c> {
             Ok(take_over(from, to.as_fd(), &stat)?)
         });
         let done = match done {
-            // That nobody may read it was told when it was to be entered.
+            // That it may not be read was reported when it was to be entered.
             Err(ProblemKind::Open(Errno::ACCESS)) => leaving.in_parent(|above, name| {
                 let stat = Stat::of(above, name).map_err(Trouble::Read)?;
                 Ok(take_over_unopened((above, name), to.as_fd(), &stat)?)
@@ -402,22 +403,22 @@ impl<'c> Copier<'c> {
         say(self.shared.wanted.tool, path, trouble);
     }
 
-    fn told(&mut self, sign: &str, entry: &mut Entry<'_, Twin>) {
-        told(sign, entry.path(), self.shared.wanted.json, &mut self.out);
+    fn report(&mut self, sign: &str, entry: &mut Entry<'_, Twin>) {
+        report_change(sign, entry.path(), self.shared.wanted.json, &mut self.out);
     }
 }
 
-/// Tells what becomes of an entry.
-pub(super) fn told(sign: &str, path: &[u8], json: bool, out: &mut Part) {
+/// Reports what becomes of an entry.
+pub(super) fn report_change(sign: &str, path: &[u8], json: bool, out: &mut Part) {
     #[derive(serde::Serialize)]
-    struct Told<'t> {
+    struct Change<'t> {
         #[serde(flatten)]
         path: JsonPath<'t>,
         done: &'t str,
     }
     if json {
         let path = JsonPath::new(path);
-        json_line(&Told { path, done: sign }, out.bytes());
+        json_line(&Change { path, done: sign }, out.bytes());
     } else {
         let mut line = format!("{sign} ");
         show(path, &mut line);
@@ -428,7 +429,7 @@ pub(super) fn told(sign: &str, path: &[u8], json: bool, out: &mut Part) {
 }
 
 impl Trouble {
-    /// Whether the copy's data are not those of the file.
+    /// Returns whether the copy's data are not those of the file.
     pub(super) fn is_of_data(&self) -> bool {
         !matches!(self, Trouble::Attributes(_) | Trouble::Changed)
     }
@@ -537,14 +538,14 @@ pub(super) fn make_other(way: &Way<'_>, to: BorrowedFd<'_>, name: &CStr) -> Resu
 }
 
 impl Way<'_> {
-    /// What there is besides data, of what cannot be opened.
+    /// Takes over all but data, of an entry that cannot be opened.
     pub(super) fn take_over(&self) -> Result<(), attributes::Failed> {
         let (from, to) = ((self.from, self.name), (self.to, self.to_name));
         take_over_at(from, to, self.stat)
     }
 
-    /// Makes something under the name that a copy has until it is complete, in the place of what an earlier run may have
-    /// left there.
+    /// Makes something under the name that a copy has until it is complete, in the place of what an
+    /// earlier run may have left there.
     pub(super) fn temporarily<T>(
         &self,
         make: impl Fn(&CStr) -> Result<T, Errno>,
@@ -561,7 +562,7 @@ impl Way<'_> {
         Ok((name, made.map_err(Trouble::Write)?))
     }
 
-    /// Whether there may be holes in it.
+    /// Returns whether there may be holes in it.
     pub(super) fn is_sparse(&self) -> bool {
         self.stat.blocks() * 512 < self.stat.size()
     }

@@ -1,4 +1,6 @@
-//! Copies the bytes of a file: shared with the other file where the file system can, by the kernel where it
+//! Copying of a file's bytes.
+//!
+//! They are shared with the other file where the file system can, copied by the kernel where it
 //! can, through memory otherwise. Holes stay holes.
 
 use clap::ValueEnum;
@@ -11,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 /// Bytes that go through memory at once.
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// What was found out about the file systems, by any thread.
+/// Facts about the file systems that any thread has found out.
 #[derive(Debug, Default)]
 pub struct Methods {
     /// Data cannot be shared between files.
@@ -41,7 +43,7 @@ impl Refused {
     }
 
     fn has(&self, from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> bool {
-        // Nobody asks which devices they are before one has refused.
+        // The devices are not looked at before one has refused.
         let may_have = self.everywhere || self.any.load(Ordering::Relaxed);
         may_have && (self.everywhere || devices(from, to).is_ok_and(|pair| self.knows(pair)))
     }
@@ -66,7 +68,7 @@ fn devices(from: BorrowedFd<'_>, to: BorrowedFd<'_>) -> Result<(u64, u64), Errno
     Ok((fstat(from)?.st_dev, fstat(to)?.st_dev))
 }
 
-/// What becomes of holes.
+/// Treatment of holes.
 #[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Holes {
     /// They stay holes
@@ -126,7 +128,7 @@ impl Methods {
     }
 }
 
-/// Where a file ended before it should.
+/// Failures of copying data.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 pub enum DataError {
     #[error("{0}")]
@@ -149,8 +151,8 @@ impl Copying {
         }
     }
 
-    /// Copies a part of a file to the same place of another. `sparse` is whether there may be holes in it.
-    /// Holes are not written: the other file has to be as long already, and empty there.
+    /// Copies a part of a file to the same place of another. `sparse` is whether there may be holes
+    /// in it. Holes are not written: the other file has to be as long already, and empty there.
     ///
     /// # Errors
     /// When it cannot be read or written, or there is less of it.
@@ -218,7 +220,7 @@ impl Copying {
         to: BorrowedFd<'_>,
         range: std::ops::Range<u64>,
     ) -> Result<u64, DataError> {
-        // What is copied in pieces has its length already: they may be copied in any order.
+        // A file that is copied in pieces has its length already: they may be copied in any order.
         let length = rustix::fs::fstat(to).map_err(DataError::Write)?.st_size;
         if (length as u64) < range.end {
             stretch(to, range.end)?;

@@ -1,6 +1,6 @@
-//! Removes what a copy has and the tree that it is a copy of has not.
+//! Visitor that removes what a copy has and its original has not.
 
-use crate::copy::copier::told;
+use crate::copy::copier::report_change;
 use crate::copy::wanted::is_excluded_as;
 use crate::copy::{pieces, temporary};
 use crate::find::glob::Glob;
@@ -69,20 +69,20 @@ pub struct Deleter<'d> {
     pub origin: &'d Mirror<Doomed>,
     pub excluded: &'d [(bool, Glob)],
     pub included: &'d [(bool, Glob)],
-    /// What the copy is called, and the other tree, whose paths patterns are of.
+    /// Names of the copy, and of the other tree, whose paths patterns are of.
     pub called: (&'d OsStr, &'d OsStr),
     /// The other tree's own directory, which does not go wherever it is met.
     pub source: (u64, u64),
     pub dry_run: bool,
     pub verbose: bool,
-    /// What is told is told as JSON.
+    /// Output is JSON.
     pub json: bool,
     pub meter: Arc<Meter>,
     pub out: Part,
     pub removed: u64,
 }
 
-/// What becomes of an entry.
+/// Fate of an entry.
 enum Fate {
     Stays,
     Goes,
@@ -93,7 +93,7 @@ impl Deleter<'_> {
         if entry.holder().state().goes {
             return Ok(Fate::Goes);
         }
-        // What an earlier copy left is no part of the tree, whatever the other one has.
+        // The rest of an earlier copy is no part of the tree, whatever the other one has.
         if temporary::is_one(entry.name()) {
             return Ok(match self.is_gone_on_with(entry) {
                 true => Fate::Stays,
@@ -101,7 +101,7 @@ impl Deleter<'_> {
             });
         }
         let is_directory = entry.kind() == FileType::Directory;
-        // If the directory cannot be opened nobody knows what is in it, so nothing goes.
+        // If the directory cannot be opened it is not known what is in it, so nothing goes.
         let place = self.origin.place(entry.holder(), entry.name())?;
         match Stat::of(place.dir(), place.name) {
             Ok(stat) if is_directory == (stat.kind() == FileType::Directory) => Ok(Fate::Stays),
@@ -110,13 +110,14 @@ impl Deleter<'_> {
         }
     }
 
-    /// Whether it belongs to a large copy that was interrupted, of a file that is still what it was.
+    /// Returns whether it belongs to a large copy that was interrupted, of a file that is still
+    /// what it was.
     fn is_gone_on_with(&self, entry: &Entry<'_, Doomed>) -> bool {
         let copy = temporary::copy(entry.name());
         let Some(name) = pieces::name(entry.dir_fd(), &copy) else {
             return false;
         };
-        // Nobody would ask for one that was begun when the tree was called otherwise.
+        // No run asks for one that was begun when the tree was called otherwise.
         let root = CString::new(self.called.1.as_bytes()).unwrap_or_default();
         if temporary::of(&root, &name) != copy {
             return false;
@@ -133,7 +134,7 @@ impl Deleter<'_> {
             Ok(()) => {
                 self.removed += 1;
                 if self.dry_run || self.verbose {
-                    told("-", path, self.json, &mut self.out);
+                    report_change("-", path, self.json, &mut self.out);
                 }
                 true
             }

@@ -1,11 +1,13 @@
-//! Files that are copied piece by piece, by all threads, and finished when the directory that they are in is left.
+//! Large files, copied piece by piece by all threads.
+//!
+//! They are finished when the walk leaves their directory.
 
 use crate::copy::attributes::take_over_with;
 use crate::copy::copier::{COPY, Copier, Trouble, Way};
 use crate::copy::links::Links;
 use crate::copy::twin::{Large, Seen, Twin};
+use crate::limits::PIECE_BYTES;
 use crate::text::joined;
-use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{Dir, Stat, Task};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::fs::{AtFlags, CWD, Mode, ftruncate, openat, renameat, unlinkat};
@@ -18,19 +20,19 @@ use std::sync::Arc;
 #[derive(Serialize, Deserialize)]
 struct Piece {
     name: CString,
-    /// What the copy is called as yet; nothing if by its own name.
+    /// Temporary name of the copy; none if it has its own.
     temporary: Option<CString>,
     start: u64,
     end: u64,
     sparse: bool,
 }
 
-/// Whether a file is copied piece by piece.
+/// Returns whether a file is copied piece by piece.
 pub fn is_large(stat: &Stat) -> bool {
-    stat.size() > 2 * TOOL_PIECE_BYTES
+    stat.size() > 2 * PIECE_BYTES
 }
 
-/// Whether a file is still what it was before it was copied.
+/// Returns whether a file is still what it was before it was copied.
 pub(super) fn same(before: &Seen, now: &Stat) -> Result<(), Trouble> {
     let now = Seen::of(now);
     if (now.size, now.modified) != (before.size, before.modified) {
@@ -40,7 +42,8 @@ pub(super) fn same(before: &Seen, now: &Stat) -> Result<(), Trouble> {
 }
 
 impl Copier<'_> {
-    /// Makes pieces of a file, but those that are there already, and remembers it until they are done.
+    /// Makes pieces of a file, but those that are there already, and remembers it until they are
+    /// done.
     pub(super) fn put_off(
         &mut self,
         way: &Way<'_>,
@@ -49,7 +52,7 @@ impl Copier<'_> {
         later: &mut Vec<Vec<u8>>,
     ) {
         let (size, sparse) = (way.stat.size(), way.is_sparse());
-        for (at, start) in (0..size).step_by(TOOL_PIECE_BYTES as usize).enumerate() {
+        for (at, start) in (0..size).step_by(PIECE_BYTES as usize).enumerate() {
             if there.get(at) == Some(&true) {
                 continue;
             }
@@ -57,7 +60,7 @@ impl Copier<'_> {
                 name: way.name.to_owned(),
                 temporary: temporary.map(CStr::to_owned),
                 start,
-                end: size.min(start + TOOL_PIECE_BYTES),
+                end: size.min(start + PIECE_BYTES),
                 sparse,
             };
             later.push(postcard::to_stdvec(&piece).unwrap_or_default());
@@ -139,7 +142,7 @@ impl Copier<'_> {
             trouble
         };
         if !is_whole {
-            // What was wrong has been said, but not of names that were made meanwhile.
+            // Failures were reported, but not of names that were made meanwhile.
             let removed = self.remove_part(place.dir(), name, large);
             return match removed.map_err(Trouble::Write)? {
                 0 => Ok(()),
@@ -148,13 +151,13 @@ impl Copier<'_> {
         }
         let source = self.shared.open_source(from, &large.name).map_err(gone)?;
         let stat = Stat::of_open(source.as_fd()).map_err(|it| gone(Trouble::Read(it)))?;
-        // Pieces were read for as long as it took: only the time that the file had before any of them says which file
-        // the copy is one of.
+        // Pieces were read for as long as it took: only the time that the file had before any of
+        // them says which file the copy is one of.
         let unchanged = same(&large.seen, &stat);
         let to = openat(place.dir(), name, COPY, Mode::empty()).map_err(Trouble::Write)?;
         let taken = take_over_with(source.as_fd(), to.as_fd(), &stat, &large.seen.times());
         if let Some(temporary) = &large.temporary {
-            // Before it has its name: nobody would find this afterwards.
+            // Before it has its name: no check would find this afterwards.
             pieces.forget(place.dir(), temporary, Some(to.as_fd()));
             renameat(place.dir(), name, place.dir(), place.name)
                 .map_err(|it| gone(Trouble::Write(it)))?;
@@ -164,9 +167,9 @@ impl Copier<'_> {
         unchanged
     }
 
-    /// Removes what there is of a copy; how many other names it has. Nothing is in what those lead to: a file of the right
-    /// length, with holes, could be taken for the copy. Nobody finds it by its key any more, so that who comes later with
-    /// another name does not link to it.
+    /// Removes what there is of a copy; how many other names it has. Nothing is in what those lead
+    /// to: a file of the right length, with holes, could be taken for the copy. It is not found by
+    /// its key any more, so that a thread that comes later with another name does not link to it.
     fn remove_part(&self, dir: BorrowedFd<'_>, name: &CStr, large: &Large) -> Result<u64, Errno> {
         if let Some(temporary) = &large.temporary {
             self.shared.pieces.forget(dir, temporary, None);
@@ -182,8 +185,8 @@ impl Copier<'_> {
         Ok(Stat::of_open(copy.as_fd())?.links().into())
     }
 
-    /// Nobody will finish the large files of a directory in this run. Removes what there is of them, but for what another run
-    /// of the same command goes on with.
+    /// Gives up the large files of a directory in this run. Removes what there is of them, but for
+    /// what another run of the same command goes on with.
     pub(super) fn give_up(&mut self, dir: &Arc<Dir<Twin>>) {
         let larges = std::mem::take(&mut *dir.state().larges());
         for large in larges.files {

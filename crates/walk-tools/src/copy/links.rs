@@ -1,9 +1,10 @@
 //! Files with several names: copied once, with as many names.
 //!
-//! Which name was first is settled in the tree that is copied to: there is a directory in it while copies are
-//! made, in which each such file has a name made of its device and inode number. Whoever makes that name has copied, or
-//! copies, the data, everybody else links to it. So nothing is remembered in memory, and several processes, on several
-//! machines, agree without a word.
+//! Which name was first is settled in the tree that is copied to: there is a directory in it while
+//! copies are made, in which each such file has a name made of its device and inode number. The
+//! thread that makes that name has copied, or copies, the data, everybody else links to it. So
+//! nothing is remembered in memory, and several processes, on several machines, agree without a
+//! word.
 
 use crate::mirror::DIRECTORY;
 use pandofs_walk_fs::Stat;
@@ -21,7 +22,7 @@ pub const NAME: &CStr = c".pandofs-links";
 /// Names of files with several names.
 #[derive(Debug)]
 pub struct Links {
-    /// Where the directory is.
+    /// The directory that it is in.
     base: OwnedFd,
     dir: OnceLock<OwnedFd>,
     useless: AtomicBool,
@@ -36,7 +37,7 @@ impl Links {
         }
     }
 
-    /// What a file is called there.
+    /// Returns the name of a file there.
     pub fn key(stat: &Stat) -> CString {
         let (device, ino) = stat.identity();
         CString::new(format!("{device:x}-{ino:x}")).unwrap_or_default()
@@ -69,8 +70,8 @@ impl Links {
         self.useless.store(true, Ordering::Relaxed);
     }
 
-    /// Removes it with all names, at the end, or at the beginning what an earlier run had to leave. The times of
-    /// what it is in stay what they are.
+    /// Removes it with all names, at the end, or at the beginning what an earlier run had to leave.
+    /// The times of what it is in stay what they are.
     ///
     /// # Errors
     /// When it cannot be removed.
@@ -92,7 +93,7 @@ impl Links {
                     removed += 1;
                 }
             }
-            // What a listing shows of a directory that changes meanwhile is not all.
+            // A listing of a directory that changes meanwhile is not complete.
             if removed == 0 {
                 break;
             }

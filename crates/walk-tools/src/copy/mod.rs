@@ -1,4 +1,4 @@
-//! Copies trees: what `cp` and `sync` have in common.
+//! Copying of trees, common to `cp` and `sync`.
 
 pub mod attributes;
 pub mod copier;

@@ -1,13 +1,14 @@
-//! Which pieces of a large copy are on disk, so that another run goes on in the middle of it.
+//! Pieces of a large copy that are on disk, so that another run goes on in the middle of it.
 //!
-//! It is in a file beside the copy, while that has its temporary name: 80 bytes that say of which file, as it was then, the copy
-//! is, and which inode it has; then one byte for each piece, 1 once its data were forced to disk; then the name that the copy is
-//! to have. That byte is written after the data were, by whoever copied the piece: a power failure between the two, and one that
-//! only the byte survives not, leave a piece that is copied again. A file that has another time or inode now, or a copy that
-//! does, is copied from its beginning.
+//! It is in a file beside the copy, while that has its temporary name: 80 bytes that say of which
+//! file, as it was then, the copy is, and which inode it has; then one byte for each piece, 1 once
+//! its data were forced to disk; then the name that the copy is to have. That byte is written after
+//! the data were, by the thread that copied the piece: a power failure between the two, and one
+//! that only the byte survives not, leave a piece that is copied again. A file that has another
+//! time or inode now, or a copy that does, is copied from its beginning.
 
 use crate::copy::temporary;
-use pandofs_types::limits::{TOOL_BETWEEN_FORCED_PIECES, TOOL_PIECE_BYTES, TOOL_UNFORCED_FILES};
+use crate::limits::{BETWEEN_FORCED_PIECES, PIECE_BYTES, UNFORCED_FILES};
 use pandofs_walk_fs::{FileType, Stat};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, OFlags, fdatasync, fstat, openat, unlinkat};
@@ -17,7 +18,7 @@ use std::ffi::{CStr, CString};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What such a file begins with.
+/// First bytes of such a file.
 const MAGIC: u64 = u64::from_le_bytes(*b"pandocp2");
 const HEAD_BYTES: usize = 80;
 /// The longest name that a file may have.
@@ -44,13 +45,14 @@ impl Pieces {
         let given = std::env::var(BETWEEN_VARIABLE).ok();
         let given = given.and_then(|it| it.parse().ok());
         Pieces {
-            between: given.map_or(TOOL_BETWEEN_FORCED_PIECES, Duration::from_millis),
+            between: given.map_or(BETWEEN_FORCED_PIECES, Duration::from_millis),
             unforced: Mutex::default(),
         }
     }
 
-    /// A piece of a copy was made. From time to time all that were are forced to disk, and written down; at once if the
-    /// walk is being ended, as another process may decide what becomes of the copy.
+    /// A piece of a copy was made. From time to time all that were are forced to disk, and written
+    /// down; at once if the walk is being ended, as another process may decide what becomes of the
+    /// copy.
     pub fn made(
         &self,
         dir: BorrowedFd<'_>,
@@ -63,14 +65,14 @@ impl Pieces {
         let key = (stat.st_dev, stat.st_ino);
         let mut all = self.unforced.lock().unwrap_or_else(PoisonError::into_inner);
         // Those of copies that another process has finished stay otherwise.
-        if all.len() >= TOOL_UNFORCED_FILES && !all.contains_key(&key) {
+        if all.len() >= UNFORCED_FILES && !all.contains_key(&key) {
             all.clear();
         }
         let mine = all.entry(key).or_insert_with(|| Unforced {
             since: Instant::now(),
             pieces: Vec::new(),
         });
-        mine.pieces.push(start / TOOL_PIECE_BYTES);
+        mine.pieces.push(start / PIECE_BYTES);
         if mine.since.elapsed() < self.between && !at_once {
             return;
         }
@@ -79,7 +81,8 @@ impl Pieces {
         note(dir, copy, to, &pieces);
     }
 
-    /// Nobody goes on with a copy in this run. All pieces of it are forced to disk and written down; whether there are any.
+    /// Ends the work on a copy in this run. All pieces of it are forced to disk and written down;
+    /// whether there are any.
     pub fn keep(&self, dir: BorrowedFd<'_>, copy: &CStr, size: u64) -> bool {
         let to = openat(dir, copy, KNOWN, Mode::empty());
         let Ok((to, stat)) = to.and_then(|to| fstat(&to).map(|stat| (to, stat))) else {
@@ -106,7 +109,8 @@ impl Pieces {
     }
 }
 
-/// Forces a copy to disk, and writes down that these pieces are there. What cannot be written down is copied again.
+/// Forces a copy to disk, and writes down that these pieces are there. What cannot be written down
+/// is copied again.
 fn note(dir: BorrowedFd<'_>, copy: &CStr, to: BorrowedFd<'_>, pieces: &[u64]) {
     if fdatasync(to).is_ok()
         && let Ok(known) = openat(dir, &*temporary::known(copy), KNOWN, Mode::empty())
@@ -129,7 +133,7 @@ pub fn begin(dir: BorrowedFd<'_>, copy: &CStr, name: &CStr, of: &Stat, to: Borro
         let flags = KNOWN.union(OFlags::CREATE).union(OFlags::TRUNC);
         let known = openat(dir, &*beside, flags, Mode::RUSR | Mode::WUSR)?;
         pwrite(&known, &head(of, stat.st_ino), 0)?;
-        let end = HEAD_BYTES as u64 + of.size().div_ceil(TOOL_PIECE_BYTES);
+        let end = HEAD_BYTES as u64 + of.size().div_ceil(PIECE_BYTES);
         pwrite(&known, name.to_bytes(), end)?;
         Ok(())
     };
@@ -139,7 +143,7 @@ pub fn begin(dir: BorrowedFd<'_>, copy: &CStr, name: &CStr, of: &Stat, to: Borro
     }
 }
 
-/// What an earlier run has left of a copy: the copy, and whether each piece is in it.
+/// Returns what an earlier run has left of a copy: the copy, and whether each piece is in it.
 pub fn left(dir: BorrowedFd<'_>, copy: &CString, of: &Stat) -> Option<Vec<bool>> {
     let stat = Stat::of(dir, copy).ok()?;
     if stat.kind() != FileType::RegularFile || stat.links() != 1 || stat.size() != of.size() {
@@ -158,7 +162,7 @@ pub fn name(dir: BorrowedFd<'_>, copy: &CStr) -> Option<CString> {
     CString::new(written(dir, copy, size)?.name()).ok()
 }
 
-/// What is written down of a copy.
+/// Record of a copy on disk.
 struct Written {
     bytes: Vec<u8>,
     pieces: usize,
@@ -182,7 +186,7 @@ impl Written {
 fn written(dir: BorrowedFd<'_>, copy: &CStr, size: u64) -> Option<Written> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
     let known = openat(dir, &*temporary::known(copy), flags, Mode::empty()).ok()?;
-    let pieces = usize::try_from(size.div_ceil(TOOL_PIECE_BYTES)).ok()?;
+    let pieces = usize::try_from(size.div_ceil(PIECE_BYTES)).ok()?;
     let most = HEAD_BYTES + pieces + NAME_BYTES;
     // A size may be anything; what was written is as long as it is.
     let bytes = read(&known, most.min(fstat(&known).ok()?.st_size as usize))?;
@@ -218,7 +222,7 @@ fn head(of: &Stat, copy: u64) -> [u8; HEAD_BYTES] {
         changed.seconds as u64,
         changed.nanoseconds.into(),
         copy,
-        TOOL_PIECE_BYTES,
+        PIECE_BYTES,
     ];
     let mut bytes = [0; HEAD_BYTES];
     for (eight, number) in bytes.chunks_exact_mut(8).zip(numbers) {
@@ -237,7 +241,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let make = |name| {
             let file = File::create(dir.path().join(name)).unwrap();
-            file.set_len(2 * TOOL_PIECE_BYTES + 1).unwrap();
+            file.set_len(2 * PIECE_BYTES + 1).unwrap();
             file
         };
         let (from, to) = (make("from"), make("to"));
@@ -259,7 +263,7 @@ mod tests {
             unforced: Mutex::default(),
         };
         let made = |pieces: &Pieces, piece: u64, is_ending| {
-            let start = piece * TOOL_PIECE_BYTES;
+            let start = piece * PIECE_BYTES;
             pieces.made(here.as_fd(), &copy, to.as_fd(), start, is_ending);
         };
         made(&at_once, 2, false);

@@ -1,4 +1,6 @@
-//! Copies files with several names once: whoever comes first with one of its names copies it, the others link to that.
+//! Copying of files with several names, once.
+//!
+//! The thread that comes first with one of the names copies it, the others link to that.
 
 use crate::copy::copier::{COPY, Copier, NEW, Trouble, Way, in_the_way, make_other, put};
 use crate::copy::large::is_large;
@@ -44,7 +46,7 @@ impl Copier<'_> {
     ) -> Result<(), Trouble> {
         let key = Links::key(way.stat);
         let is_file = way.stat.kind() == FileType::RegularFile;
-        // By one thread if nobody may see a part of it.
+        // By one thread if no part of it may be seen.
         let is_in_pieces = is_large(way.stat) && !self.shared.wanted.takes_names();
         loop {
             let Some(dir) = self.shared.links.dir() else {
@@ -76,12 +78,12 @@ impl Copier<'_> {
                 }
                 continue;
             }
-            // What cannot be read leaves the copy that is there as it is.
+            // An unreadable file leaves the copy that is there as it is.
             let from = match is_file {
                 true => Some(self.shared.open_source(way.from, way.name)?),
                 false => None,
             };
-            // Made empty under its key first: whoever comes next links to it. Data follow.
+            // Made empty under its key first: the next thread links to it. Data follow.
             let made = if from.is_some() {
                 openat(dir, &*key, NEW, Mode::RUSR | Mode::WUSR).map(drop)
             } else {
@@ -96,7 +98,7 @@ impl Copier<'_> {
                 linkat(dir, &*key, way.to, name, AtFlags::empty())
             });
             if linked.is_err() {
-                // Nobody will fill it.
+                // No thread will fill it.
                 let _ = unlinkat(dir, &*key, AtFlags::empty());
             }
             match linked {
@@ -121,9 +123,10 @@ impl Copier<'_> {
         }
     }
 
-    /// Copies a file that has no key yet, and gives it one; whether that was done. It was not if somebody else has been
-    /// faster with another name. It has neither key nor name before it is complete: what fails leaves nothing that others
-    /// could link to. Until then it is where the keys are, which the next run clears away, whatever ended this one.
+    /// Copies a file that has no key yet, and gives it one; whether that was done. It was not if
+    /// somebody else has been faster with another name. It has neither key nor name before it is
+    /// complete: what fails leaves nothing that others could link to. Until then it is where the
+    /// keys are, which the next run clears away, whatever ended this one.
     fn first(
         &mut self,
         way: &Way<'_>,
@@ -178,8 +181,8 @@ fn own(dir: BorrowedFd<'_>, key: &CStr) -> Result<(CString, OwnedFd), Errno> {
     }
 }
 
-/// Takes back a copy that cannot be made. Who has linked to it meanwhile has an empty file, which the next run does not
-/// take for the copy.
+/// Takes back a copy that cannot be made. Who has linked to it meanwhile has an empty file, which
+/// the next run does not take for the copy.
 fn take_back(way: &Way<'_>, dir: BorrowedFd<'_>, key: &CStr, to: &OwnedFd) {
     let _ = unlinkat(dir, key, AtFlags::empty());
     let _ = ftruncate(to.as_fd(), 0);

@@ -1,8 +1,9 @@
-//! What copies are called until they are complete.
+//! Names of copies until they are complete.
 //!
-//! The name follows from that of the file alone, and from the root that it is below: whatever ended a run, the next one
-//! comes to the same name and makes it anew. Two roots may be copied to one directory, so that two files come to one name
-//! at once; with one temporary name each would take the other's half copy for its own.
+//! The name follows from that of the file alone, and from the root that it is below: whatever ended
+//! a run, the next one comes to the same name and makes it anew. Two roots may be copied to one
+//! directory, so that two files come to one name at once; with one temporary name each would take
+//! the other's half copy for its own.
 
 use super::links;
 use std::ffi::{CStr, CString};
@@ -33,8 +34,9 @@ pub fn copy(name: &CStr) -> CString {
     CString::new(bytes.strip_suffix(KNOWN).unwrap_or(bytes)).unwrap_or_default()
 }
 
-/// Whether it is such a name, or that of the directory for names of files with several. What has one is left from a copy that
-/// was ended, and no part of a tree: copied, it could come to the very name that another copy has as yet.
+/// Returns whether it is such a name, or that of the directory for names of files with several. A
+/// file with one is left from a copy that was ended, and no part of a tree: copied, it could come
+/// to the very name that another copy has as yet.
 pub fn is_one(name: &CStr) -> bool {
     let digits = name.to_bytes().strip_prefix(PREFIX);
     let digits = digits.map(|it| it.strip_suffix(KNOWN).unwrap_or(it));

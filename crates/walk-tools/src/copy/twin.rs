@@ -1,4 +1,4 @@
-//! What is known of a directory that is being copied.
+//! State of a directory that is being copied.
 
 use crate::mirror::{Mirrored, Slot};
 use pandofs_walk_fs::{DirState, Stat, Time, Unreadable};
@@ -27,7 +27,8 @@ pub struct Larges {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Large {
     pub name: CString,
-    /// What the copy is called until it is finished, if not by its own name: a file with several names has them at once.
+    /// Temporary name of the copy, unless it has its own at once, as a file with several names
+    /// does.
     pub temporary: Option<CString>,
     /// Of one with several names: by which others find it.
     pub key: Option<CString>,

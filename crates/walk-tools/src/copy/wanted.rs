@@ -1,4 +1,4 @@
-//! What copying is asked for, and what came of it.
+//! Options and results of copying.
 
 use crate::find::glob::Glob;
 use crate::text::joined;
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
-/// What is wanted.
+/// Options of copying.
 #[derive(Debug, Default)]
 pub struct Wanted {
     /// The command, for what is said.
@@ -17,16 +17,16 @@ pub struct Wanted {
     /// The same by what is in them.
     pub compare: bool,
     pub dry_run: bool,
-    /// What is in the way is removed before; in a dry run it is still there.
+    /// Entries in the way are removed before; in a dry run they are still there.
     pub clears: bool,
     pub verbose: bool,
-    /// What is there already is left alone, but for directories.
+    /// Existing entries are left alone, but for directories.
     pub no_clobber: bool,
-    /// What is there already is left alone unless it is older.
+    /// Existing entries are left alone unless they are older.
     pub newer: bool,
     /// Files are the same if they have the same size.
     pub size_only: bool,
-    /// What is told is told as JSON.
+    /// Output is JSON.
     pub json: bool,
     /// Files and links make room for directories.
     pub replaces: bool,
@@ -37,23 +37,24 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Whether it matters what is there already.
+    /// Returns whether it matters what is there already.
     pub fn looks(&self) -> bool {
         self.update || self.dry_run || self.no_clobber || self.newer
     }
 
-    /// Whether what is there already may be taken for the copy by its name, or its name and size: no part of a file may have
-    /// its name then, as a run that is killed would leave it for ever.
+    /// Returns whether what is there already may be taken for the copy by its name, or its name and
+    /// size: no part of a file may have its name then, as a run that is killed would leave it for
+    /// ever.
     pub fn takes_names(&self) -> bool {
         self.no_clobber || self.newer || self.size_only
     }
 
-    /// Whether what is there already is left as it is.
+    /// Returns whether what is there already is left as it is.
     pub fn leaves(&self, new: &Stat, old: &Stat) -> bool {
         self.no_clobber || self.newer && old.modified() >= new.modified()
     }
 
-    /// Whether an entry is left out.
+    /// Returns whether an entry is left out.
     pub fn leaves_out<D>(&self, entry: &mut Entry<'_, D>) -> bool {
         !self.excluded.is_empty()
             && is_excluded(&self.excluded, entry)
@@ -61,7 +62,7 @@ impl Wanted {
     }
 }
 
-/// What was done. Bytes are those of data that was copied, without holes.
+/// Counts of work done. Bytes are those of data that was copied, without holes.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
 pub struct Counts {
     pub directories: u64,
@@ -90,7 +91,7 @@ impl Counts {
     }
 }
 
-/// Whether an entry is among these.
+/// Returns whether an entry is among these.
 pub fn is_excluded<D>(excluded: &[(bool, Glob)], entry: &mut Entry<'_, D>) -> bool {
     excluded.iter().any(|(of_path, glob)| {
         if *of_path {
@@ -101,8 +102,8 @@ pub fn is_excluded<D>(excluded: &[(bool, Glob)], entry: &mut Entry<'_, D>) -> bo
     })
 }
 
-/// The same where what is walked has one name, and patterns are of paths below another: one pattern is of the same
-/// entries in both trees.
+/// The same where what is walked has one name, and patterns are of paths below another: one pattern
+/// is of the same entries in both trees.
 pub fn is_excluded_as<D>(
     excluded: &[(bool, Glob)],
     (walked, named): (&OsStr, &OsStr),

@@ -1,4 +1,4 @@
-//! What is summed up.
+//! State of a directory that is summed up.
 
 use pandofs_walk_fs::{DirState, Unreadable};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};

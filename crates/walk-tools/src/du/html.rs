@@ -41,7 +41,8 @@ impl Areas {
         other.0.iter().for_each(|area| self.push(area.clone()));
     }
 
-    /// Forgets small ones. A directory is not smaller than what is in it, so it stays as long as that does.
+    /// Forgets small ones. A directory is not smaller than what is in it, so it stays as long as
+    /// that does.
     fn trim(&mut self) {
         self.0
             .sort_unstable_by(|one, other| (other.bytes, one.depth).cmp(&(one.bytes, other.depth)));
@@ -175,8 +176,8 @@ fn draw(
     }
 }
 
-/// Places of areas, the largest first, each as nearly a square as it can be: Bruls, Huizing and van Wijk, "Squarified
-/// Treemaps" (2000). What `whole` has besides them stays empty.
+/// Places of areas, the largest first, each as nearly a square as it can be: Bruls, Huizing and van
+/// Wijk, "Squarified Treemaps" (2000). What `whole` has besides them stays empty.
 fn squares(sizes: &[u64], whole: u64, within: &Rectangle) -> Vec<Rectangle> {
     let scale = within.width * within.height / whole.max(1) as f64;
     let mut places = Vec::with_capacity(sizes.len());
@@ -234,7 +235,7 @@ fn squares(sizes: &[u64], whole: u64, within: &Rectangle) -> Vec<Rectangle> {
     places
 }
 
-/// How far the worst of a row is from a square.
+/// Returns how far the worst of a row is from a square.
 fn ratio(row: &[u64], scale: f64, side: f64) -> f64 {
     let sum: f64 = row.iter().map(|it| *it as f64 * scale).sum();
     let thickness = sum / side;

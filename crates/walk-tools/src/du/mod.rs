@@ -1,4 +1,4 @@
-//! What `du` is made of: units, tables, the page.
+//! Parts of `du`: units, tables, the page.
 
 pub mod below;
 pub mod html;

@@ -27,7 +27,7 @@ impl Names {
         names
     }
 
-    /// Whether it is the first name of its file.
+    /// Returns whether it is the first name of its file.
     pub fn is_first(&self, stat: &Stat) -> bool {
         if !has_several(stat) {
             return true;
@@ -58,12 +58,13 @@ impl Names {
     }
 }
 
-/// Whether it is a file with several names.
+/// Returns whether it is a file with several names.
 pub fn has_several(stat: &Stat) -> bool {
     stat.links() > 1 && stat.kind() != FileType::Directory
 }
 
-/// Without roots that are in others, which would count twice: the first of those is left that are the same.
+/// Without roots that are in others, which would count twice: the first of those is left that are
+/// the same.
 pub fn apart(roots: &[OsString]) -> Vec<OsString> {
     let real: Vec<Option<PathBuf>> = roots
         .iter()

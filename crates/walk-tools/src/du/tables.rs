@@ -10,13 +10,13 @@ use std::collections::BTreeMap;
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
-    /// Who owns it
+    /// Owner
     User,
-    /// Which group it is of
+    /// Group
     Group,
     /// When it was modified
     Age,
-    /// How large it is; regular files
+    /// Size; regular files
     Size,
 }
 
@@ -24,7 +24,7 @@ impl By {
     pub const ALL: [By; 4] = [By::User, By::Group, By::Age, By::Size];
 }
 
-/// What `--json` prints. Fields may be added; none goes or changes its meaning.
+/// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
 pub struct Report {
     pub by: By,
@@ -160,7 +160,7 @@ const SIZES: [(u64, &str); 9] = [
 ];
 
 impl By {
-    /// Which group an entry is of, if any.
+    /// Returns the group of an entry, if any.
     pub fn group(self, stat: &Stat, now: i64) -> Option<u64> {
         match self {
             By::User => Some(u64::from(stat.uid())),

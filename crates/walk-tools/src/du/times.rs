@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use pandofs_walk_fs::{Stat, StatxFlags};
 
-/// Which time `--time` is about.
+/// Time that `--time` is about.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeOf {
     Mtime,
@@ -17,7 +17,7 @@ pub enum TimeOf {
 }
 
 impl TimeOf {
-    /// What has to be asked for.
+    /// Returns the field of `statx` that it needs.
     pub fn field(self) -> StatxFlags {
         match self {
             TimeOf::Mtime => StatxFlags::MTIME,

@@ -1,4 +1,4 @@
-//! In what sizes are printed.
+//! Units of printed sizes.
 
 use crate::text::{human, human_thousands};
 
@@ -77,7 +77,7 @@ pub fn size(text: &str) -> Result<u64, String> {
     number.checked_mul(base.pow(power)).ok_or_else(wrong)
 }
 
-/// What is shown only.
+/// Sizes that are shown.
 #[derive(Clone, Copy, Debug)]
 pub enum Threshold {
     AtLeast(u64),

@@ -11,8 +11,8 @@ use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-/// Bytes of the names in one command line: a quarter of what Linux always allows, which leaves room for
-/// the environment.
+/// Bytes of the names in one command line: a quarter of what Linux always allows, which leaves room
+/// for the environment.
 const BATCH_BYTES: usize = 512 << 10;
 
 /// A command with `{}` in it.
@@ -77,7 +77,7 @@ impl Exec {
             command.current_dir(directory);
         }
         if self.asks {
-            // What comes there is answers.
+            // Standard input has answers.
             command.stdin(Stdio::null());
         }
         match command.status() {
@@ -105,7 +105,7 @@ impl Names {
         self.names.is_empty()
     }
 
-    /// Whether there are enough.
+    /// Returns whether there are enough.
     pub fn push(&mut self, path: &[u8]) -> bool {
         self.names.push(OsStr::from_bytes(path).to_owned());
         // A pointer goes with each.
@@ -125,11 +125,11 @@ impl Names {
     }
 }
 
-/// Where an entry is, for commands that run there.
+/// Place of an entry, for commands that run there.
 #[derive(Debug)]
 pub struct Place<'p> {
     pub directory: Directory<'p>,
-    /// What it is called there.
+    /// Its name there.
     pub name: Vec<u8>,
 }
 

@@ -1,4 +1,4 @@
-//! What an expression is, and what it does with an entry.
+//! Expressions, and their evaluation on an entry.
 
 use crate::find::exec::{Exec, Names, Place};
 use crate::find::filesystems::FileSystems;
@@ -81,7 +81,7 @@ pub enum Action {
     To(usize, Box<Action>),
 }
 
-/// Which time of a file.
+/// Times of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Which {
     Accessed,
@@ -92,7 +92,7 @@ pub enum Which {
 }
 
 impl Which {
-    /// Where nobody knows when a file was made, it is as old as can be.
+    /// Returns the time. A file of unknown birth time is as old as can be.
     pub fn of(self, stat: &Stat) -> Time {
         match self {
             Which::Accessed => stat.accessed(),
@@ -136,7 +136,7 @@ pub enum Permissions {
     AnyOf(u32),
 }
 
-/// What a thread needs to evaluate.
+/// Context of an evaluation.
 pub struct Scene<'s> {
     pub out: &'s mut Part,
     pub execs: &'s [Exec],
@@ -153,7 +153,7 @@ pub struct Scene<'s> {
 }
 
 impl Expression {
-    /// Whether the first thing that is done with any entry is to look at its attributes.
+    /// Returns whether the first thing that is done with any entry is to look at its attributes.
     pub fn looks_first(&self) -> bool {
         match self {
             Expression::And(all) | Expression::Or(all) | Expression::List(all) => {
@@ -266,8 +266,8 @@ impl Test {
 }
 
 impl Age {
-    /// Days are counted down: `-mtime 0` is under a day old, `-mtime +0` a day or more. Minutes are counted up:
-    /// `-mmin 1` is up to a minute old. So it is in GNU find.
+    /// Days are counted down: `-mtime 0` is under a day old, `-mtime +0` a day or more. Minutes are
+    /// counted up: `-mmin 1` is up to a minute old. So it is in GNU find.
     fn holds(self, time: Time, now: Time) -> bool {
         let nanoseconds =
             |time: Time| i128::from(time.seconds) * 1_000_000_000 + i128::from(time.nanoseconds);
@@ -388,7 +388,7 @@ fn delete(entry: &mut Entry<'_, ()>, scene: &Scene<'_>) -> bool {
         AtFlags::empty()
     };
     match unlinkat(entry.dir_fd(), entry.name(), flags) {
-        // What somebody else has removed meanwhile is gone as well.
+        // An entry that another process has removed meanwhile is gone as well.
         Ok(()) | Err(Errno::NOENT) => true,
         Err(error) => {
             fail(
@@ -417,7 +417,7 @@ fn exec(number: usize, entry: &mut Entry<'_, ()>, scene: &mut Scene<'_>) -> bool
         Place::of_root(&path)
     };
     if !exec.batch {
-        // What was printed before comes before what the command prints.
+        // Earlier output comes before that of the command.
         flush(scene);
         return exec.run(&path, &place, scene.failed);
     }
@@ -427,7 +427,8 @@ fn exec(number: usize, entry: &mut Entry<'_, ()>, scene: &mut Scene<'_>) -> bool
             fail(scene, &path, &error);
             return true;
         }
-        // Names of different directories do not go together: see `pandofs_walk_fs::Visitor::pause`. Roots do not pause.
+        // Names of different directories do not go together: see `pandofs_walk_fs::Visitor::pause`.
+        // Roots do not pause.
         names.push(&place.name) || entry.depth() == 0
     } else {
         names.push(&path)

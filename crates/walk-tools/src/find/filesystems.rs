@@ -1,4 +1,4 @@
-//! Which kinds of file systems are mounted.
+//! Types of the file systems that are mounted.
 
 use anyhow::{Context, Result};
 use std::collections::HashMap;

@@ -15,7 +15,7 @@ use rustix::fs::{AtFlags, StatxFlags, readlinkat, statx};
 use std::io::Write;
 use std::sync::OnceLock;
 
-/// What `-printf` writes.
+/// Format of `-printf`.
 #[derive(Debug, Default)]
 pub struct Format {
     parts: Vec<Part>,
@@ -72,7 +72,7 @@ impl Format {
         Ok(Format { parts })
     }
 
-    /// Whether it says when files were made.
+    /// Returns whether it says when files were made.
     pub fn needs_birth(&self) -> bool {
         let born = |part: &Part| matches!(part, Part::Time { which, .. } if *which == Which::Born);
         self.parts.iter().any(born)
@@ -307,7 +307,7 @@ fn write_directive(directive: char, entry: &mut Entry<'_, ()>, out: &mut Vec<u8>
     }
 }
 
-/// What can be behind `%A`, `%B`, `%C` and `%T`.
+/// Letters that can be behind `%A`, `%B`, `%C` and `%T`.
 const TIME_FIELDS: &str = "@+aAbBcCdDeFgGhHIjklmMnpPrRsStTuUVwWxXyYzZ";
 /// `%t` and its like, which have a fraction where `%Tc` has none.
 const LONG: char = '\0';
@@ -317,7 +317,7 @@ fn mounted() -> Option<&'static FileSystems> {
     MOUNTED.get_or_init(|| FileSystems::mounted().ok()).as_ref()
 }
 
-/// What C's `printf` writes as a number for GNU find, with all of its flags: `%d`, `%o` and `%g`.
+/// Writes a number as C's `printf` does for GNU find, with all of its flags: `%d`, `%o` and `%g`.
 fn write_number(directive: char, pad: Pad, entry: &mut Entry<'_, ()>, out: &mut Vec<u8>) {
     let depth = entry.depth();
     let (sign, digits) = match directive {
@@ -361,7 +361,7 @@ fn write_number(directive: char, pad: Pad, entry: &mut Entry<'_, ()>, out: &mut 
     spaces.apply(start, out);
 }
 
-/// What a file takes on disk for each byte that it holds.
+/// Returns the bytes on disk for each byte that a file holds.
 fn sparseness(size: u64, blocks: u64) -> f64 {
     match (size, blocks) {
         (0, 0) => 1.0,

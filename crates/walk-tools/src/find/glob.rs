@@ -1,6 +1,7 @@
 //! Shell patterns, as `fnmatch` has them without flags: `*` and `?` match slashes and leading dots.
 
-/// A pattern over bytes; `?` and a bracket match one character if the name is UTF-8 there, otherwise one byte.
+/// A pattern over bytes; `?` and a bracket match one character if the name is UTF-8 there,
+/// otherwise one byte.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Glob {
     parts: Vec<Part>,
@@ -81,7 +82,7 @@ impl Glob {
         }
     }
 
-    /// How many bytes of the name's rest the part matches, if it does.
+    /// Returns how many bytes of the name's rest the part matches, if it does.
     fn step(&self, part: &Part, rest: &[u8]) -> Option<usize> {
         let first = *rest.first()?;
         match part {
@@ -110,7 +111,7 @@ fn letter(bytes: &[u8]) -> Option<char> {
     head.utf8_chunks().next()?.valid().chars().next()
 }
 
-/// What is between brackets, and what comes after it. None if it has no end.
+/// Parses a bracket; returns it and what comes after it. None if it has no end.
 fn bracket(pattern: &[u8]) -> Option<(Part, &[u8])> {
     let mut rest = pattern;
     let not = matches!(rest.first(), Some(b'!' | b'^'));

@@ -1,4 +1,4 @@
-//! The language of find: what an expression is, how it is read, and what it does.
+//! The language of find: expressions, their parser, and their evaluation.
 
 pub mod exec;
 pub mod expression;

@@ -1,4 +1,4 @@
-//! Reads a command line of find: options, roots, expression.
+//! Parser of a command line of find: options, roots, expression.
 
 use crate::find::exec::Exec;
 use crate::find::expression::{Action, Compare, Expression};
@@ -13,7 +13,7 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 
-/// What a command line asks for.
+/// Query of a command line.
 #[derive(Debug)]
 pub struct Query {
     pub roots: Vec<OsString>,
@@ -25,9 +25,9 @@ pub struct Query {
     pub one_file_system: bool,
     /// Directories after what is in them.
     pub depth_first: bool,
-    /// What is left out, with all below it: names, or paths if there is a slash in the pattern.
+    /// Excluded entries, with all below them: names, or paths if there is a slash in the pattern.
     pub excluded: Vec<(bool, Glob)>,
-    /// What is written to besides standard output, by name.
+    /// Names of the output files besides standard output.
     pub files: Vec<OsString>,
     /// When files were made is asked for.
     pub needs_birth: bool,
@@ -40,7 +40,7 @@ pub struct Query {
 }
 
 impl Query {
-    /// Whether it does more than to list what it finds.
+    /// Returns whether it does more than to list what it finds.
     pub fn acts(&self) -> bool {
         self.deletes || !self.execs.is_empty() || !self.files.is_empty()
     }
@@ -135,7 +135,8 @@ impl<'p> Parser<'p> {
                 b"-P" => self.query.follow = Follow::Never,
                 b"-H" => self.query.follow = Follow::Roots,
                 b"-L" => self.query.follow = Follow::Always,
-                // How GNU find orders tests, and what it says of itself: nothing that is found depends on it.
+                // How GNU find orders tests, and what it says of itself: nothing that is found
+                // depends on it.
                 [b'-', b'O', level @ ..] => {
                     if level.is_empty() || !level.iter().all(u8::is_ascii_digit) {
                         bail!("-O needs a number right behind it");
@@ -214,7 +215,7 @@ impl<'p> Parser<'p> {
             return Ok(inner);
         }
         let Some(name) = word.to_str() else {
-            bail!("'{}' is nothing that find knows", word.display());
+            bail!("'{}' is not known to find", word.display());
         };
         self.primary(name)
     }
@@ -250,7 +251,7 @@ impl<'p> Parser<'p> {
         Ok(Expression::Test(self.test(name)?))
     }
 
-    /// What holds for the whole search, wherever it is written; it is true.
+    /// Parses an option, which holds for the whole search wherever it is written, and is true.
     fn option(&mut self, name: &str) -> Result<Option<Expression>> {
         match name {
             "-maxdepth" | "-mindepth" => {
@@ -329,7 +330,8 @@ impl<'p> Parser<'p> {
         Ok(format)
     }
 
-    /// The number of a file that is written; none for standard output. One that is named twice is one file.
+    /// The number of a file that is written; none for standard output. One that is named twice is
+    /// one file.
     fn file(&mut self, of: &str) -> Result<Option<usize>> {
         let name = self.argument(of)?;
         if name == "/dev/stdout" {
@@ -411,7 +413,8 @@ fn one_or(mut parts: Vec<Expression>, many: fn(Vec<Expression>) -> Expression) -
     }
 }
 
-/// Whether commands that are looked for in these places are never those of whatever directory one is in.
+/// Returns whether commands that are looked for in these places are never those of whatever
+/// directory one is in.
 fn finds_nothing_here(path: &OsStr) -> bool {
     env::split_paths(path).all(|place| place.is_absolute())
 }
@@ -502,7 +505,7 @@ mod tests {
             (". -size 10q", "10q"),
             (". -size k", "size"),
             (". ( -true", "')'"),
-            (". )", "')' is nothing"),
+            (". )", "')' is not known"),
             (". -true )", "no place"),
             (". -true -o", "missing"),
             (". -type x", "'x'"),

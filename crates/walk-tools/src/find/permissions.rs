@@ -1,6 +1,7 @@
 //! Permissions as `-perm` has them.
 
-/// Reads an octal number, or clauses as chmod has them: `u+rw,g=r,o-x`, applied to no permissions at all.
+/// Reads an octal number, or clauses as chmod has them: `u+rw,g=r,o-x`, applied to no permissions
+/// at all.
 pub fn parse(text: &str) -> Option<u32> {
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         return u32::from_str_radix(text, 8)

@@ -1,4 +1,4 @@
-//! Reads tests of a command line of find.
+//! Parser of the tests of a command line of find.
 
 use crate::find::expression::{Age, DAY, Test, Which};
 use crate::find::filesystems::FileSystems;
@@ -98,7 +98,7 @@ impl Parser<'_> {
                 {
                     return self.newer(name, of, than);
                 }
-                bail!("'{name}' is nothing that this find knows: see --help");
+                bail!("'{name}' is not known to this find: see --help");
             }
         })
     }
@@ -130,13 +130,17 @@ impl Parser<'_> {
         let file = self.argument(name)?;
         let stat = self.look(name, file)?;
         if than == Which::Born && stat.born().is_none() {
-            bail!("{name}: {}: nobody knows when it was made", file.display());
+            bail!(
+                "{name}: {}: its time of creation is not known",
+                file.display()
+            );
         }
         self.query.needs_birth |= of == Which::Born;
         Ok(Test::Newer(of, than.of(&stat)))
     }
 
-    /// A file that others are compared with: of a link what it leads to, if such links are followed that are roots.
+    /// A file that others are compared with: of a link what it leads to, if such links are followed
+    /// that are roots.
     fn look(&self, name: &str, file: &OsStr) -> Result<Stat> {
         let path = CString::new(file.as_bytes())?;
         let followed = match self.query.follow {

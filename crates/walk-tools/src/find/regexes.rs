@@ -1,5 +1,7 @@
-//! Regular expressions in the syntaxes that find knows, as those of the `regex` crate; as those of `fancy-regex` where
-//! they refer back to a group, which takes another kind of search.
+//! Regular expressions in the syntaxes that find knows.
+//!
+//! They become those of the `regex` crate; or of `fancy-regex` where they refer back to a group,
+//! which takes another kind of search.
 
 use anyhow::{Context, Result, bail};
 use regex::bytes::{Regex, RegexBuilder};
@@ -7,7 +9,7 @@ use regex::bytes::{Regex, RegexBuilder};
 /// Steps of a search that refers back, after which it is given up: tens of seconds.
 const BACKTRACK_STEPS: usize = 1 << 30;
 
-/// Which syntax `-regextype` has chosen.
+/// Syntaxes of `-regextype`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Syntax {
     /// find's own: `\(`, `\|` and `\)` group, `+` and `?` repeat.
@@ -20,7 +22,7 @@ pub enum Syntax {
     Awk,
 }
 
-/// What matches whole paths.
+/// Pattern that matches whole paths.
 #[derive(Debug)]
 pub enum Pattern {
     Plain(Regex),
@@ -84,8 +86,8 @@ pub fn compile(pattern: &str, syntax: Syntax, fold: bool) -> Result<Pattern> {
     Ok(Pattern::Plain(regex.with_context(wrong)?))
 }
 
-/// Turns around which of the two, with or without a backslash, means something. Also whether it refers back to a
-/// group: those have the same numbers in both.
+/// Turns around which of the two, with or without a backslash, means something. Also whether it
+/// refers back to a group: those have the same numbers in both.
 fn translate(pattern: &str, syntax: Syntax) -> (String, bool) {
     let is_extended = matches!(syntax, Syntax::Extended | Syntax::Awk);
     let mut refers_back = false;
@@ -118,7 +120,7 @@ fn translate(pattern: &str, syntax: Syntax) -> (String, bool) {
                         '>' => out.push_str("\\b{end}"),
                         '1'..='9' if syntax != Syntax::Awk => {
                             refers_back = true;
-                            // What comes next may be a digit.
+                            // The next character may be a digit.
                             out.extend(["(?:\\", next.encode_utf8(&mut [0; 4]), ")"]);
                         }
                         'w' | 'W' | 's' | 'S' | 'b' | 'B' => out.extend(['\\', next]),

@@ -12,7 +12,7 @@ const ATTRIBUTE: &str = "security.selinux";
 /// Bytes: no attribute is longer.
 const MOST_BYTES: usize = 64 << 10;
 
-/// Whether the kernel has it switched on.
+/// Returns whether the kernel has it switched on.
 pub fn is_there() -> bool {
     Path::new("/sys/fs/selinux/enforce").exists()
 }
@@ -22,7 +22,7 @@ pub fn is_there() -> bool {
 /// # Errors
 /// When it has none.
 pub fn context(entry: &mut Entry<'_, ()>) -> Result<Vec<u8>, Errno> {
-    // What the kernel gives attributes by takes a path: the directory is open, which is short.
+    // The call for attributes takes a path: the directory is open, which is short.
     let fd = entry.dir_fd().as_raw_fd();
     let name = OsStr::from_bytes(entry.name().to_bytes());
     let path = if fd < 0 {

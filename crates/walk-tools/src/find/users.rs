@@ -4,7 +4,7 @@ use nix::unistd::{Gid, Group, Uid, User};
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-/// What was looked up; a look-up may ask a directory service.
+/// Cache of look-ups, which may ask a directory service.
 type Known = Mutex<Option<HashMap<u32, String>>>;
 
 /// A user's name, or the number if it has none.

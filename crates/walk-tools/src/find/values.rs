@@ -18,7 +18,8 @@ pub fn tomorrow() -> Result<Time> {
     })
 }
 
-/// A date as GNU's tools take them, in the zone where we are unless it says another; `@` and seconds since 1970.
+/// A date as GNU's tools take them, in the zone where we are unless it says another; `@` and
+/// seconds since 1970.
 pub fn moment(text: &str) -> Option<Time> {
     let at = parse_datetime(text).ok()?;
     Some(Time {

@@ -1,10 +1,11 @@
-//! What is said of digests that were compared.
+//! Messages about digests that were compared.
 
 use crate::output::Output;
 use crate::sum::list::Digests;
 use crate::text::{count, shown};
 
-/// Says of each that is wanted whether it is so, and on standard error how many are not; whether some are not.
+/// Says of each that is wanted whether it is so, and on standard error how many are not; whether
+/// some are not.
 pub fn report(wanted: &Digests, found: &Digests, out: &Output, interrupted: bool) -> bool {
     let (mut differ, mut unread) = (0, 0);
     for (name, digest) in wanted {

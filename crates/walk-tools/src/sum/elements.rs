@@ -1,8 +1,8 @@
-//! What is known of a directory that is summed up.
+//! State of a directory that is summed up.
 
-use crate::lattice::Set;
+use crate::limits::PIECE_BYTES;
+use crate::set_hash::SetHash;
 use blake3::hazmat::ChainingValue;
-use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{DirState, Unreadable};
 use serde::{Deserialize, Serialize};
 use std::ffi::CString;
@@ -15,7 +15,7 @@ pub struct Below(Mutex<Elements>);
 /// Its entries, as far as they are known.
 #[derive(Debug, Default)]
 pub struct Elements {
-    pub set: Set,
+    pub set: SetHash,
     pub larges: Vec<Large>,
     pub pieces: Vec<Piece>,
 }
@@ -28,7 +28,7 @@ pub struct Large {
     pub attributes: Vec<u8>,
 }
 
-/// What was made of a piece.
+/// Hash of a piece.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Piece {
     pub name: CString,
@@ -60,7 +60,7 @@ impl DirState for Below {
         let (lanes, larges, pieces): (Vec<u16>, Vec<Large>, Vec<Piece>) =
             postcard::from_bytes(gathered).map_err(|_| Unreadable)?;
         // Those that are not larger are read at once.
-        if larges.iter().any(|it| it.size <= 2 * TOOL_PIECE_BYTES) {
+        if larges.iter().any(|it| it.size <= 2 * PIECE_BYTES) {
             return Err(Unreadable);
         }
         let mut elements = self.lock();

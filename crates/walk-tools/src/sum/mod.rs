@@ -1,4 +1,4 @@
-//! What `sum` is made of: lists of digests, directories.
+//! Parts of `sum`: lists of digests, directories.
 
 pub mod check;
 pub mod elements;

@@ -1,7 +1,10 @@
-//! Access control lists as text, as GNU tar, star and bsdtar have them in archives: `user::rw-,user:nobody:rwx:65534,…`.
+//! Access control lists as text, as archives have them.
 //!
-//! The kernel has them as values of two extended attributes: a version of four bytes, and of each entry its kind, its
-//! permissions (two bytes each) and whom it is for (four bytes), little-endian.
+//! GNU tar, star and bsdtar write them so: `user::rw-,user:nobody:rwx:65534,…`.
+//!
+//! The kernel has them as values of two extended attributes: a version of four bytes, and of each
+//! entry its kind, its permissions (two bytes each) and the user or group that it is for (four
+//! bytes), little-endian.
 
 use std::fmt::Write;
 
@@ -9,12 +12,12 @@ use std::fmt::Write;
 pub const RECORD: &[u8] = b"SCHILY.acl.";
 /// And so do the attributes.
 const ATTRIBUTE: &[u8] = b"system.posix_acl_";
-/// What comes after either.
+/// Scopes, which come after either.
 const SCOPES: [&[u8]; 2] = [b"access", b"default"];
 
 const VERSION: u32 = 2;
-/// Of whom an entry says nothing.
-const NOBODY: u32 = u32::MAX;
+/// The number in entries without a user or group.
+const NO_ID: u32 = u32::MAX;
 
 const OWNER: u16 = 0x01;
 const USER: u16 = 0x02;
@@ -23,12 +26,12 @@ const GROUP: u16 = 0x08;
 const MASK: u16 = 0x10;
 const OTHER: u16 = 0x20;
 
-/// What is wrong with a text.
+/// Errors of a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Malformed {
     #[error("'{0}' is no entry")]
     Entry(String),
-    #[error("there is nobody called '{0}' here")]
+    #[error("no user or group is called '{0}' on this system")]
     Unknown(String),
     #[error("an entry is missing, or there more than once")]
     Entries,
@@ -51,7 +54,7 @@ struct Item {
     permissions: u16,
 }
 
-/// Which of the two lists an attribute is.
+/// Returns the list that an attribute is, if it is one.
 pub fn scope_of(attribute: &[u8]) -> Option<&'static [u8]> {
     let name = attribute.strip_prefix(ATTRIBUTE)?;
     SCOPES.into_iter().find(|scope| *scope == name)
@@ -63,7 +66,8 @@ pub fn attribute_of(scope: &[u8]) -> Option<Vec<u8>> {
     Some([ATTRIBUTE, scope].concat())
 }
 
-/// An attribute's value as text, with numbers where `name` has none; none if it is not of that form.
+/// An attribute's value as text, with numbers where `name` has none; none if it is not of that
+/// form.
 pub fn to_text(value: &[u8], mut name: impl FnMut(Who, u32) -> Option<String>) -> Option<Vec<u8>> {
     let (version, entries) = value.split_first_chunk::<4>()?;
     let (entries, rest) = entries.as_chunks::<8>();
@@ -114,7 +118,8 @@ fn is_word(name: &str) -> bool {
     !name.is_empty() && !name.contains(ends)
 }
 
-/// The value of an attribute. `number` says whom a name means here, and is told the number that the text has besides.
+/// The value of an attribute. `number` gives the number of a name here, and gets the one that the
+/// text has besides.
 ///
 /// # Errors
 /// When the text is no access control list, or of somebody who is not known.
@@ -194,7 +199,7 @@ fn item(
             let id = number(who, name, id);
             id.ok_or_else(|| Malformed::Unknown(name.to_owned()))?
         }
-        None => NOBODY,
+        None => NO_ID,
     };
     Ok(Item {
         kind,
@@ -207,7 +212,7 @@ fn item(
 mod tests {
     use super::*;
 
-    /// What `setfacl -m u:nobody:rwx,g:1001:r` makes of a file of mode 640.
+    /// The list of `setfacl -m u:nobody:rwx,g:1001:r` on a file of mode 640.
     const VALUE: &[u8] = b"\x02\0\0\0\
         \x01\0\x06\0\xff\xff\xff\xff\x02\0\x07\0\xfe\xff\0\0\x04\0\x04\0\xff\xff\xff\xff\
         \x08\0\x04\0\xe9\x03\0\0\x10\0\x07\0\xff\xff\xff\xff\x20\0\0\0\xff\xff\xff\xff";

@@ -1,4 +1,4 @@
-//! Which members of an archive are wanted, and under which names.
+//! Choice of the members of an archive, and their names.
 
 use crate::find::glob::Glob;
 use crate::tar::header::{Kind, Member};
@@ -6,7 +6,8 @@ use std::collections::HashMap;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
-/// Patterns of what is left out. As in GNU tar they match a path from any of its names on, and `*` matches slashes.
+/// Patterns of what is left out. As in GNU tar they match a path from any of its names on, and `*`
+/// matches slashes.
 #[derive(Clone, Debug, Default)]
 pub struct Excluded(Vec<Glob>);
 
@@ -21,7 +22,7 @@ impl Excluded {
         self.0.is_empty()
     }
 
-    /// Whether a path is left out by itself.
+    /// Returns whether a path is left out by itself.
     pub fn has(&self, path: &[u8]) -> bool {
         let starts = path.iter().enumerate();
         let starts = starts.filter(|(_, byte)| **byte == b'/');
@@ -31,13 +32,13 @@ impl Excluded {
             .any(|start| self.0.iter().any(|glob| glob.matches(&path[start..])))
     }
 
-    /// Whether it, or something that it is in, is.
+    /// Returns whether it, or something that it is in, is.
     fn has_or_is_below(&self, path: &[u8]) -> bool {
         !self.is_empty() && ends(path).any(|end| self.has(&path[..end]))
     }
 }
 
-/// Where each name of a path ends.
+/// Returns the end of each name of a path.
 fn ends(path: &[u8]) -> impl Iterator<Item = usize> {
     let is_end = |at: usize| path[at] != b'/' && path.get(at + 1).is_none_or(|it| *it == b'/');
     (0..path.len())
@@ -45,14 +46,14 @@ fn ends(path: &[u8]) -> impl Iterator<Item = usize> {
         .map(|at| at + 1)
 }
 
-/// What is wanted of an archive.
+/// Choice of the members of an archive.
 #[derive(Clone, Debug, Default)]
 pub struct Choice {
     /// Paths, without what means nothing in them, as they were given, and whether there was one.
     names: HashMap<Vec<u8>, (OsString, bool)>,
     patterns: Vec<(Glob, OsString, bool)>,
     is_all: bool,
-    /// What is in a directory that is named is wanted as well.
+    /// The contents of a named directory are wanted as well.
     recursive: bool,
     excluded: Excluded,
     strip: usize,
@@ -87,7 +88,7 @@ impl Choice {
         choice
     }
 
-    /// Whether a member is wanted; it has its new name then.
+    /// Returns whether a member is wanted; it has its new name then.
     pub fn takes(&mut self, member: &mut Member) -> bool {
         if !self.is_wanted(&member.path) || self.excluded.has_or_is_below(&member.path) {
             return false;
@@ -126,7 +127,7 @@ impl Choice {
         wanted
     }
 
-    /// What was asked for and is not in the archive.
+    /// Returns what was asked for and is not in the archive.
     pub fn missing(&self) -> Vec<&OsString> {
         let names = self.names.values();
         let patterns = self.patterns.iter().map(|(_, name, found)| (name, found));

@@ -12,7 +12,7 @@ use std::os::unix::process::CommandExt;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-/// How an archive is compressed.
+/// A compression of archives.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Format {
     Known(&'static Known),
@@ -25,10 +25,11 @@ pub enum Format {
 pub struct Known {
     pub name: &'static str,
     pub option: &'static str,
-    /// How files begin.
+    /// First bytes of its files.
     magic: &'static [u8],
     suffixes: &'static [&'static str],
-    /// Programs that can do it: the first that there is does. Those that use all processors come first.
+    /// Programs that can do it: the first that there is does. Those that use all processors come
+    /// first.
     programs: &'static [&'static [&'static str]],
 }
 
@@ -64,12 +65,12 @@ pub static ZSTD: Known = Known {
 static ALL: [&Known; 4] = [&GZIP, &BZIP2, &XZ, &ZSTD];
 
 impl Known {
-    /// What a file that begins so is compressed with.
+    /// Returns the compression of a file that begins so.
     pub fn of_beginning(bytes: &[u8]) -> Option<&'static Known> {
         ALL.into_iter().find(|it| bytes.starts_with(it.magic))
     }
 
-    /// What a file that can be read anywhere is compressed with.
+    /// Returns the compression of a file that can be read anywhere.
     ///
     /// # Errors
     /// When it cannot be read.
@@ -79,7 +80,7 @@ impl Known {
         Ok(Known::of_beginning(&bytes[..read]))
     }
 
-    /// What a file of this name should be compressed with.
+    /// Returns the compression for a file of this name.
     pub fn of_name(name: &Path) -> Option<&'static Known> {
         let name = name.as_os_str().as_bytes();
         let has = |suffix: &&str| name.ends_with(suffix.as_bytes());
@@ -154,7 +155,7 @@ impl Filter {
         self.finish()
     }
 
-    /// Ends it: nobody wants what it has to say.
+    /// Ends it: its output is not wanted.
     pub fn stop(mut self) {
         // It may have ended already.
         let _ = self.child.kill();
@@ -162,7 +163,8 @@ impl Filter {
     }
 }
 
-/// Runs the first program that there is. In a group of its own: at Ctrl-C the archive is ended by us, not by it.
+/// Runs the first program that there is. In a group of its own: at Ctrl-C the archive is ended by
+/// us, not by it.
 fn start(
     format: &Format,
     expands: bool,

@@ -1,22 +1,23 @@
-//! Writes each entry that is walked to an archive.
+//! Visitor that writes each entry to an archive.
 //!
-//! A directory comes after all that is in it: GNU tar sets its times when it comes to something that is not in it,
-//! and here what is in it may come at any time. One that not everybody may look into comes before as well. And so does
-//! one with a link that leads out of it, right before the first such link: GNU tar puts a file in the place of such a
-//! link until all is unpacked, and sets the times of the directory after that only if it has just heard of it.
+//! A directory comes after all that is in it: GNU tar sets its times when it comes to something
+//! that is not in it, and here what is in it may come at any time. One that not everybody may look
+//! into comes before as well. And so does one with a link that leads out of it, right before the
+//! first such link: GNU tar puts a file in the place of such a link until all is unpacked, and sets
+//! the times of the directory after that only if it has just heard of it.
 
 use crate::copy::attributes::{list, list_at};
 use crate::copy::data::{Copying, DataError, Methods, fill, segment};
 use crate::find::users::{group_name, user_name};
+use crate::limits::PIECE_BYTES;
 use crate::output::Part;
 use crate::session::say;
 use crate::tar::acl::{self, Who};
-use crate::tar::book::{Claim, Place};
+use crate::tar::allocator::{Claim, Place};
 use crate::tar::choice::Excluded;
 use crate::tar::header::{BLOCK, Kind, Member, fill_up};
 use crate::tar::listing::{Detail, Listing, Says};
 use crate::tar::sink::Sink;
-use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{
     DirState, Entry, FileType, Flow, Leaving, Meter, Problem, Stat, Task, Visitor,
 };
@@ -33,26 +34,26 @@ const SMALL_BYTES: u64 = 1 << 20;
 
 /// Whether a directory is in the archive before a link that leads out of it.
 #[derive(Debug)]
-pub struct Told(AtomicBool);
+pub struct InArchive(AtomicBool);
 
-impl DirState for Told {
-    fn new(_seed: [u64; 2]) -> Told {
-        Told(AtomicBool::new(false))
+impl DirState for InArchive {
+    fn new(_seed: [u64; 2]) -> InArchive {
+        InArchive(AtomicBool::new(false))
     }
 }
 
-/// What all threads share.
+/// State that all threads share.
 pub struct Archive {
     pub sink: Sink,
     /// The archive's own identity, which is not put in it.
     pub itself: Option<(u64, u64)>,
     pub excluded: Excluded,
-    /// How much is said of each member, and how.
+    /// Detail and form of the list of members.
     pub detail: Detail,
     pub says: Says,
     /// Owners have no names.
     pub numeric: bool,
-    /// What is in directories is packed as well.
+    /// The contents of directories are packed as well.
     pub recursive: bool,
     pub one_file_system: bool,
     /// Links are taken for what they lead to.
@@ -120,7 +121,7 @@ impl<'c> Creator<'c> {
         }
     }
 
-    fn add(&mut self, entry: &mut Entry<'_, Told>, is_left: Left) -> Result<Flow, Trouble> {
+    fn add(&mut self, entry: &mut Entry<'_, InArchive>, is_left: Left) -> Result<Flow, Trouble> {
         let Ok(stat) = entry.stat().copied() else {
             return Ok(Flow::Skip);
         };
@@ -135,7 +136,7 @@ impl<'c> Creator<'c> {
             FileType::CharacterDevice => Kind::CharacterDevice,
             FileType::BlockDevice => Kind::BlockDevice,
             FileType::Socket => {
-                // As GNU tar: archives have none, and whoever listens at it makes it anew.
+                // As GNU tar: archives have none, and a server makes its socket anew.
                 say("tar", entry.path(), "socket ignored");
                 return Ok(Flow::Skip);
             }
@@ -188,7 +189,7 @@ impl<'c> Creator<'c> {
     }
 
     /// A link that leads out of its directory, right after the directory.
-    fn link_out(&mut self, entry: &mut Entry<'_, Told>, link: &Member) -> Result<(), Trouble> {
+    fn link_out(&mut self, entry: &mut Entry<'_, InArchive>, link: &Member) -> Result<(), Trouble> {
         let mut bytes = Vec::new();
         let above = link.path.iter().rposition(|byte| *byte == b'/');
         if let Some(end) = above.filter(|_| entry.depth() > 0) {
@@ -203,7 +204,7 @@ impl<'c> Creator<'c> {
         Ok(())
     }
 
-    /// What a header says of an entry, but for what depends on its kind.
+    /// Returns the header of an entry, but for what depends on its kind.
     fn member(&self, kind: Kind, mut path: Vec<u8>, stat: &Stat) -> Member {
         if kind == Kind::Directory && path.last() != Some(&b'/') {
             path.push(b'/');
@@ -235,8 +236,8 @@ impl<'c> Creator<'c> {
         }
     }
 
-    /// Gives a member what it has besides; access control lists as text too, for GNU tar's `--acls`, which looks at nothing
-    /// else.
+    /// Gives a member what it has besides; access control lists as text too, for GNU tar's
+    /// `--acls`, which looks at nothing else.
     fn extend(&self, member: &mut Member, extended: Extended) {
         for (name, value) in &extended {
             let Some(scope) = acl::scope_of(name) else {
@@ -267,7 +268,7 @@ impl<'c> Creator<'c> {
 
     fn file(
         &mut self,
-        entry: &mut Entry<'_, Told>,
+        entry: &mut Entry<'_, InArchive>,
         stat: &Stat,
         mut member: Member,
     ) -> Result<Flow, Trouble> {
@@ -387,12 +388,12 @@ impl<'c> Creator<'c> {
     }
 }
 
-/// Whether a link could lead out of where an archive is unpacked.
+/// Returns whether a link could lead out of where an archive is unpacked.
 fn leads_out(target: &[u8]) -> bool {
     target.starts_with(b"/") || target.split(|byte| *byte == b'/').any(|name| name == b"..")
 }
 
-/// Where data of a file are, to be copied by any thread.
+/// Returns the pieces of a file's data, to be copied by any thread.
 fn pieces(member: &Member, name: &CStr, at: u64) -> Vec<Vec<u8>> {
     let whole = [(0, member.size)];
     let mut place = at;
@@ -404,7 +405,7 @@ fn pieces(member: &Member, name: &CStr, at: u64) -> Vec<Vec<u8>> {
             let piece = Piece {
                 name: name.to_owned(),
                 start,
-                end: end.min(start + TOOL_PIECE_BYTES),
+                end: end.min(start + PIECE_BYTES),
                 at: place,
             };
             place += piece.end - piece.start;
@@ -415,7 +416,7 @@ fn pieces(member: &Member, name: &CStr, at: u64) -> Vec<Vec<u8>> {
     made
 }
 
-/// Whoever comes first with one of its names gives a file a place, before all links to it.
+/// The thread that comes first with one of its names gives a file a place, before all links to it.
 fn claim(stat: &Stat, member: &Member) -> Option<Claim> {
     (stat.links() > 1).then(|| (stat.identity(), member.path.clone()))
 }
@@ -457,7 +458,7 @@ fn vanished(error: Errno) -> Trouble {
 }
 
 impl Archive {
-    /// What was no link when it was looked at may be one by now.
+    /// Returns the flags of an open: what was no link when it was looked at may be one by now.
     fn how_to_open(&self) -> OFlags {
         let flags = OFlags::RDONLY | OFlags::NONBLOCK | OFlags::CLOEXEC;
         match self.follows {
@@ -485,7 +486,8 @@ fn pairs(listed: Vec<(CString, Vec<u8>)>) -> Extended {
         .collect()
 }
 
-/// Where a file has data. As in GNU tar's archives, one that ends with a hole has an empty piece at its end.
+/// Returns a file's segments of data. As in GNU tar's archives, one that ends with a hole has an
+/// empty one at its end.
 fn segments(file: &OwnedFd, size: u64) -> Result<Vec<(u64, u64)>, Trouble> {
     let mut found = Vec::new();
     let mut at = 0;
@@ -501,9 +503,9 @@ fn segments(file: &OwnedFd, size: u64) -> Result<Vec<(u64, u64)>, Trouble> {
 }
 
 impl Visitor for Creator<'_> {
-    type Dir = Told;
+    type Dir = InArchive;
 
-    fn entry(&mut self, entry: &mut Entry<'_, Told>) -> Flow {
+    fn entry(&mut self, entry: &mut Entry<'_, InArchive>) -> Flow {
         let excluded = &self.archive.excluded;
         if !excluded.is_empty() && excluded.has(entry.path()) {
             return Flow::Skip;
@@ -514,7 +516,7 @@ impl Visitor for Creator<'_> {
         })
     }
 
-    fn task(&mut self, task: &mut Task<'_, Told>) {
+    fn task(&mut self, task: &mut Task<'_, InArchive>) {
         let piece = postcard::from_bytes::<Piece>(task.what()).ok();
         // Whatever has brought it here.
         let Some(piece) = piece.filter(|it| it.start <= it.end) else {
@@ -529,7 +531,7 @@ impl Visitor for Creator<'_> {
         }
     }
 
-    fn leave(&mut self, leaving: &mut Leaving<'_, Told>) {
+    fn leave(&mut self, leaving: &mut Leaving<'_, InArchive>) {
         let added = leaving.as_entry(|entry| self.add(entry, Left::Yes).map(drop));
         match added {
             Ok(Ok(())) => {}

@@ -1,21 +1,21 @@
-//! Unpacks an archive: one thread reads headers, the others make files.
+//! Unpacking of an archive: one thread reads headers, the others make files.
 
 use crate::copy::data::Methods;
 use crate::find::users::{group_number, user_number};
+use crate::limits::PIECE_BYTES;
 use crate::session::say;
 use crate::tar::acl::{self, Who};
-use crate::tar::beneath::{Beneath, Own};
+use crate::tar::byte_budget::ByteBudget;
 use crate::tar::choice::Choice;
 use crate::tar::header::{BLOCK, Kind, Member};
-use crate::tar::held::Held;
 use crate::tar::last::Last;
 use crate::tar::listing::Listing;
 use crate::tar::parse::Parser;
 use crate::tar::pending::{Key, Pending};
+use crate::tar::resolve_beneath::{Own, Resolver};
 use crate::tar::unpack::{Existing, Job, Keeping, Large, Shared, Trouble, write_at};
 use crate::text::shown;
 use anyhow::{Context, Result, ensure};
-use pandofs_types::limits::TOOL_PIECE_BYTES;
 use pandofs_walk_fs::{FileType, Options, Stat};
 use rustix::fd::{AsFd, OwnedFd};
 use rustix::fs::{AtFlags, Mode, ftruncate, makedev, mkdirat, mknodat, symlinkat, unlinkat};
@@ -34,7 +34,7 @@ const SMALL_BYTES: u64 = 1 << 20;
 /// Jobs that wait for a thread.
 const WAITING_JOBS: usize = 256;
 
-/// What was unpacked.
+/// Counts of what was unpacked.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Unpacked {
     pub members: u64,
@@ -48,12 +48,12 @@ pub struct Source<'e> {
     pub input: &'e File,
     /// Once more, if it can be read anywhere.
     pub archive: Option<&'e File>,
-    /// Which of how many processes this is. All read all headers, and each makes what falls to it, by its path: what an
-    /// archive has twice is made by one.
+    /// Number of this process, and of all. All read all headers, and each makes what falls to it,
+    /// by its path: what an archive has twice is made by one.
     pub part: (u32, u32),
 }
 
-/// How it is unpacked.
+/// Options of unpacking.
 #[derive(Clone, Debug, Default)]
 pub struct Wanted {
     pub choice: Choice,
@@ -61,10 +61,12 @@ pub struct Wanted {
     pub keeping: Keeping,
 }
 
-/// Unpacks an archive to a directory, until its end or until the meter is stopped. `meet` waits for all processes.
+/// Unpacks an archive to a directory, until its end or until the meter is stopped. `meet` waits for
+/// all processes.
 ///
 /// # Errors
-/// When the processes do not find together. What could not be made is told, and counted by the meter.
+/// When the processes do not find together. What could not be made is reported, and counted by the
+/// meter.
 pub fn extract(
     from: &Source<'_>,
     root: OwnedFd,
@@ -83,7 +85,7 @@ pub fn extract(
         existing: wanted.existing,
         keeping: wanted.keeping,
         own: (wanted.existing != Existing::Replace).then(Own::default),
-        held: Held::default(),
+        budget: ByteBudget::default(),
         pending: Pending::default(),
         not_made: AtomicU64::new(0),
     };
@@ -93,7 +95,7 @@ pub fn extract(
         shared: &shared,
         part: from.part,
         parser: Parser::new(BufReader::with_capacity(1 << 20, from.input)),
-        beneath: shared.beneath(),
+        resolver: shared.resolver(),
         last: Last::new(&options.spill_directory),
         ids: HashMap::new(),
         unpacked: Unpacked::default(),
@@ -112,12 +114,12 @@ pub fn extract(
         drop(jobs);
         read
     });
-    // What is there by now is finished also if the archive is damaged further on.
+    // Files that are there by now are finished also if the archive is damaged further on.
     meet()?;
     let mut unpacked = std::mem::take(&mut reader.unpacked);
     let is_first = reader.is_first();
     let finished = if is_first {
-        reader.last.finish(&shared, reader.beneath)
+        reader.last.finish(&shared, reader.resolver)
     } else {
         Ok(())
     };
@@ -138,7 +140,7 @@ struct Reader<'e, R> {
     shared: &'e Shared<'e>,
     part: (u32, u32),
     parser: Parser<BufReader<R>>,
-    beneath: Beneath,
+    resolver: Resolver,
     /// Of the first process.
     last: Last,
     ids: HashMap<(bool, String), Option<u32>>,
@@ -147,7 +149,7 @@ struct Reader<'e, R> {
     listing: Listing,
 }
 
-/// How far the data of a file came.
+/// End of the data of a file.
 enum Poured {
     Whole,
     Stopped,
@@ -202,15 +204,16 @@ impl<R: Read> Reader<'_, R> {
         Ok(())
     }
 
-    /// Whether this process makes it. Directories are made by all, and before all else that is in them; files' other names, and
-    /// directories' attributes, by the first, at the end.
+    /// Returns whether this process makes it. Directories are made by all, and before all else that
+    /// is in them; files' other names, and directories' attributes, by the first, at the end.
     fn is_mine(&self, member: &Member) -> bool {
         let (rank, ranks) = self.part;
         Key::of(&member.path).0 % u64::from(ranks) == u64::from(rank)
     }
 
-    /// Sees to it that the last member of a path is what there is in the end: what came before at its path is done, and so are
-    /// links that wait, if it is the path of one or what one leads to. A link is to what was there when it came.
+    /// Sees to it that the last member of a path is what there is in the end: what came before at
+    /// its path is done, and so are links that wait, if it is the path of one or what one leads to.
+    /// A link is to what was there when it came.
     ///
     /// # Errors
     /// When links that wait are in the way, and need files of other processes.
@@ -238,7 +241,7 @@ impl<R: Read> Reader<'_, R> {
     /// Makes the links that wait.
     fn make_links(&mut self) -> Result<()> {
         self.shared.pending.wait_for_all();
-        self.last.make_links(self.shared, &mut self.beneath)
+        self.last.make_links(self.shared, &mut self.resolver)
     }
 
     /// Names count more than numbers, which are those of another machine.
@@ -252,7 +255,8 @@ impl<R: Read> Reader<'_, R> {
         known.or_insert_with(|| number(name)).unwrap_or(id)
     }
 
-    /// Makes attributes of access control lists that are there as text alone, as by GNU tar's `--acls`.
+    /// Makes attributes of access control lists that are there as text alone, as by GNU tar's
+    /// `--acls`.
     fn acls(&mut self, member: &mut Member, is_mine: bool) {
         let numeric = self.shared.keeping.numeric;
         let mut number = |who, name: &str, id: Option<u32>| {
@@ -280,7 +284,7 @@ impl<R: Read> Reader<'_, R> {
         }
         // The member is made all the same, by one of the processes.
         for trouble in troubles.iter().filter(|_| is_mine) {
-            self.shared.tell(&member.path, trouble);
+            self.shared.report(&member.path, trouble);
         }
     }
 
@@ -290,7 +294,7 @@ impl<R: Read> Reader<'_, R> {
         if let Some(archive) = self.shared.archive {
             // Before anything is made of what a header claims.
             self.parser.is_there(stored, archive)?;
-            if stored > 2 * TOOL_PIECE_BYTES {
+            if stored > 2 * PIECE_BYTES {
                 self.pieces(member, at, jobs);
             } else {
                 self.hand_over(Job::Stored(member, at), jobs);
@@ -301,7 +305,7 @@ impl<R: Read> Reader<'_, R> {
             let mut data = vec![0; padded as usize];
             self.parser.read(&mut data)?;
             data.truncate(stored as usize);
-            self.shared.held.take(data.len());
+            self.shared.budget.take(data.len());
             self.hand_over(Job::Small(member, data), jobs);
             return Ok(());
         }
@@ -319,7 +323,7 @@ impl<R: Read> Reader<'_, R> {
     fn pieces(&mut self, member: Member, at: u64, jobs: &SyncSender<Job>) {
         let path = member.path.clone();
         let file = self
-            .beneath
+            .resolver
             .spot(&path)
             .map_err(Trouble::from)
             .and_then(|spot| {
@@ -335,7 +339,7 @@ impl<R: Read> Reader<'_, R> {
         let segments = member.sparse.clone().unwrap_or(whole);
         let left: u64 = segments
             .iter()
-            .map(|(_, length)| length.div_ceil(TOOL_PIECE_BYTES))
+            .map(|(_, length)| length.div_ceil(PIECE_BYTES))
             .sum();
         self.shared.pending.begin(Key::of(&path));
         let large = Arc::new(Large {
@@ -347,8 +351,8 @@ impl<R: Read> Reader<'_, R> {
         // Made as they are handed over: there may be as many as an archive with holes is long.
         let mut from = at;
         for (start, length) in segments {
-            for offset in (0..length).step_by(TOOL_PIECE_BYTES as usize) {
-                let length = TOOL_PIECE_BYTES.min(length - offset);
+            for offset in (0..length).step_by(PIECE_BYTES as usize) {
+                let length = PIECE_BYTES.min(length - offset);
                 let large = Arc::clone(&large);
                 let to = start + offset;
                 self.hand_over(
@@ -367,20 +371,20 @@ impl<R: Read> Reader<'_, R> {
 
     /// Writes a large file from what can be read but once.
     fn stream(&mut self, member: &Member, stored: u64) -> Result<()> {
-        let made = self.beneath.spot(&member.path).map_err(Trouble::from);
+        let made = self.resolver.spot(&member.path).map_err(Trouble::from);
         let made = made.and_then(|spot| self.shared.make_file(&spot, member));
         let poured = self.pour(made.as_ref().ok(), member);
         let is_whole = matches!(poured, Ok(Poured::Whole));
         // Of what this run has not made nothing goes.
         if made.is_ok() && !is_whole {
-            self.shared.give_up(&mut self.beneath, member);
+            self.shared.give_up(&mut self.resolver, member);
         }
         let done = match (made, poured?) {
             (Ok(file), Poured::Whole) => self.shared.attributes(file.as_fd(), member),
             (Err(trouble), _) => Err(trouble),
             (Ok(_), Poured::Stopped) => return Ok(()),
             (Ok(_), Poured::Failed(trouble)) => {
-                self.shared.tell(&member.path, &trouble);
+                self.shared.report(&member.path, &trouble);
                 Ok(())
             }
         };
@@ -422,12 +426,13 @@ impl<R: Read> Reader<'_, R> {
 
     /// Makes a directory; whether it gets its attributes in the end.
     fn directory(&mut self, member: &Member) -> Result<bool, Trouble> {
-        let spot = self.beneath.spot(&member.path)?;
+        let spot = self.resolver.spot(&member.path)?;
         let own = self.shared.own.as_ref();
         if &*spot.name == c"." {
             return Ok(own.is_none());
         }
-        // Its permissions come last. Another process, or a thread on its way to what is below, may be making the same one.
+        // Its permissions come last. Another process, or a thread on its way to what is below, may
+        // be making the same one.
         let make = || mkdirat(spot.dir(), &*spot.name, Mode::RWXU);
         let made = match own {
             Some(own) => own.make(&spot, make),
@@ -446,7 +451,7 @@ impl<R: Read> Reader<'_, R> {
             Existing::Refuse => return Err(Errno::EXIST.into()),
             Existing::Leave | Existing::LeaveNewer => return Err(Trouble::Left),
         }
-        self.beneath.forget();
+        self.resolver.forget();
         match unlinkat(spot.dir(), &*spot.name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT | Errno::ISDIR) => {}
             Err(error) => return Err(error.into()),
@@ -459,7 +464,7 @@ impl<R: Read> Reader<'_, R> {
 
     /// Links and devices.
     fn other(&mut self, member: &Member) -> Result<(), Trouble> {
-        let spot = self.beneath.spot(&member.path)?;
+        let spot = self.resolver.spot(&member.path)?;
         let mode = Mode::from_raw_mode(member.mode);
         let device = makedev(member.device.0, member.device.1);
         let node = |kind, device| mknodat(spot.dir(), &*spot.name, kind, mode, device);
@@ -474,7 +479,7 @@ impl<R: Read> Reader<'_, R> {
         self.shared.attributes_at(&spot, member)
     }
 
-    /// Whether this process does what has to come last.
+    /// Returns whether this process does what has to come last.
     fn is_first(&self) -> bool {
         self.part.0 == 0
     }

@@ -1,8 +1,9 @@
 //! Headers of members.
 //!
-//! A member is a header of 512 bytes, and its data, filled up with zeros to a multiple of that. What does not fit in
-//! a header (long or strange names, large sizes, fractions of seconds, extended attributes, maps of sparse files) is in
-//! an extended header before it: a member of type `x` whose data are records `LENGTH KEY=VALUE\n`.
+//! A member is a header of 512 bytes, and its data, filled up with zeros to a multiple of that.
+//! Values that do not fit in a header (long or strange names, large sizes, fractions of seconds,
+//! extended attributes, maps of sparse files) is in an extended header before it: a member of type
+//! `x` whose data are records `LENGTH KEY=VALUE\n`.
 
 use crate::tar::acl;
 use serde::{Deserialize, Serialize};
@@ -13,7 +14,7 @@ pub const BLOCK: usize = 512;
 /// Archives are multiples of this.
 pub const RECORD: u64 = 10_240;
 
-/// What kind of member.
+/// Kinds of members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Kind {
     #[default]
@@ -45,7 +46,7 @@ impl Kind {
 pub struct Member {
     pub kind: Kind,
     pub path: Vec<u8>,
-    /// Where a link leads to, or the member of which this is another name.
+    /// Target of a link, or the member of which this is another name.
     pub target: Vec<u8>,
     pub mode: u32,
     pub uid: u32,
@@ -57,16 +58,17 @@ pub struct Member {
     pub device: (u32, u32),
     /// Bytes of the file.
     pub size: u64,
-    /// Where a sparse file has data: start and length. None of a file without holes.
+    /// Segments of data of a sparse file: start and length. None of a file without holes.
     pub sparse: Option<Vec<(u64, u64)>>,
     pub extended: Vec<(Vec<u8>, Vec<u8>)>,
-    /// Access control lists as text: `access` or `default`, and what it is. They are among the extended attributes too,
-    /// but of those some programs take nothing.
+    /// Access control lists as text: `access` or `default`, and what it is. They are among the
+    /// extended attributes too, but of those some programs take nothing.
     pub acls: Vec<(Vec<u8>, Vec<u8>)>,
 }
 
 impl Member {
-    /// Headers, up to where the data begin, and the number of bytes that have to follow before the filling up.
+    /// Headers, up to where the data begin, and the number of bytes that have to follow before the
+    /// filling up.
     pub fn headers(&self) -> (Vec<u8>, u64) {
         let mut map = Vec::new();
         let mut stored = if self.kind == Kind::File {

@@ -1,4 +1,4 @@
-//! An archive that is read.
+//! Input of an archive that is read.
 
 use crate::tar::compress::{Filter, Format, Known};
 use anyhow::{Context, Result};
@@ -15,8 +15,8 @@ pub struct Input {
 }
 
 impl Input {
-    /// Opens it; standard input for `-`. A file tells by itself how it is compressed, unless a program of the user's is to
-    /// know.
+    /// Opens it; standard input for `-`. A file tells by itself how it is compressed, unless a
+    /// program of the user's is to know.
     ///
     /// # Errors
     /// When it cannot be read, or there is no program to expand it.
@@ -48,7 +48,7 @@ impl Input {
         })
     }
 
-    /// What the program says that expanded it, if it was read to its end.
+    /// Checks the end of the program that expanded it, if it was read to its end.
     ///
     /// # Errors
     /// When it failed.

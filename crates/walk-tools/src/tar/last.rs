@@ -1,9 +1,11 @@
-//! What comes last when an archive is unpacked: names of files, when the files are there, and attributes of directories: what
-//! is made in them changes their times, and may need permission.
+//! Last steps of unpacking: hard links, and attributes of directories.
+//!
+//! Links are made when the files are there. What is made in directories changes their times, and
+//! may need permission.
 
-use crate::tar::beneath::{Beneath, Spot};
 use crate::tar::header::Member;
 use crate::tar::pending::Key;
+use crate::tar::resolve_beneath::{Resolver, Spot};
 use crate::tar::sorted::Sorted;
 use crate::tar::unpack::{Shared, Trouble};
 use anyhow::Result;
@@ -17,10 +19,11 @@ use std::path::{Path, PathBuf};
 /// A path, what it is to lead to, and its time in seconds and nanoseconds.
 type Link = (Vec<u8>, Vec<u8>, (i64, u32));
 
-/// Paths of links, and of what they lead to, that may wait in one process before the links are made.
+/// Paths of links, and of what they lead to, that may wait in one process before the links are
+/// made.
 const WAITING_PATHS: usize = 1 << 16;
 
-/// What is kept until then, mostly not in memory.
+/// Jobs that are kept until then, mostly not in memory.
 pub struct Last {
     /// The deepest first.
     directories: Sorted,
@@ -62,7 +65,7 @@ impl Last {
         Ok(self.links.push(Vec::new(), link)?)
     }
 
-    /// Whether a link waits that has this path, or leads to it.
+    /// Returns whether a link waits that has this path, or leads to it.
     pub fn has_link(&self, key: Key) -> bool {
         self.linked.contains(&key)
     }
@@ -74,17 +77,21 @@ impl Last {
     /// Makes the links that wait. What they lead to is there.
     ///
     /// # Errors
-    /// When the file cannot be read. What could not be made is told.
-    pub(super) fn make_links(&mut self, shared: &Shared<'_>, beneath: &mut Beneath) -> Result<()> {
+    /// When the file cannot be read. What could not be made is reported.
+    pub(super) fn make_links(
+        &mut self,
+        shared: &Shared<'_>,
+        resolver: &mut Resolver,
+    ) -> Result<()> {
         self.linked.clear();
         let links = std::mem::replace(&mut self.links, Sorted::new(&self.spill_directory));
         let mut links = links.finish()?;
-        let mut target_beneath = shared.beneath();
+        let mut target_resolver = shared.resolver();
         while let Some((_, link)) = links.next()? {
             let (path, target, time): Link = postcard::from_bytes(&link)?;
             let made: Result<(), Trouble> = (|| {
-                let target = target_beneath.spot(&target)?;
-                let spot = beneath.spot(&path)?;
+                let target = target_resolver.spot(&target)?;
+                let spot = resolver.spot(&path)?;
                 let (from, to) = (target.dir(), spot.dir());
                 if is_same(&target, &spot) {
                     return Ok(());
@@ -107,9 +114,9 @@ impl Last {
     /// Makes the links, then sets attributes of directories, from the bottom up.
     ///
     /// # Errors
-    /// When the file cannot be read. What could not be made is told.
-    pub(super) fn finish(mut self, shared: &Shared<'_>, mut beneath: Beneath) -> Result<()> {
-        self.make_links(shared, &mut beneath)?;
+    /// When the file cannot be read. What could not be made is reported.
+    pub(super) fn finish(mut self, shared: &Shared<'_>, mut resolver: Resolver) -> Result<()> {
+        self.make_links(shared, &mut resolver)?;
         let mut directories = self.directories.finish()?;
         let mut next = directories.next()?;
         while let Some((key, member)) = next {
@@ -119,7 +126,7 @@ impl Last {
                 continue;
             }
             let member: Member = postcard::from_bytes(&member)?;
-            let done = beneath
+            let done = resolver
                 .spot(&member.path)
                 .map_err(Trouble::from)
                 .and_then(|spot| {
@@ -136,7 +143,7 @@ impl Last {
     }
 }
 
-/// Whether both names are of one file already, as after an earlier run.
+/// Returns whether both names are of one file already, as after an earlier run.
 fn is_same(one: &Spot, other: &Spot) -> bool {
     let stat = |spot: &Spot| Stat::of(spot.dir(), &spot.name).ok();
     let (one, other) = (stat(one), stat(other));

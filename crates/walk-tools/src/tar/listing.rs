@@ -2,8 +2,8 @@
 
 use crate::find::permissions::letters;
 use crate::output::Part;
+use crate::tar::args::quote;
 use crate::tar::header::{Kind, Member};
-use crate::tar::words::quote;
 use crate::text::{JsonPath, json_line};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
@@ -14,7 +14,7 @@ use std::io::Write;
 /// Characters that the owner and the size take together, until something takes more.
 const OWNER_AND_SIZE: usize = 19;
 
-/// How much is said of each member.
+/// Detail about each member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Detail {
     Nothing,
@@ -22,7 +22,7 @@ pub enum Detail {
     All,
 }
 
-/// How it is said.
+/// Form of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Says {
     /// As GNU tar does, with names of owners.

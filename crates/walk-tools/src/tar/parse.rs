@@ -1,4 +1,4 @@
-//! Reads headers of members: of POSIX (pax), GNU and old archives.
+//! Parser of headers of members: of POSIX (pax), GNU and old archives.
 
 use crate::tar::acl;
 use crate::tar::compress::Known;
@@ -11,14 +11,16 @@ use std::io::{BufRead, Read, Seek, SeekFrom};
 
 /// Bytes of an extended header, or of a long name, above which an archive is damaged.
 const MOST_EXTENDED_BYTES: u64 = 64 << 20;
-/// No file can be longer, and no place in one further behind. Filled up to a block it is still a number of 64 bits.
+/// No file can be longer, and no place in one further behind. Filled up to a block it is still a
+/// number of 64 bits.
 const MOST_BYTES: u64 = i64::MAX as u64;
 
-/// What comes before a member's data in the archive.
+/// Headers before a member's data in the archive.
 #[derive(Debug)]
 pub struct Found {
     pub member: Member,
-    /// Bytes of data that follow, without filling up. For a sparse file its pieces one after the other.
+    /// Bytes of data that follow, without filling up. For a sparse file its pieces one after the
+    /// other.
     pub stored: u64,
 }
 
@@ -26,7 +28,7 @@ pub struct Found {
 #[derive(Debug)]
 pub struct Parser<R> {
     pub input: R,
-    /// Where the next byte is.
+    /// Position of the next byte.
     pub at: u64,
     global: BTreeMap<Vec<u8>, Vec<u8>>,
 }
@@ -81,7 +83,8 @@ impl<R: Read> Parser<R> {
 
     fn header(&mut self) -> Result<Option<[u8; BLOCK]>> {
         let mut header = [0; BLOCK];
-        // An archive without its end is taken to its last member, as GNU tar does, but not in the middle of one.
+        // An archive without its end is taken to its last member, as GNU tar does, but not in the
+        // middle of one.
         let begins = self.at == 0;
         let got = read_all(&mut self.input, &mut header)?;
         self.at += got as u64;
@@ -140,7 +143,7 @@ impl<R: Read> Parser<R> {
         Ok(())
     }
 
-    /// Goes over data that nobody wants: of an archive that can be read anywhere, whose place this parser alone moves,
+    /// Skips data: of an archive that can be read anywhere, whose place this parser alone moves,
     /// without reading them.
     ///
     /// # Errors
@@ -170,7 +173,8 @@ impl<R: Read> Parser<R> {
         Ok(())
     }
 
-    /// Sees to it that an archive that is a file has as many bytes from here on: what a header says of them may not be so.
+    /// Sees to it that an archive that is a file has as many bytes from here on: what a header says
+    /// of them may not be so.
     ///
     /// # Errors
     /// When it has fewer.
@@ -455,7 +459,8 @@ mod tests {
         }
     }
 
-    /// A header of nothing but what is given, with its sum, and an extended header of records before it.
+    /// A header of nothing but what is given, with its sum, and an extended header of records
+    /// before it.
     fn archive(name: &[u8], kind: u8, records: &str) -> Vec<u8> {
         let mut all = Vec::new();
         let blocks: [(&[u8], u8, &[u8]); 2] = [(b"x", b'x', records.as_bytes()), (name, kind, b"")];

@@ -1,13 +1,15 @@
-//! Which paths threads are at.
+//! Paths that threads are working at.
 //!
-//! An archive may have a path more than once, and its last member counts. So nothing is begun at a path before all that came
-//! before is done there. As few jobs wait at once, few paths are known here.
+//! An archive may have a path more than once, and its last member counts. So nothing is begun at a
+//! path before all that came before is done there. As few jobs wait at once, few paths are known
+//! here.
 
 use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::sync::{Condvar, Mutex, PoisonError};
 
-/// What a path is known by: the same for all names of it that archives have, and in all processes. Two paths may have the same.
+/// Hash of a path: the same for all its names in archives, and in all processes. Two paths may
+/// share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Key(pub u64);
 
@@ -50,7 +52,7 @@ impl Pending {
         self.fewer.notify_all();
     }
 
-    /// Waits until nobody is at a path.
+    /// Waits until no thread is at a path.
     pub fn wait(&self, key: Key) {
         self.wait_while(|paths| paths.contains_key(&key));
     }
@@ -70,6 +72,8 @@ impl Pending {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use std::sync::atomic::{AtomicBool, Ordering};
+    use std::time::Duration;
 
     #[test]
     fn a_path_has_one_key_by_whatever_name() {
@@ -80,22 +84,34 @@ mod tests {
     }
 
     #[test]
-    fn who_waits_goes_on_when_all_is_done() {
+    fn a_wait_blocks_until_all_is_done() {
         let pending = Pending::default();
         let (one, other) = (Key(1), Key(2));
         pending.begin(one);
         pending.begin(one);
         pending.wait(other);
-        std::thread::scope(|scope| {
-            let waiting = scope.spawn(|| pending.wait(one));
+        // Whether the wait has ended is looked at after a while in which one that does not block
+        // ends.
+        let blocks = |wait: &(dyn Fn() + Sync), end: &dyn Fn()| {
+            let ended = AtomicBool::new(false);
+            std::thread::scope(|scope| {
+                scope.spawn(|| {
+                    wait();
+                    ended.store(true, Ordering::SeqCst);
+                });
+                std::thread::sleep(Duration::from_millis(50));
+                let too_early = ended.load(Ordering::SeqCst);
+                // Before the check: a scope ends when its threads have.
+                end();
+                assert!(!too_early, "the wait ended before the work");
+            });
+        };
+        blocks(&|| pending.wait(one), &|| {
             pending.done(one);
             pending.begin(other);
             pending.done(one);
-            waiting.join().unwrap();
-            let waiting = scope.spawn(|| pending.wait_for_all());
-            pending.done(other);
-            waiting.join().unwrap();
         });
+        blocks(&|| pending.wait_for_all(), &|| pending.done(other));
         pending.wait_for_all();
     }
 }

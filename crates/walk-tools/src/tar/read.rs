@@ -1,5 +1,6 @@
-//! Goes through an archive from its beginning to its end, and makes nothing: lists it, or writes data of files one after
-//! the other.
+//! Reading of an archive from beginning to end, making nothing.
+//!
+//! It lists it, or writes data of files one after the other.
 
 use crate::session::say;
 use crate::tar::choice::Choice;
@@ -22,11 +23,11 @@ pub struct Reading<'r> {
     pub seekable: bool,
     pub choice: Choice,
     pub listing: Listing,
-    /// Where data of files go, if they are wanted.
+    /// Destination of files' data, if they are wanted.
     pub data: Option<&'r mut dyn Write>,
 }
 
-/// What was read.
+/// Counts of what was read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Was {
     pub members: u64,
@@ -112,7 +113,7 @@ fn zeros(count: u64, buffer: &mut [u8], out: &mut dyn Write) -> Result<()> {
     Ok(())
 }
 
-/// Whoever reads has seen enough.
+/// The reader has seen enough.
 fn is_broken_pipe(error: &anyhow::Error) -> bool {
     let error = error.downcast_ref::<io::Error>();
     error.is_some_and(|it| it.kind() == ErrorKind::BrokenPipe)

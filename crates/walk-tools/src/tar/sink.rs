@@ -1,24 +1,24 @@
-//! Where an archive is written to.
+//! Output of an archive.
 
-use crate::tar::book::{Book, Claim, Place};
+use crate::tar::allocator::{Allocator, Claim, Place};
 use crate::tar::header::{BLOCK, Kind, Member, RECORD};
 use anyhow::{Context, Result};
-use pandofs_walk_fs::Questions;
+use pandofs_walk_fs::Rpc;
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::ftruncate;
 use rustix::io::{Errno, pwrite, retry_on_intr, write};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// An archive that is being written. In a file, threads of all processes write to places of their own at once; in a pipe,
-/// one after the other.
+/// An archive that is being written. In a file, threads of all processes write to places of their
+/// own at once; in a pipe, one after the other.
 #[derive(Debug)]
 pub struct Sink {
     fd: OwnedFd,
     /// Of the first process.
-    book: Arc<Mutex<Book>>,
-    /// How others read it.
-    questions: Option<Questions>,
-    /// Whoever writes to a pipe holds it.
+    allocator: Arc<Mutex<Allocator>>,
+    /// Path by which others read it.
+    rpc: Option<Rpc>,
+    /// Held by the thread that writes to a pipe.
     turn: Mutex<()>,
     seekable: bool,
 }
@@ -27,13 +27,13 @@ impl Sink {
     pub fn new(
         fd: OwnedFd,
         seekable: bool,
-        book: Arc<Mutex<Book>>,
-        questions: Option<Questions>,
+        allocator: Arc<Mutex<Allocator>>,
+        rpc: Option<Rpc>,
     ) -> Sink {
         Sink {
             fd,
-            book,
-            questions,
+            allocator,
+            rpc,
             turn: Mutex::new(()),
             seekable,
         }
@@ -52,11 +52,14 @@ impl Sink {
     /// # Errors
     /// When the walk has broken down.
     pub fn place(&self, bytes: u64, claim: Option<Claim>) -> Result<Place, Errno> {
-        if let Some(questions) = &self.questions {
-            return Book::ask(questions, bytes, claim).ok_or(Errno::CANCELED);
+        if let Some(rpc) = &self.rpc {
+            return Allocator::ask(rpc, bytes, claim).ok_or(Errno::CANCELED);
         }
-        let mut book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        Ok(book.place(bytes, claim))
+        let mut allocator = self
+            .allocator
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        Ok(allocator.place(bytes, claim))
     }
 
     /// The turn to write to a pipe.
@@ -89,7 +92,8 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes a whole member, or, if somebody has claimed this file before, what `link` makes of that one's path.
+    /// Writes a whole member, or, if somebody has claimed this file before, what `link` makes of
+    /// that one's path.
     ///
     /// # Errors
     /// When it cannot be written.
@@ -118,7 +122,7 @@ impl Sink {
         }
     }
 
-    /// Ends a pipe so that whoever reads it finds a member without its data, if it is still read.
+    /// Ends a pipe so that its reader finds a member without its data, if it is still read.
     pub fn spoil(&self) {
         let member = Member {
             kind: Kind::File,
@@ -134,8 +138,11 @@ impl Sink {
     /// # Errors
     /// When it cannot be written.
     pub fn finish(&self) -> Result<u64> {
-        let book = self.book.lock().unwrap_or_else(PoisonError::into_inner);
-        let end = book.end();
+        let allocator = self
+            .allocator
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner);
+        let end = allocator.end();
         let whole = (end + 1_024).next_multiple_of(RECORD);
         if self.seekable {
             ftruncate(&self.fd, whole).context("the archive")?;

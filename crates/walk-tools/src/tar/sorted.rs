@@ -1,7 +1,10 @@
-//! Records in the order of their keys, however many: those that do not fit in memory are in a file without a name.
+//! Records in the order of their keys, however many.
 //!
-//! What was gathered is sorted and written as a run whenever it is too much; in the end all runs are read at once. The format
-//! is for this process alone: lengths of the key and the value and the number of the record, then both.
+//! Those that do not fit in memory are in a file without a name.
+//!
+//! Gathered records are sorted and written as a run whenever they are too many; in the end all runs
+//! are read at once. The format is for this process alone: lengths of the key and the value and the
+//! number of the record, then both.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +16,7 @@ use std::sync::Arc;
 
 /// Bytes that are gathered before they are written.
 const GATHERED_BYTES: usize = 4 << 20;
-/// What a record takes besides its key and value, at least.
+/// Bytes of a record besides its key and value, at least.
 const RECORD_BYTES: usize = 64;
 /// Bytes of each run that are read at once.
 const READ_BYTES: usize = 16 << 10;
@@ -30,7 +33,7 @@ pub struct Sorted {
     bytes: usize,
     next: u64,
     file: Option<Arc<File>>,
-    /// Where each run is.
+    /// Place of each run.
     runs: Vec<(u64, u64)>,
 }
 

@@ -1,13 +1,13 @@
-//! Makes what is in an archive: the threads that the reader of the headers hands jobs to.
+//! Threads that make what is in an archive, from jobs of the reader of the headers.
 
 use crate::copy::attributes::{is_missed, set_at, what};
 use crate::copy::data::{Copying, DataError, Methods};
 use crate::session::say;
 use crate::tar::acl::Malformed;
-use crate::tar::beneath::{Beneath, Nowhere, Own, Spot};
+use crate::tar::byte_budget::ByteBudget;
 use crate::tar::header::{Kind, Member};
-use crate::tar::held::Held;
 use crate::tar::pending::{Key, Pending};
+use crate::tar::resolve_beneath::{Nowhere, Own, Resolver, Spot};
 use pandofs_walk_fs::{Meter, Stat, chmod_at};
 use rustix::fd::{AsFd, BorrowedFd, OwnedFd};
 use rustix::fs::{
@@ -20,7 +20,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What becomes of what is there already.
+/// Treatment of existing entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Existing {
     #[default]
@@ -33,7 +33,7 @@ pub enum Existing {
     LeaveNewer,
 }
 
-/// What members take along besides their data.
+/// Attributes that members keep besides their data.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Keeping {
     pub owner: bool,
@@ -93,7 +93,7 @@ pub(super) enum Trouble {
     Acl(#[from] Malformed),
     #[error("its access control list is not kept: '{0}' is of a kind that is not known here")]
     AclKind(String),
-    /// What is there already stays, as it was asked for.
+    /// An existing entry stays, as it was asked for.
     #[error("it is there already")]
     Left,
 }
@@ -104,7 +104,7 @@ impl From<Errno> for Trouble {
     }
 }
 
-/// What all threads share.
+/// State that all threads share.
 pub(super) struct Shared<'e> {
     pub root: &'e Arc<OwnedFd>,
     pub archive: Option<&'e File>,
@@ -114,7 +114,7 @@ pub(super) struct Shared<'e> {
     pub keeping: Keeping,
     /// Directories that were made by now, if it matters which were there before.
     pub own: Option<Own>,
-    pub held: Held,
+    pub budget: ByteBudget,
     /// Paths of jobs that are not done.
     pub pending: Pending,
     /// Members that were given up, or left as they were.
@@ -124,19 +124,19 @@ pub(super) struct Shared<'e> {
 impl Shared<'_> {
     /// Does jobs until there are no more.
     pub fn work(&self, jobs: &Mutex<Receiver<Job>>) {
-        let mut beneath = self.beneath();
+        let mut resolver = self.resolver();
         let mut copying = Copying::new();
         loop {
             let job = jobs.lock().unwrap_or_else(PoisonError::into_inner).recv();
             let Ok(job) = job else { return };
             match &job {
                 Job::Small(member, data) => {
-                    let done = self.small(&mut beneath, member, data);
-                    self.held.give_back(data.len());
+                    let done = self.small(&mut resolver, member, data);
+                    self.budget.give_back(data.len());
                     self.ended(member, done);
                 }
                 Job::Stored(member, at) => {
-                    let done = self.stored(&mut beneath, &mut copying, member, *at);
+                    let done = self.stored(&mut resolver, &mut copying, member, *at);
                     self.ended(member, done);
                 }
                 Job::Piece {
@@ -146,7 +146,7 @@ impl Shared<'_> {
                     length,
                 } => {
                     let place = (*from, *to, *length);
-                    self.piece(&mut beneath, &mut copying, large, place);
+                    self.piece(&mut resolver, &mut copying, large, place);
                 }
             }
             self.meter.count_entries(1);
@@ -161,10 +161,11 @@ impl Shared<'_> {
         self.pending.done(Key::of(&member.path));
     }
 
-    /// Copies a piece: from where, to where, how long. A file of which one is missing goes, when the others are done.
+    /// Copies a piece: from where, to where, how long. A file of which one is missing goes, when
+    /// the others are done.
     fn piece(
         &self,
-        beneath: &mut Beneath,
+        resolver: &mut Resolver,
         copying: &mut Copying,
         large: &Large,
         (from, to, length): (u64, u64, u64),
@@ -175,12 +176,12 @@ impl Shared<'_> {
         } else if let Err(trouble) = self.range(copying, file, from, to, length)
             && !large.is_broken.swap(true, Ordering::Relaxed)
         {
-            self.tell(&large.member.path, &trouble);
+            self.report(&large.member.path, &trouble);
         }
         if large.left.fetch_sub(1, Ordering::AcqRel) == 1 {
             let mut done = Ok(());
             if large.is_broken.load(Ordering::Relaxed) {
-                self.give_up(beneath, &large.member);
+                self.give_up(resolver, &large.member);
             } else {
                 done = self.attributes(file, &large.member);
             }
@@ -188,8 +189,8 @@ impl Shared<'_> {
         }
     }
 
-    fn small(&self, beneath: &mut Beneath, member: &Member, data: &[u8]) -> Result<(), Trouble> {
-        let file = self.make_file(&beneath.spot(&member.path)?, member)?;
+    fn small(&self, resolver: &mut Resolver, member: &Member, data: &[u8]) -> Result<(), Trouble> {
+        let file = self.make_file(&resolver.spot(&member.path)?, member)?;
         if let Some(segments) = &member.sparse {
             ftruncate(&file, member.size)?;
             let mut rest = data;
@@ -206,12 +207,12 @@ impl Shared<'_> {
 
     fn stored(
         &self,
-        beneath: &mut Beneath,
+        resolver: &mut Resolver,
         copying: &mut Copying,
         member: &Member,
         at: u64,
     ) -> Result<(), Trouble> {
-        let file = self.make_file(&beneath.spot(&member.path)?, member)?;
+        let file = self.make_file(&resolver.spot(&member.path)?, member)?;
         let whole = [(0, member.size)];
         let mut from = at;
         if member.sparse.is_some() {
@@ -284,8 +285,8 @@ impl Shared<'_> {
         self.in_place(spot, time, || openat(spot.dir(), &*spot.name, flags, mode))
     }
 
-    /// Makes something, in the place of what may be there unless that is a directory, or is to stay. Of seconds and
-    /// nanoseconds it is newer than what is there.
+    /// Makes something, in the place of what may be there unless that is a directory, or is to
+    /// stay. Of seconds and nanoseconds it is newer than what is there.
     pub fn in_place<T>(
         &self,
         spot: &Spot,
@@ -312,14 +313,14 @@ impl Shared<'_> {
     }
 
     /// A way through the directory that is unpacked to.
-    pub fn beneath(&self) -> Beneath {
-        Beneath::new(Arc::clone(self.root), self.own.clone())
+    pub fn resolver(&self) -> Resolver {
+        Resolver::new(Arc::clone(self.root), self.own.clone())
     }
 
     /// Removes what there is of a large file that this run made and will not finish.
-    pub fn give_up(&self, beneath: &mut Beneath, member: &Member) {
+    pub fn give_up(&self, resolver: &mut Resolver, member: &Member) {
         self.not_made.fetch_add(1, Ordering::Relaxed);
-        if let Ok(spot) = beneath.spot(&member.path) {
+        if let Ok(spot) = resolver.spot(&member.path) {
             let _ = unlinkat(spot.dir(), &*spot.name, AtFlags::empty());
         }
     }
@@ -329,10 +330,10 @@ impl Shared<'_> {
         if !matches!(trouble, Trouble::Attribute(..)) {
             self.not_made.fetch_add(1, Ordering::Relaxed);
         }
-        self.tell(path, trouble);
+        self.report(path, trouble);
     }
 
-    pub fn tell(&self, path: &[u8], trouble: &Trouble) {
+    pub fn report(&self, path: &[u8], trouble: &Trouble) {
         if let Trouble::Left = trouble {
             return;
         }
@@ -341,7 +342,8 @@ impl Shared<'_> {
     }
 }
 
-/// Gives a member its extended attributes. When one cannot be set, the others are all the same; the first is told.
+/// Gives a member its extended attributes. When one cannot be set, the others are all the same; the
+/// first failure is returned.
 fn extended(
     member: &Member,
     set: impl Fn(&[u8], &[u8]) -> Result<(), Errno>,

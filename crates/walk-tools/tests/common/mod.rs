@@ -20,7 +20,8 @@ pub const ALGORITHMS: [&str; 7] = [
     "cp-keep-one",
 ];
 
-/// Files of all kinds, sizes, ages, permissions and names; directories that are empty, deep and wide.
+/// Files of all kinds, sizes, ages, permissions and names; directories that are empty, deep and
+/// wide.
 pub fn make_tree(root: &Path) {
     let names: [&[u8]; 6] = [
         b"plain.c",
@@ -82,7 +83,8 @@ pub fn ours(dir: &Path, arguments: &[&str]) -> Output {
     run_in(dir, env!("CARGO_BIN_EXE_pandofs-walk"), arguments)
 }
 
-/// The same by somebody who may do no more than permissions say, as root may not without these capabilities.
+/// The same by somebody who may do no more than permissions say, as root may not without these
+/// capabilities.
 pub fn ours_by_permissions(dir: &Path, arguments: &[&str]) -> Output {
     if !rustix::process::geteuid().is_root() {
         return ours(dir, arguments);
@@ -110,8 +112,9 @@ pub fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
-/// Runs a tool with a checkpoint at every moment and kills it again and again, each time once it has written one, until
-/// it comes to its end; what that prints. One that comes to its end before it was killed begins again.
+/// Runs a tool with a checkpoint at every moment and kills it again and again, each time once it
+/// has written one, until it comes to its end; what that prints. One that comes to its end before
+/// it was killed begins again.
 pub fn killed(dir: &Path, arguments: &[&str], kills: u32) -> Output {
     let state = dir.join("state");
     let mut left = kills;

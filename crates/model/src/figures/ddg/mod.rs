@@ -14,7 +14,7 @@ use varied::Varied;
 const SERVERS: usize = 16;
 const CLIENTS: usize = 32;
 
-/// What figures 6 to 11 leave unsaid: the two values that stay the same while one changes.
+/// Values that figures 6 to 11 leave unsaid: the two that stay the same while one changes.
 const BASE: Granules = (4, 16, 2_048);
 
 /// The granularity of figure 12.
@@ -23,7 +23,7 @@ const OF_FIGURE_12: Granules = (2, 16, 2_048);
 /// DirDep, DirWid, FileWid.
 type Granules = (u32, u32, u32);
 
-/// Whose files begin where: see [`Policy::DdgOwnFiles`].
+/// Place where files begin: see [`Policy::DdgOwnFiles`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Variant {
     AsPrinted,
@@ -314,7 +314,7 @@ fn branch_points(studies: &[Study]) -> Figure {
     figure
 }
 
-/// What section 5.1.3 says of DDG, Random and Subtree beside each other.
+/// Comparison of DDG, Random and Subtree, as in section 5.1.3.
 fn comparison(studies: &[Study]) -> Figure {
     let mut figure = Figure::of_categories(
         "ddg-comparison",

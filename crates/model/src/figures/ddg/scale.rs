@@ -84,7 +84,8 @@ pub fn scalability(spaces: &[Space], options: &Options) -> Vec<Figure> {
 pub fn real_system(space: &Space, options: &Options) -> Vec<Figure> {
     const REAL_SERVERS: usize = 6;
     const NODES: usize = 8;
-    // "A multi-process program with plenty of concurrent processes": how many, the paper does not say.
+    // "A multi-process program with plenty of concurrent processes": how many, the paper does not
+    // say.
     const PROCESSES: usize = 16;
     // 800 MB at 1 KiB for an inode with its entry.
     const CACHED: u32 = 800 << 10;

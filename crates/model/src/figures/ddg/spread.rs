@@ -1,5 +1,6 @@
-//! What figures 6 to 11 do not show and section 5.1.3 explains them by: branch points, and how even distribution is,
-//! against each value of the granularity.
+//! Branch points and evenness of the distribution, against each value of the granularity.
+//!
+//! Figures 6 to 11 do not show them, and section 5.1.3 explains those by them.
 
 use super::varied::Varied;
 use super::{CLIENTS, SERVERS, Study, VARIANT_NOTE, VARIANTS};
@@ -93,13 +94,13 @@ fn listed(curve: &[f64]) -> String {
     short.collect::<Vec<_>>().join(", ")
 }
 
-/// What is to be said of each name space.
+/// Texts about each name space.
 fn each(curves: &[Curves], of: &dyn Fn(&Curves) -> String) -> String {
     let all: Vec<String> = curves.iter().map(of).collect();
     all.join("; ")
 }
 
-/// What the paper says, in this section, of units that are larger in what is varied.
+/// Claims of this section of the paper about larger units of what is varied.
 fn fewer_branch_directories(varied: Varied, section: &str, points: &mut Figure, curves: &[Curves]) {
     points.claim(
         format!(
@@ -178,17 +179,18 @@ fn claims(varied: Varied, points: &mut Figure, evenness: &mut Figure, curves: &[
     }
 }
 
-/// Whether each is smaller than the one before, or hardly larger.
+/// Returns whether each is smaller than the one before, or hardly larger.
 fn falling(curve: &[f64]) -> bool {
     curve.windows(2).all(|pair| pair[1] <= pair[0] * 1.05)
 }
 
-/// Whether there is less in the end.
+/// Returns whether there is less in the end.
 fn falls(curve: &[f64]) -> bool {
     curve[curve.len() - 1] < curve[0]
 }
 
-/// Whether the fullest has more than twice the mean in the end, and more than with the most even.
+/// Returns whether the fullest has more than twice the mean in the end, and more than with the most
+/// even.
 fn uneven_at_the_end(imbalance: &[f64]) -> bool {
     let last = imbalance[imbalance.len() - 1];
     let least = imbalance.iter().copied().fold(f64::INFINITY, f64::min);

@@ -8,7 +8,8 @@ const FILE_WIDTHS: [u32; 7] = [128, 256, 512, 1_024, 2_048, 4_096, 8_192];
 const DIR_WIDTHS: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];
 const DIR_DEPTHS: [u32; 7] = [1, 2, 3, 4, 6, 8, 16];
 
-/// What a figure shows of one name space, with files that begin where their directory is, by the value that varies.
+/// Curves of one name space, with files that begin where their directory is, by the value that
+/// varies.
 struct Curves {
     create: Vec<f64>,
     delete: Vec<f64>,
@@ -138,7 +139,7 @@ impl Curves {
     }
 }
 
-/// Whether each is larger than the one before, or nearly as large.
+/// Returns whether each is larger than the one before, or nearly as large.
 fn rising(curve: &[f64]) -> bool {
     curve.windows(2).all(|pair| pair[1] > pair[0] * 0.95)
 }

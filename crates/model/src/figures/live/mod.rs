@@ -14,7 +14,7 @@ use pandofs_report::{Axis, Figure};
 use pandofs_types::limits::DEFAULT_SPLIT_THRESHOLD;
 use std::fmt;
 
-/// What is run live and can be modelled.
+/// Live benchmarks that can be modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Bench {
     /// A name space is made, looked at and removed.
@@ -28,7 +28,7 @@ pub enum Bench {
 impl Bench {
     pub const ALL: [Bench; 3] = [Bench::Macro1, Bench::Metarates, Bench::Macro2];
 
-    /// What the model has a rate of.
+    /// Returns the phases that the model has a rate of.
     pub fn phases(self) -> &'static [&'static str] {
         match self {
             Bench::Macro1 => &["create", "stat", "delete"],
@@ -51,11 +51,11 @@ pub struct Live {
     pub seed: u64,
     /// Operations a second of each of [`Bench::phases`].
     pub rates: Vec<f64>,
-    /// What that took of the servers, if they were asked.
+    /// Work of the servers for that, if they were asked.
     pub took: Option<Took>,
 }
 
-/// What operations took of the servers.
+/// Work of the servers for operations.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Took {
     /// Of clients, to each server.
@@ -99,7 +99,7 @@ impl fmt::Display for Took {
     }
 }
 
-/// What the model makes of a measurement.
+/// Modelled counterpart of a measurement.
 struct Modelled {
     rates: Vec<f64>,
     /// If it is of the same operations as what was asked of the live servers.
@@ -246,7 +246,7 @@ fn figure(bench: Bench, live: &[&Live], costs: Costs) -> Figure {
     figure
 }
 
-/// Whether no pair is clearly one way in the first and clearly the other way in the second.
+/// Returns whether no pair is clearly one way in the first and clearly the other way in the second.
 fn same_order(first: &[f64], second: &[f64]) -> bool {
     let clearly = |a: f64, b: f64| a > 1.5 * b;
     let pairs = (0..first.len()).flat_map(|a| (0..first.len()).map(move |b| (a, b)));
@@ -295,7 +295,7 @@ mod tests {
         assert_eq!(figure.categories[1], "random, 4 servers, 8 clients");
         let modelled = &figure.series[1].points;
         assert_eq!(modelled.len(), all.len());
-        // What was asked of the servers is beside what the model takes of its own.
+        // The servers' work stands beside that of the model.
         let notes = &figure.notes;
         let start = "random, 4 servers, 8 clients: live 7 distributed operations, 21 messages between servers, 50 % of the \
                      requests to one server; modelled ";
@@ -304,7 +304,8 @@ mod tests {
             !modelled_random.starts_with("0 ") && notes.len() == 2,
             "{notes:?}"
         );
-        // Subtree leaves what is below one directory to one server, so that the others have less to do.
+        // Subtree leaves what is below one directory to one server, so that the others have less to
+        // do.
         assert!(modelled[0].1 > modelled[2].1, "{modelled:?}");
     }
     fn crowd(bench: Bench, servers: usize, clients: usize) -> Live {

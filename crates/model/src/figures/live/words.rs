@@ -1,4 +1,4 @@
-//! What is said of each workload beside its figures.
+//! Texts that go with the figures of each workload.
 
 use super::Bench;
 

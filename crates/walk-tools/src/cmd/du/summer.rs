@@ -1,4 +1,4 @@
-//! Sums up what is walked: a thread's part of it.
+//! Visitor of `du`: a thread's part of the sums.
 
 use super::{Du, Linked, Wanted};
 use crate::du::below::Below;
@@ -116,7 +116,8 @@ impl Summer<'_> {
 impl Visitor for Summer<'_> {
     type Dir = Below;
 
-    // No return comes between two calls that look at entries: see `pandofs_walk_fs::Visitor::entry`.
+    // No return comes between two calls that look at entries: see
+    // `pandofs_walk_fs::Visitor::entry`.
     #[inline(always)]
     fn entry(&mut self, entry: &mut Entry<'_, Below>) -> Flow {
         if self.du.one_file_system && entry.kind() == FileType::Directory && entry.is_elsewhere() {
@@ -145,7 +146,8 @@ impl Visitor for Summer<'_> {
             entry.holder().state().add_both(0, moment);
             entry.claim(stat.identity(), bytes);
         } else {
-            // Of roots that are files as well: what all roots are in is added to the total at the end.
+            // Of roots that are files as well: what all roots are in is added to the total at the
+            // end.
             entry.holder().state().add_both(bytes, moment);
         }
         let depth = entry.depth();
@@ -159,7 +161,7 @@ impl Visitor for Summer<'_> {
         self.sum_up(leaving, true);
     }
 
-    /// What is known of a directory counts above it; of a root it is told.
+    /// Counts what is known of a directory above it, and reports it of a root.
     fn abandon(&mut self, leaving: &mut Leaving<'_, Below>) {
         let is_root = leaving.dir().parent().is_none();
         self.sum_up(leaving, is_root);

@@ -1,20 +1,20 @@
-//! Packing.
+//! The part of `tar` that packs.
 
 use super::{Tar, enter};
+use crate::checkpoint_merge::Joined;
+use crate::common_args::CommonArgs;
 use crate::copy::data::Methods;
-use crate::crew::Crew;
-use crate::how::How;
+use crate::executor::Executor;
 use crate::outcome::{Outcome, wrong};
 use crate::output::Output;
 use crate::parts::{Parts, Resumable};
 use crate::session::{self, Ran};
-use crate::tar::book::Book;
+use crate::tar::allocator::Allocator;
 use crate::tar::choice::Excluded;
 use crate::tar::compress::{Filter, Format};
 use crate::tar::create::{Archive, Creator};
 use crate::tar::sink::Sink;
 use crate::text::count;
-use crate::together::Joined;
 use anyhow::{Context, Result, bail};
 use pandofs_walk_fs::{FileType, Follow, Options, Stat};
 use rustix::fd::AsFd;
@@ -23,21 +23,23 @@ use std::ffi::OsString;
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// What a checkpoint knows of an archive.
+/// State of an archive in a checkpoint.
 #[derive(Default, Serialize, Deserialize)]
 struct Found {
     members: u64,
-    book: Book,
+    /// Checkpoints name it so.
+    #[serde(rename = "book")]
+    allocator: Allocator,
 }
 
 impl Joined for Found {
-    /// Only the first process has the book.
+    /// Only the first process has the allocator.
     fn join(&mut self, other: Found) {
         self.members += other.members;
     }
 }
 
-/// What is packed, and how.
+/// Options of packing.
 struct Wanted {
     /// Directories to go to, and what to pack there.
     places: Vec<(Vec<OsString>, Vec<OsString>)>,
@@ -46,13 +48,17 @@ struct Wanted {
 }
 
 impl Tar {
-    pub(super) fn create(&self, crew: &mut Crew<'_>, mut options: Options) -> Result<Outcome> {
+    pub(super) fn create(
+        &self,
+        executor: &mut Executor<'_>,
+        mut options: Options,
+    ) -> Result<Outcome> {
         options.one_file_system = self.one_file_system;
         options.slow_entries = true;
         if self.dereference {
             options.follow = Follow::Always;
         }
-        let places = crew.agree(self.places(crew)?)?;
+        let places = executor.agree(self.places(executor)?)?;
         if places.iter().all(|(_, paths)| paths.is_empty()) {
             return Err(wrong("there is nothing to pack"));
         }
@@ -60,32 +66,34 @@ impl Tar {
             return Err(wrong("--checkpoint takes one -C, before all paths"));
         }
         // Before the archive is opened, which empties it.
-        self.resumable.refuse_others(crew)?;
+        self.resumable.refuse_others(executor)?;
         let wanted = Wanted {
             places,
             excluded: self.excluded()?,
             format: self.format()?,
         };
         let is_plain = self.file != "-" && wanted.format.is_none();
-        self.need_regular(crew, is_plain)?;
+        self.need_regular(executor, is_plain)?;
         // The archive and the checkpoint are where it was.
         let begun = std::env::current_dir()?;
-        let file = self.open_archive(crew)?;
+        let file = self.open_archive(executor)?;
         let stat = Stat::of_open(file.as_fd())?;
         let is_regular = stat.kind() == FileType::RegularFile;
-        self.need_regular(crew, is_regular)?;
-        let output = self.listed(&options, self.file == "-", crew).aside(true);
-        let packed = self.pack(crew, options, wanted, (file, stat), &output);
-        if packed.is_err() && crew.is_first() {
+        self.need_regular(executor, is_regular)?;
+        let output = self
+            .listed(&options, self.file == "-", executor)
+            .aside(true);
+        let packed = self.pack(executor, options, wanted, (file, stat), &output);
+        if packed.is_err() && executor.is_first() {
             std::env::set_current_dir(begun)?;
-            // What was said already says why.
+            // Earlier messages say why.
             let _ = self.remove(is_regular);
         }
         session::finish(packed?, &output)
     }
 
-    fn need_regular(&self, crew: &Crew<'_>, is_regular: bool) -> Result<()> {
-        if !is_regular && (crew.is_several() || self.resumable.is_wanted()) {
+    fn need_regular(&self, executor: &Executor<'_>, is_regular: bool) -> Result<()> {
+        if !is_regular && (executor.is_several() || self.resumable.is_wanted()) {
             bail!(
                 "several processes, and --checkpoint, need an archive that is a file (-f), and not compressed"
             );
@@ -95,7 +103,7 @@ impl Tar {
 
     fn pack(
         &self,
-        crew: &mut Crew<'_>,
+        executor: &mut Executor<'_>,
         mut options: Options,
         wanted: Wanted,
         (file, stat): (File, Stat),
@@ -108,7 +116,7 @@ impl Tar {
             Some((filter, pipe)) => (Some(filter), pipe),
             None => (None, file),
         };
-        // What standard output is appended to is written from where it is.
+        // An existing file behind standard output is written from its position.
         let seekable = self.file != "-" && is_regular && filter.is_none();
         let files: Vec<&File> = self
             .resumable
@@ -116,13 +124,21 @@ impl Tar {
             .then_some(&file)
             .into_iter()
             .collect();
-        let (mut parts, found) =
-            Parts::begin::<Found>(&self.resumable, crew, &options.meter, self.asked(), &files)?;
-        let Found { mut members, book } = found.unwrap_or_default();
-        let book = Arc::new(Mutex::new(book));
-        let questions = crew.questions(Book::answerer(&book));
+        let (mut parts, found) = Parts::begin::<Found>(
+            &self.resumable,
+            executor,
+            &options.meter,
+            self.asked(),
+            &files,
+        )?;
+        let Found {
+            mut members,
+            allocator,
+        } = found.unwrap_or_default();
+        let allocator = Arc::new(Mutex::new(allocator));
+        let rpc = executor.rpc(Allocator::answerer(&allocator));
         let archive = Archive {
-            sink: Sink::new(file.into(), seekable, Arc::clone(&book), questions),
+            sink: Sink::new(file.into(), seekable, Arc::clone(&allocator), rpc),
             itself: Some(stat.identity()),
             excluded: wanted.excluded,
             detail: self.detail(0),
@@ -138,17 +154,17 @@ impl Tar {
         let make = |_| Creator::new(&archive, &meter, output.part());
         let mut take = |visitors: Vec<Creator<'_>>, _| {
             members += visitors.iter().map(|it| it.members).sum::<u64>();
-            let book = book.lock().unwrap_or_else(PoisonError::into_inner);
+            let allocator = allocator.lock().unwrap_or_else(PoisonError::into_inner);
             Ok(Found {
                 members,
-                book: book.clone(),
+                allocator: allocator.clone(),
             })
         };
         let walked = (|| -> Result<Option<Ran<Creator<'_>>>> {
             let mut ran = None;
             for (directories, roots) in &wanted.places {
                 directories.iter().try_for_each(enter)?;
-                let walked = parts.run(crew, roots, &mut options, false, make, &mut take)?;
+                let walked = parts.run(executor, roots, &mut options, false, make, &mut take)?;
                 let is_over = walked.meter.is_stopped();
                 ran = Some(walked);
                 if is_over {
@@ -170,11 +186,11 @@ impl Tar {
         };
         let outcome = ran.outcome();
         std::env::set_current_dir(begun)?;
-        if parts.is_put_off("tar", crew, &ran)? {
+        if parts.is_put_off("tar", executor, &ran)? {
             return Ok(outcome);
         }
         let mine = (members, ran.meter.is_stopped());
-        let Some(all) = crew.gather(mine, &ran.meter)? else {
+        let Some(all) = executor.gather(mine, &ran.meter)? else {
             return Ok(Outcome::Done);
         };
         let members = all.iter().map(|(members, _)| members).sum();
@@ -203,8 +219,8 @@ impl Tar {
         Ok(outcome)
     }
 
-    /// Removes an archive that nobody shall take for a whole one, where it can be removed; whether that was done. With a
-    /// checkpoint it is as it was then when the next run goes on.
+    /// Removes an archive that must not be taken for a whole one, where it can be removed; whether
+    /// that was done. With a checkpoint it is as it was then when the next run goes on.
     fn remove(&self, is_regular: bool) -> Result<bool> {
         if self.file == "-" || !is_regular || self.resumable.is_wanted() {
             return Ok(false);
@@ -215,7 +231,7 @@ impl Tar {
     }
 
     /// The archive to be written. Of several processes the first makes it.
-    fn open_archive(&self, crew: &mut Crew<'_>) -> Result<File> {
+    fn open_archive(&self, executor: &mut Executor<'_>) -> Result<File> {
         if self.file == "-" {
             return Ok(rustix::io::dup(rustix::stdio::stdout())?.into());
         }
@@ -228,17 +244,17 @@ impl Tar {
                 .with_context(|| self.file.display().to_string())
         };
         let mut made = None;
-        if crew.is_first() {
+        if executor.is_first() {
             made = Some(open(true)?);
         }
-        crew.agree(())?;
+        executor.agree(())?;
         made.map_or_else(|| open(false), Ok)
     }
 
-    /// What was asked for, but for how fast and where it is kept.
+    /// Returns the request without its speed and the place of its checkpoint.
     fn asked(&self) -> String {
         let mut asked = self.clone();
-        asked.how = How::default();
+        asked.common_args = CommonArgs::default();
         asked.resumable = Resumable::default();
         format!("{asked:?}")
     }
