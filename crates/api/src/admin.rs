@@ -1,4 +1,4 @@
-//! What `status`, `fsck` and the like ask of a server.
+//! Requests of administrators to a server, for `status`, `fsck` and the like.
 
 use pandofs_placement::Granularity;
 use pandofs_types::{Epoch, FsId, ServerId, ShardId};

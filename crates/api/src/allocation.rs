@@ -1,4 +1,4 @@
-//! What fallocate(2) asks for.
+//! Kinds of allocation of fallocate(2).
 
 use serde::{Deserialize, Serialize};
 

@@ -1,4 +1,4 @@
-//! How new files are to be striped.
+//! Striping of new files.
 
 use crate::Layout;
 use pandofs_types::ServerId;

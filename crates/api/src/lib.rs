@@ -1,5 +1,4 @@
-//! What may be asked of a shard or a server, and what they answer: the vocabulary that clients,
-//! servers and the state machine share.
+//! Vocabulary of clients, servers and shards: what may be asked, and what is answered.
 //!
 //! Invariant: types only; no behaviour beyond looking into them, no encoding, no I/O.
 

@@ -205,7 +205,7 @@ pub enum PeerMessage {
         reply: DataReply,
     },
     /// Of a shard to itself: that the session may have locks here is on disk.
-    LockerKept {
+    LockHolderKept {
         from: ShardId,
         to: ShardId,
         session: SessionId,

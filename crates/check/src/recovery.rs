@@ -14,7 +14,7 @@
 
 use crate::{ClusterDump, ShardPairs};
 use pandofs_placement::ClusterMap;
-use pandofs_shard::{Environment, Input, Output, Shard, ShardConfig, ShardError, screen};
+use pandofs_shard::{Environment, Input, Output, Shard, ShardConfig, ShardError, validate};
 use pandofs_store::{Batch, KvRead, MemoryStore, Overlay, Store, StoreError};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{ShardId, Steady, Time};
@@ -166,7 +166,7 @@ impl Recovery {
         work: impl FnOnce(&mut Shard, &mut Overlay<'_>, &mut Environment<'_>) -> Result<(), ShardError>,
     ) -> Result<(), RecoveryError> {
         let Some(node) = self.nodes.get_mut(&id) else {
-            // `screen` lets no message through for a shard that is not on the map, but the dump may lack one.
+            // `validate` lets no message through for a shard that is not on the map, but the dump may lack one.
             return Ok(());
         };
         let drawn = &mut self.drawn;
@@ -200,7 +200,7 @@ impl Recovery {
         node.store.flush().map_err(in_store(id))?;
         for output in node.shard.take_outputs() {
             match output {
-                Output::Send { to, message, .. } if screen(&self.map, &message).is_ok() => {
+                Output::Send { to, message, .. } if validate(&self.map, &message).is_ok() => {
                     self.mail.push_back((to, Input::Peer(message)));
                 }
                 Output::Warm { keys, input } => {

@@ -212,7 +212,7 @@ impl Tables {
                 }
             }
             // What protects against repeated and delayed messages; nothing refers to it.
-            Kind::Horizon | Kind::Locker | Kind::Leaseholder => {}
+            Kind::Horizon | Kind::LockHolder | Kind::Leaseholder => {}
         }
         Ok(())
     }

@@ -37,7 +37,7 @@ pub enum Kind {
     /// `0d shard coordinator(2)`
     Horizon = 13,
     /// `0e shard session(8)`: a session that may have locks here
-    Locker = 14,
+    LockHolder = 14,
     /// `0f shard session(8)`: a session that may have leases of this shard
     Leaseholder = 15,
 }
@@ -57,7 +57,7 @@ impl Kind {
         Kind::Staging,
         Kind::Staged,
         Kind::Horizon,
-        Kind::Locker,
+        Kind::LockHolder,
         Kind::Leaseholder,
     ];
 
@@ -235,8 +235,8 @@ pub fn leaseholder(shard: ShardId, session: SessionId) -> Vec<u8> {
     with_u64(Kind::Leaseholder, shard, session.0)
 }
 
-pub fn locker(shard: ShardId, session: SessionId) -> Vec<u8> {
-    with_u64(Kind::Locker, shard, session.0)
+pub fn lock_holder(shard: ShardId, session: SessionId) -> Vec<u8> {
+    with_u64(Kind::LockHolder, shard, session.0)
 }
 
 #[cfg(test)]

@@ -1,4 +1,6 @@
-//! What undecided distributed operations hold. Derived from the transaction records, and rebuilt from
+//! Transaction locks: what undecided distributed operations hold.
+//!
+//! They are derived from the transaction records, and rebuilt from
 //! them after a restart: a lock outlives a crash because its operation does.
 //!
 //! Of several holders that are in the way the same one is told wherever the same locks are held, in whichever order they

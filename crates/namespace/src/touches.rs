@@ -1,4 +1,4 @@
-//! What is changed that clients may believe in under a lease: to be cleared before the change is proposed.
+//! Keys that an operation changes: their leases are recalled before the change is proposed.
 //!
 //! It is found on the state as it is when a request or a step arrives, and the change is made on the state as
 //! it is a moment later. What a request changes besides that it names follows from [what it depends

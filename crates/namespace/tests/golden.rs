@@ -27,7 +27,7 @@ fn path(of: &str) -> String {
 
 variants!(kind_of, KINDS, Kind:
     Meta, Inode, Entry, Parts, Forwarding, Xattr, Transaction, Slot, Reclaim, Split, Staging, Staged,
-    Horizon, Locker, Leaseholder);
+    Horizon, LockHolder, Leaseholder);
 variants!(body_of, BODIES, Body: Nothing, Symlink, Inline, Striped, Dir, Sparse);
 variants!(reclaim_of, RECLAIMS, ReclaimRecord: Orphan, Gone, Cut, Fill);
 
@@ -74,7 +74,11 @@ fn keys_are_pinned() {
         (Kind::Staging, "Staging", keys::staging(SHARD, split)),
         (Kind::Staged, "Staged", keys::staged(SHARD, split, &leaf)),
         (Kind::Horizon, "Horizon", keys::horizon(SHARD, ShardId(5))),
-        (Kind::Locker, "Locker", keys::locker(SHARD, session)),
+        (
+            Kind::LockHolder,
+            "LockHolder",
+            keys::lock_holder(SHARD, session),
+        ),
         (
             Kind::Leaseholder,
             "Leaseholder",

@@ -151,8 +151,8 @@ impl Shard {
             }
             Record::Reclaimed { ino, done } => self.apply_reclaimed(overlay, ino, &done),
             Record::ExpireSession { session } => self.apply_expire(overlay, session),
-            Record::Locker { session, has } => {
-                self.apply_locker(overlay, session, has);
+            Record::LockHolder { session, has } => {
+                self.apply_lock_holder(overlay, session, has);
                 Ok(())
             }
             Record::Leaseholder { session, has } => {

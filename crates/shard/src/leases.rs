@@ -1,5 +1,4 @@
-//! What clients may believe for a while without asking: granted with what they read, recalled before it is
-//! changed.
+//! Leases of a shard: granted with what clients read, recalled before it is changed.
 //!
 //! A change is looked at when it arrives: what it touches is known then, and leases that other sessions have
 //! of it are recalled. It is put aside until all have answered, or their time is up, and then looked at again

@@ -1,4 +1,6 @@
-//! Who has which inode open. Lost with the process; clients tell again when they see that the server
+//! Table of open inodes, by session.
+//!
+//! Lost with the process; clients tell again when they see that the server
 //! restarted.
 
 use hashbrown::{HashMap, HashSet};

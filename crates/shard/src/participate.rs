@@ -1,10 +1,10 @@
 //! Steps of operations that other shards coordinate, and the messages between shards.
 
 use crate::coordinate::{refused, tx_of};
-use crate::fit::fits;
 use crate::port::{Environment, Input};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
+use crate::validate_reply::fits;
 use pandofs_api::{Age, Ask, CommitMessage, Horizon, PeerMessage, Refused, Step, StepNumber, step};
 use pandofs_commit::{Decision, Participation, ParticipationState};
 use pandofs_namespace::{Admission, Choices, Stop, steps};
@@ -89,7 +89,7 @@ impl Shard {
             }
             // The lane's.
             PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. } => {}
-            PeerMessage::LockerKept { session, .. } => self.locker_kept(session),
+            PeerMessage::LockHolderKept { session, .. } => self.lock_holder_kept(session),
             PeerMessage::LeaseholderKept { session, .. } => self.leaseholder_kept(session),
         }
         Ok(())

@@ -1,4 +1,4 @@
-//! What goes into a shard and what comes out.
+//! Inputs and outputs of a shard.
 
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest};
 use pandofs_leases::Recall;

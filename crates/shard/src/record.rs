@@ -61,7 +61,7 @@ pub enum Record {
     /// The session is over, or has been silent for too long.
     ExpireSession { session: SessionId },
     /// The session may have locks here from now on, or has none any more.
-    Locker { session: SessionId, has: bool },
+    LockHolder { session: SessionId, has: bool },
     /// A partition that is nearly empty is to be merged into the one it was split from, whose shard knows
     /// `map`.
     MergeBegin {

@@ -2,10 +2,10 @@
 
 use crate::answers::Answers;
 use crate::early_votes::EarlyVotes;
+use crate::file_locks::FileLocks;
 use crate::grace::Grace;
 use crate::leases::Leases;
-use crate::lockers::Lockers;
-use crate::notices::Notices;
+use crate::map_notices::MapNotices;
 use crate::opens::Opens;
 use crate::port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};
 use crate::reclaim::Reclaims;
@@ -85,7 +85,7 @@ pub struct Shard {
     pub(crate) opens: Opens,
     pub(crate) splits: Splits,
     pub(crate) reclaims: Reclaims,
-    pub(crate) notices: Notices,
+    pub(crate) map_notices: MapNotices,
     pub(crate) waiting: WaitingRoom,
     /// What was read for the input at hand, each as it was found not to be in memory.
     pub(crate) warmed: Vec<Vec<u8>>,
@@ -106,7 +106,7 @@ pub struct Shard {
     pub(crate) sequence_of_retry: u64,
     pub(crate) finished: Finished,
     /// Locks of files; `locks` are those of operations.
-    pub(crate) lockers: Lockers,
+    pub(crate) file_locks: FileLocks,
     pub(crate) grace: Grace,
     /// What needs space is refused.
     pub(crate) disk_low: bool,
@@ -252,7 +252,7 @@ impl Shard {
             opens: Opens::default(),
             splits: Splits::default(),
             reclaims: Reclaims::default(),
-            notices: Notices::default(),
+            map_notices: MapNotices::default(),
             waiting: WaitingRoom::default(),
             warmed: Vec::new(),
             unseen: HashMap::new(),
@@ -265,7 +265,7 @@ impl Shard {
             replaying: false,
             sequence_of_retry: 0,
             finished: Finished::default(),
-            lockers: Lockers::default(),
+            file_locks: FileLocks::default(),
             grace: Grace::default(),
             disk_low: false,
             leases: Leases::default(),
@@ -409,7 +409,7 @@ impl Shard {
             .recover_splits(overlay)
             .and_then(|()| self.recover_reclaims(overlay, env.steady, Ino::new(shard, next)))
             .and_then(|()| self.recover_sessions(overlay, env.steady))
-            .and_then(|()| self.recover_lockers(overlay, env.steady))
+            .and_then(|()| self.recover_lock_holders(overlay, env.steady))
             .and_then(|()| self.recover_leases(overlay, env))
             .and_then(|()| self.recover_partitions(overlay));
         done.map_err(|stop| broken(shard, stop))?;
@@ -435,7 +435,7 @@ impl Shard {
                 self.consider_merge(overlay, dir, part.index)?;
             }
             if dir.birth_shard() != config.shard && parts.map.has_slots() {
-                self.notices.add(dir, parts.map);
+                self.map_notices.add(dir, parts.map);
             }
         }
         Ok(())
@@ -562,8 +562,8 @@ impl Shard {
             waiting: self.waiting.len() as u64,
             reclaiming: self.reclaims.len() as u64,
             opens: self.opens.len() as u64,
-            locks: self.lockers.held() as u64,
-            lock_waiters: self.lockers.waiting() as u64,
+            locks: self.file_locks.held() as u64,
+            lock_waiters: self.file_locks.waiting() as u64,
             leases: self.leases.held() as u64,
             recalled: self.leases.recalled(),
         }

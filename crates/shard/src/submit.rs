@@ -1,4 +1,4 @@
-//! What comes in: reads are answered, mutations become proposals, messages go to who knows them.
+//! Intake of a shard: reads are answered, mutations proposed, messages dispatched.
 
 use crate::coordinate::Origin;
 use crate::leases::{Cleared, keys_of};
@@ -593,7 +593,7 @@ impl Shard {
         for ino in self.opens.drop_session(session) {
             self.closed(ino);
         }
-        self.locker_gone(session);
+        self.lock_holder_gone(session);
         self.leaseholder_gone(session);
         if ended && self.answers.drop_session(session) {
             self.propose(&Record::ExpireSession { session });
@@ -615,8 +615,8 @@ impl Shard {
         self.grace.tick(now);
         self.tick_splits(overlay, env)?;
         self.tick_reclaims(now);
-        self.tick_notices(now);
-        self.tick_lockers(now);
+        self.tick_map_notices(now);
+        self.tick_file_locks(now);
         self.tick_leases();
         let retention = pandofs_types::limits::SLOT_RETENTION;
         for session in self.answers.silent_since(now.before(retention)) {

@@ -1,5 +1,4 @@
-//! What is kept of steps of others' operations: while they are under way, and after that until their coordinator says that
-//! they have ended everywhere.
+//! Retention of steps of others' operations: until their coordinator says that they have ended.
 
 use crate::shard::Shard;
 use pandofs_api::{Age, Horizon, StepNumber};

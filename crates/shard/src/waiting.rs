@@ -18,7 +18,7 @@ pub enum Until {
     /// A split of this directory has got its locks, or given up.
     Gate(Ino),
     /// It is on disk that the session may have locks of files here.
-    Locker(SessionId),
+    LockHolder(SessionId),
     /// All sessions that may have leases of before the restart have said so, or are gone.
     Leaseholders,
     /// Nobody has leases any more of what the input changes.
@@ -158,8 +158,8 @@ mod tests {
     #[test]
     fn what_is_taken_out_is_not_ready() {
         let mut room = WaitingRoom::default();
-        assert_eq!(room.wait(Until::Locker(SESSION), gone(1)), None);
-        assert_eq!(room.take(Until::Locker(SESSION)), [gone(1)]);
+        assert_eq!(room.wait(Until::LockHolder(SESSION), gone(1)), None);
+        assert_eq!(room.take(Until::LockHolder(SESSION)), [gone(1)]);
         assert_eq!(room.take_ready(), []);
         assert_eq!(room.len(), 0);
     }

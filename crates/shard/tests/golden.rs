@@ -27,7 +27,7 @@ fn path(file: &str) -> String {
 
 variants!(record_of, RECORDS, Record:
     Request, Commit, Recover, SplitBegin, SplitHand, SplitAbandon, SplitStage, SplitDrop, LearnMap,
-    Forwarded, ForgetForwarding, Reclaim, Reclaimed, ExpireSession, Locker, MergeBegin,
+    Forwarded, ForgetForwarding, Reclaim, Reclaimed, ExpireSession, LockHolder, MergeBegin,
     ForgetParts, Leaseholder, SkipSerials);
 variants!(step_state_of, STEP_STATES, StepState:
     Own, Waiting, Asked, Prepared, Deciding, Settled, PreCommitting, PreCommitted);
@@ -117,8 +117,8 @@ fn records() -> Vec<(&'static str, Record)> {
             },
         ),
         (
-            "Locker",
-            Record::Locker {
+            "LockHolder",
+            Record::LockHolder {
                 session: SessionId(0x0123_4567_89ab_cdef),
                 has: true,
             },

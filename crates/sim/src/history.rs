@@ -1,4 +1,4 @@
-//! What clients asked about names and what they were told: one list of operations for each name of each directory.
+//! History of names: requests and answers of clients, one list for each name of each directory.
 
 use pandofs_api::{Refusal, Reply, Request, op};
 use pandofs_types::{FsError, HashKey, Ino, Name, Position};

@@ -1,4 +1,4 @@
-//! What becomes of messages on their way.
+//! Network: delay, loss, doubling and order of messages.
 
 use crate::scenario::{End, Fault, MICROSECOND, MILLISECOND, Moment};
 use pandofs_testkit::rng::Rng;

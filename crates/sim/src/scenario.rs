@@ -1,4 +1,6 @@
-//! What happens in a run: the cluster, what its clients do and when, and every fault. All of it follows from a
+//! Scenario of a run: the cluster, what its clients do and when, and every fault.
+//!
+//! All of it follows from a
 //! seed, and then is a list that can be made smaller.
 
 mod draw;

@@ -1,4 +1,4 @@
-//! What happened, a line for each thing, when somebody wants to read it.
+//! Trace of a run, a line for each event.
 
 use crate::scenario::{MICROSECOND, Moment};
 use std::fmt::Write;

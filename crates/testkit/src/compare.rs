@@ -1,4 +1,4 @@
-//! Whether a subject's answer is one that the model allows.
+//! Comparison of a subject's answer with those that the model allows.
 
 use crate::model::{Expected, ExpectedStat, NodeId, Stamp, Stamps};
 use crate::op::{Answer, Failure, Outcome, Stat};

@@ -1,4 +1,4 @@
-//! What the name space is tested with: a naive [`model`] of a file system, a [`driver`] that runs random
+//! Test bench of the name space: a naive [`model`] of a file system, a [`driver`] that runs random
 //! operations on it and on a [`Subject`] and compares every answer, and the subjects. For tests only.
 //!
 //! Invariant: the model knows nothing of PandoFS and asks nothing of it; it says what POSIX and Linux say.

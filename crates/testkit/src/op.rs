@@ -1,4 +1,4 @@
-//! What programs do to a file system, as values: generated, run, printed and left out again when a
+//! Operations of programs on a file system, as values: generated, run, printed and left out again when a
 //! failure is made smaller.
 
 use pandofs_api::Allocation;

@@ -1,4 +1,4 @@
-//! What is tested against the model.
+//! Subject of a test: what is compared with the model.
 
 use crate::op::{Outcome, Step};
 use pandofs_types::Time;

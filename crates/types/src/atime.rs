@@ -1,4 +1,4 @@
-//! When reading changes the time of access.
+//! Rules by which reading changes the time of access.
 
 use crate::attr::Time;
 use serde::{Deserialize, Serialize};

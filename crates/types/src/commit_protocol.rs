@@ -1,4 +1,4 @@
-//! How operations of several shards are decided.
+//! Commit protocols of operations over several shards.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;

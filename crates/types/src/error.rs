@@ -1,4 +1,4 @@
-//! What a file system operation answers when it does not do what was asked.
+//! Errors of file system operations.
 
 use serde::{Deserialize, Serialize};
 

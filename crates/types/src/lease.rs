@@ -1,4 +1,4 @@
-//! What a client may believe for a while, because whoever changes it says so first.
+//! Leases: what a client may cache for a while, because it is asked before a change.
 
 use crate::limits::{
     BRIEF_LEASE, BRIEF_LEASE_MARGIN, LEASE, LEASE_MARGIN, SHORT_LEASE, SHORT_LEASE_MARGIN,

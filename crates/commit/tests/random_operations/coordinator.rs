@@ -1,4 +1,4 @@
-//! What a shard does with the operations that it coordinates.
+//! A shard's part in the operations that it coordinates.
 
 use crate::faults::Fault;
 use crate::locks::Conflict;

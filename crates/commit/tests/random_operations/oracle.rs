@@ -1,4 +1,4 @@
-//! What must hold, told only from what nodes have on disk and what clients heard.
+//! Rules that hold of what nodes have on disk and of what clients were answered.
 
 use crate::locks::due;
 use crate::node::{Answer, Node};

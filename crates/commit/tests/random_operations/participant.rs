@@ -1,4 +1,4 @@
-//! What a shard does with the steps of others' operations.
+//! A shard's part in the steps of others' operations.
 
 use crate::faults::Fault;
 use crate::locks::Conflict;

@@ -1,4 +1,4 @@
-//! What one operation is to do, drawn before it starts.
+//! Plan of one operation, drawn before it starts.
 
 use crate::random::Random;
 use pandofs_api::{FileBody, InodeReply, Step, StepResult, step};

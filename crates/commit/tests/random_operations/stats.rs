@@ -1,4 +1,4 @@
-//! How often what the tests are about has happened, to show that it did.
+//! Counts of the events that the tests are about, to show that they happened.
 
 macro_rules! stats {
     ($($name:ident),* $(,)?) => {

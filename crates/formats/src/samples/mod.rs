@@ -311,7 +311,7 @@ mod tests {
         Vote, PreCommit, PreCommitted);
     variants!(peer_of, PEERS, PeerMessage:
         Commit, SplitChunk, SplitChunkDone, SplitAbandoned, MapNotice, MapNoticeDone, Forwarded,
-        Released, ForgetForwarding, ForgetForwardingDone, Data, DataDone, LockerKept, MergeAsk,
+        Released, ForgetForwarding, ForgetForwardingDone, Data, DataDone, LockHolderKept, MergeAsk,
          MergeGo, LeaseholderKept, SlotsAsk, SlotsTold, Load);
     variants!(data_request_of, DATA_REQUESTS, DataRequest:
         Read, Write, Truncate, Remove, Sync, Usage, Space, Allocate, Seek, Fill);

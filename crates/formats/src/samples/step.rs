@@ -489,8 +489,8 @@ pub fn peer_messages() -> Named<PeerMessage> {
             },
         ),
         (
-            "LockerKept",
-            PeerMessage::LockerKept {
+            "LockHolderKept",
+            PeerMessage::LockHolderKept {
                 from,
                 to: from,
                 session: SessionId(9),

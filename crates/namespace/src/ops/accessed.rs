@@ -1,4 +1,4 @@
-//! What was read: times of access. A client tells them some time after, of many inodes at once.
+//! Times of access, which a client reports some time after, of many inodes at once.
 
 use super::{Checked, Choices, Execute, Mutation};
 use crate::records::InodeRecord;

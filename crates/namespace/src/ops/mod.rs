@@ -1,4 +1,4 @@
-//! What clients ask, one operation a file.
+//! Operations of clients, one a file.
 //!
 //! Reads answer from a [`View`]. A change of one inode has a `check` that only reads, run once when the
 //! request arrives (over state that may be older by the records in flight) and once more when its record

@@ -1,4 +1,4 @@
-//! How a file is to be striped, as long as it has no data: nothing moves what is in data objects.
+//! Layout of a file that has no data yet: nothing moves what is in data objects.
 
 use super::create::{default_layout, servers};
 use super::{Checked, Choices, Execute, Mutation, advance, inode_reply};

@@ -1,4 +1,4 @@
-//! What one shard does of an operation, one step a file.
+//! Steps of operations, one a file.
 //!
 //! `prepare` checks a step against the state and says which locks make the result of the check last;
 //! `execute` performs it and cannot be refused any more. For an operation whose steps are all here both

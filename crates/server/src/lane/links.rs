@@ -8,7 +8,7 @@ use crate::faults::{Stage, name_of_message};
 use crate::mailbox::{Mail, Mailbox};
 use crate::peers::{self, Opened};
 use pandofs_api::PeerMessage;
-use pandofs_shard::{Input, screen};
+use pandofs_shard::{Input, validate};
 use pandofs_types::limits::MAX_SHARDS;
 use pandofs_types::{FsId, ServerId, ShardId};
 use pandofs_wire::address::Address;
@@ -136,7 +136,7 @@ impl Lane {
                  servers go by different cluster maps"
             );
             self.map.has_shard(from) || from.0 >= MAX_SHARDS
-        } else if let Err(misfit) = screen(&self.map, &message) {
+        } else if let Err(misfit) = validate(&self.map, &message) {
             tracing::warn!(
                 "dropped a message of server {sender} from shard {from} to shard {to} that cannot \
                  be right: {misfit}"
@@ -162,7 +162,7 @@ fn ends(message: &PeerMessage) -> Option<(ShardId, ShardId)> {
         | PeerMessage::ForgetForwarding { from, to, .. }
         | PeerMessage::ForgetForwardingDone { from, to, .. }
         | PeerMessage::Released { from, to, .. }
-        | PeerMessage::LockerKept { from, to, .. }
+        | PeerMessage::LockHolderKept { from, to, .. }
         | PeerMessage::LeaseholderKept { from, to, .. }
         | PeerMessage::SlotsAsk { from, to, .. }
         | PeerMessage::SlotsTold { from, to, .. }

@@ -1,7 +1,7 @@
 //! The last step of a split, and splits that are given up.
 
 use super::{Copying, read_names};
-use crate::lockers::Lockers;
+use crate::file_locks::FileLocks;
 use crate::opens::Opens;
 use crate::shard::{Shard, view_of};
 use pandofs_api::{Adopt, NewPart, PeerMessage, SplitChunk, SplitId, SplitItem};
@@ -70,7 +70,7 @@ impl Shard {
                 let (changed, gone) = read_names(&view, dir, &copying.dirty)?;
                 let moving = InodesThatMove::new(copying, &changed);
                 let opens = opens_that_move(&self.opens, &view, dir, &moving)?;
-                let locks = locks_that_move(&self.lockers, &view, dir, &moving)?;
+                let locks = locks_that_move(&self.file_locks, &view, dir, &moving)?;
                 has_to_stay = self.have_to_stay(&moving.candidates);
                 (changed, gone, opens, locks)
             }
@@ -139,7 +139,7 @@ impl Shard {
     /// elsewhere by then, nobody there would know that it is open, and free it with its last name.
     pub(super) fn have_to_stay(&self, inos: &BTreeSet<Ino>) -> bool {
         self.opens.count(inos.iter()) > MAX_MOVED_OPENS
-            || self.lockers.keep(inos.iter())
+            || self.file_locks.keep(inos.iter())
             || inos.iter().any(|&ino| self.may_be_open_unknown(ino))
     }
 
@@ -235,15 +235,15 @@ fn opens_that_move(
 
 /// The same for locks.
 fn locks_that_move(
-    lockers: &Lockers,
+    file_locks: &FileLocks,
     view: &View<'_>,
     dir: Ino,
     inodes: &InodesThatMove<'_>,
 ) -> Result<Vec<(Ino, SessionId, FileLock)>, Stop> {
     let mut moving = Vec::new();
-    for ino in lockers.locked(inodes.candidates.iter()) {
+    for ino in file_locks.locked(inodes.candidates.iter()) {
         if inodes.has(view, dir, ino)? {
-            moving.extend(lockers.of(ino));
+            moving.extend(file_locks.of(ino));
         }
     }
     Ok(moving)

@@ -1,4 +1,4 @@
-//! Which partitions are merged: the shards of the two tell one another that theirs is nearly empty.
+//! Merges: the shards of the two partitions tell one another that theirs is nearly empty.
 //!
 //! Either may be the one that makes it possible: so a partition that becomes small asks the one it was split
 //! from (`MergeAsk`), and tells the one that it split off last (`MergeGo`). Nobody waits for an answer.

@@ -1,4 +1,4 @@
-//! How fast a directory is copied to other shards while somebody who has it spread wants it done slowly.
+//! Pace of copying a directory to other shards while it is being spread slowly.
 //!
 //! For so long its partitions also split before they are full, where servers joined and are to get their share of it.
 //!

@@ -1,4 +1,4 @@
-//! Where directories and files go, request by request, beside the transitions of Xiong et al., figure 2: all five values
+//! Placement of directories and files, beside the transitions of Xiong et al., figure 2: all five values
 //! that a directory remembers (section 3.3) are compared as they are stored.
 
 use crate::support::{Cluster, name};

@@ -1,10 +1,10 @@
-//! Messages with a few bytes changed, as a server gone wrong might send them: what `screen` lets through
+//! Messages with a few bytes changed, as a server gone wrong might send them: what `validate` lets through
 //! stops no shard, and neither does the log of it.
 
 use crate::support::{Cluster, name, receiver};
 use pandofs_api::{DataReply, NewNode, PeerMessage, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
-use pandofs_shard::{Input, Output, screen};
+use pandofs_shard::{Input, Output, validate};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::TICK_INTERVAL;
 use pandofs_types::{FileLock, Ino, LockKind, LockMode, LockRange, SetAttr, ShardId};
@@ -60,7 +60,7 @@ fn changed_messages_stop_no_shard() {
         "SplitChunkDone",
         "MapNotice",
         "Forwarded",
-        "LockerKept",
+        "LockHolderKept",
     ] {
         assert!(all.kinds.contains_key(kind), "no {kind}: {all:?}");
     }
@@ -222,7 +222,7 @@ impl Run {
                 }
                 Output::Send { to, message, .. } => {
                     // A shard that was told lies may pass them on.
-                    if screen(&self.cluster.map, &message).is_ok() {
+                    if validate(&self.cluster.map, &message).is_ok() {
                         self.messages.push(message.clone());
                         self.queue.push_back((to.0, Input::Peer(message)));
                     }
@@ -261,7 +261,7 @@ impl Run {
         if matches!(
             changed,
             PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. }
-        ) || screen(&self.cluster.map, &changed).is_err()
+        ) || validate(&self.cluster.map, &changed).is_err()
         {
             self.seen.dropped += 1;
             return;
@@ -295,7 +295,7 @@ fn kind(message: &PeerMessage) -> &'static str {
         PeerMessage::ForgetForwardingDone { .. } => "ForgetForwardingDone",
         PeerMessage::Data { .. } => "Data",
         PeerMessage::DataDone { .. } => "DataDone",
-        PeerMessage::LockerKept { .. } => "LockerKept",
+        PeerMessage::LockHolderKept { .. } => "LockHolderKept",
         PeerMessage::LeaseholderKept { .. } => "LeaseholderKept",
         PeerMessage::MergeAsk { .. } => "MergeAsk",
         PeerMessage::MergeGo { .. } => "MergeGo",

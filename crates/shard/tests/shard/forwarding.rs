@@ -1,4 +1,4 @@
-//! What is left of files that have moved to another shard.
+//! Forwarding records of files that have moved to another shard.
 
 use crate::support::{Cluster, create_file, name};
 use pandofs_api::{CommitMessage, PeerMessage, Refusal, Reply, Request, op};

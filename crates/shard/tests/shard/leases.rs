@@ -1,4 +1,4 @@
-//! What a shard leases, and that it recalls before it changes.
+//! Leases of a shard: granted, and recalled before a change.
 
 use crate::support::{Cluster, Step, create_file, name, sent};
 use pandofs_api::{CommitMessage, PeerMessage, Reply, Request, op};

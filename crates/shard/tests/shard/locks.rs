@@ -244,9 +244,9 @@ fn the_first_lock_waits_until_its_session_is_on_disk() {
     let input = cluster.request_by(6, 0, set(file, 1, false));
     let step = cluster.input(0, input);
     let session = SessionId(6);
-    assert_eq!(step.records, [Record::Locker { session, has: true }]);
+    assert_eq!(step.records, [Record::LockHolder { session, has: true }]);
     let (from, to) = (ShardId(0), ShardId(0));
-    let message = PeerMessage::LockerKept { from, to, session };
+    let message = PeerMessage::LockHolderKept { from, to, session };
     let durable = true;
     assert_eq!(
         step.outputs,
@@ -444,11 +444,11 @@ fn nothing_that_may_be_locked_moves_before_all_locks_are_told() {
 fn messages_about_other_shards_disks_do_not_pass() {
     let cluster = Cluster::new(2, DirPolicy::default(), Settings::default());
     let session = SessionId(6);
-    let message = |from, to| PeerMessage::LockerKept {
+    let message = |from, to| PeerMessage::LockHolderKept {
         from: ShardId(from),
         to: ShardId(to),
         session,
     };
-    assert!(pandofs_shard::screen(&cluster.map, &message(1, 1)).is_ok());
-    assert!(pandofs_shard::screen(&cluster.map, &message(0, 1)).is_err());
+    assert!(pandofs_shard::validate(&cluster.map, &message(1, 1)).is_ok());
+    assert!(pandofs_shard::validate(&cluster.map, &message(0, 1)).is_err());
 }

@@ -428,7 +428,7 @@ pub fn receiver(message: &PeerMessage) -> ShardId {
         | PeerMessage::Released { to, .. }
         | PeerMessage::ForgetForwarding { to, .. }
         | PeerMessage::ForgetForwardingDone { to, .. }
-        | PeerMessage::LockerKept { to, .. }
+        | PeerMessage::LockHolderKept { to, .. }
         | PeerMessage::LeaseholderKept { to, .. }
         | PeerMessage::SlotsAsk { to, .. }
         | PeerMessage::SlotsTold { to, .. }

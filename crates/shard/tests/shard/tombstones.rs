@@ -1,4 +1,4 @@
-//! What is kept of others' operations that have ended.
+//! Retention of others' operations that have ended.
 
 use crate::support::{Cluster, name, receiver, sent};
 use pandofs_api::{PeerMessage, Reply, Request, op};

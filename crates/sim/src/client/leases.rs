@@ -1,5 +1,4 @@
-//! What a client believes under leases: kept by the client library's state machine, and recalled by servers, with each of
-//! which it has a conversation over a connection of its own.
+//! Lease cache of a client: the library's state machine, with a connection to each server.
 
 use super::{Call, Client, PATIENCE, Todo};
 use crate::history::History;

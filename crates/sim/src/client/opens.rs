@@ -1,5 +1,4 @@
-//! What a client has open: counted by the client library's table, told again to servers that were restarted before they
-//! are asked anything else, and closed in batches.
+//! Open files of a client: the library's table, told again to restarted servers, closed in batches.
 
 use super::{Client, Todo};
 use crate::history::History;

@@ -1,4 +1,4 @@
-//! What must hold of a run, beside what `fsck`'s oracles say of what is stored (`pandofs_check`): one oracle, one file.
+//! Oracles of a run, one a file, beside those of `fsck` (`pandofs_check`).
 
 mod attributes;
 mod file_locks;

@@ -1,4 +1,4 @@
-//! What a scenario is drawn from its seed.
+//! Drawing of a scenario from its seed.
 
 use super::{
     End, Fault, Leasing, Loss, MILLISECOND, Moment, Op, Path, Planned, SECOND, Shape, TROUBLED,

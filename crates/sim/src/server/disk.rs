@@ -1,5 +1,4 @@
-//! What is on a server's disk for sure and what is not: forces of the log, flushes of the store, and what a crash
-//! leaves of both.
+//! Disk of a server: syncs of the log, flushes of the store, and what a crash leaves of both.
 
 use super::{Death, Server, new_store};
 use crate::disk::Disk;

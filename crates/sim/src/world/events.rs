@@ -1,4 +1,4 @@
-//! What happens, one after the other.
+//! Events of a run, one after the other.
 
 use crate::client::Hearer;
 use crate::scenario::{End, Moment};

@@ -6,7 +6,7 @@ use crate::oracles::Finding;
 use crate::scenario::{End, MILLISECOND, Moment, Plant};
 use crate::server::{Act, Asker};
 use pandofs_api::PeerMessage;
-use pandofs_shard::{Input, screen};
+use pandofs_shard::{Input, validate};
 use pandofs_types::limits::SESSION_TIMEOUT;
 use pandofs_types::{ServerId, ShardId};
 
@@ -143,7 +143,7 @@ impl World {
                         self.after(server);
                     }
                     Some(shard) => {
-                        if let Err(misfit) = screen(&self.map, &message) {
+                        if let Err(misfit) = validate(&self.map, &message) {
                             let what = format!("server {from} sent {message:?}: {misfit}");
                             self.found.get_or_insert(Finding::new("messages", what));
                         }
@@ -327,7 +327,7 @@ fn shard_of(message: &PeerMessage) -> Option<ShardId> {
         | PeerMessage::ForgetForwarding { to, .. }
         | PeerMessage::ForgetForwardingDone { to, .. }
         | PeerMessage::Released { to, .. }
-        | PeerMessage::LockerKept { to, .. }
+        | PeerMessage::LockHolderKept { to, .. }
         | PeerMessage::LeaseholderKept { to, .. }
         | PeerMessage::SlotsAsk { to, .. }
         | PeerMessage::SlotsTold { to, .. }

@@ -1,4 +1,6 @@
-//! What a client believes under leases: a small brother of what the client library keeps. Some recalls are
+//! Lease cache of a test client.
+//!
+//! Some recalls are
 //! late, some are lost with the connection, and some clients do not answer at all.
 
 use super::{Cluster, TO_CLIENTS};

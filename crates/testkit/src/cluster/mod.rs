@@ -21,7 +21,7 @@ use pandofs_check::ClusterDump;
 use pandofs_placement::{
     ClusterMap, DirBounds, DirPolicy, FileBounds, FilePolicy, ServerInfo, ServerLoad, Settings,
 };
-use pandofs_shard::{Input, Output, Recall, Ticket, screen};
+use pandofs_shard::{Input, Output, Recall, Ticket, validate};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{FsId, HashKey, Ino, Leased, ServerId, ShardId, Time};
 use session::Session;
@@ -343,7 +343,7 @@ impl Cluster {
             }
             Output::Send { to, message, .. } => {
                 assert_eq!(
-                    screen(&self.map, &message),
+                    validate(&self.map, &message),
                     Ok(()),
                     "what a shard sends is never found wrong: {message:?}"
                 );

@@ -1,4 +1,4 @@
-//! What changes attributes.
+//! Operations that change attributes.
 
 use super::{
     Body, Checked, Errors, Expected, GROUP_EXECUTE, Model, NodeId, SET_GID, SET_UID, Stamp, Stamps,

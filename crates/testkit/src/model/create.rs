@@ -1,4 +1,4 @@
-//! What makes names.
+//! Operations that make names.
 
 use super::{
     Body, CHANGE, Checked, Errors, Expected, GROUP_EXECUTE, Handle, Model, Node, NodeId, SET_GID,

@@ -1,4 +1,4 @@
-//! What only looks.
+//! Operations that only look.
 
 use super::{Body, Checked, Errors, Expected, ExpectedStat, Model, NodeId, READ, Stamp};
 use crate::op::{HandleId, Path};

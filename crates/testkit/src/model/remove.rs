@@ -1,4 +1,4 @@
-//! What takes names away.
+//! Operations that take names away.
 
 use super::tree::Place;
 use super::{CHANGE, Checked, Errors, Expected, Model, NodeId};

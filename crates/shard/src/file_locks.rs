@@ -34,7 +34,7 @@ use std::time::Duration;
 type Answer = Result<Reply, Refusal>;
 
 #[derive(Debug, Default)]
-pub struct Lockers {
+pub struct FileLocks {
     table: LockTable<Ticket>,
     /// The last answers to requests that change locks.
     answers: HashMap<SessionId, HashMap<SlotId, (u64, Answer)>>,
@@ -47,7 +47,7 @@ pub struct Lockers {
     stalled: BTreeSet<Ino>,
 }
 
-impl Lockers {
+impl FileLocks {
     pub fn held(&self) -> usize {
         self.table.held()
     }
@@ -122,7 +122,7 @@ impl Shard {
             Err(stop) => return self.put_off(ticket, request, stop),
         }
         if let Request::SetLock(_) | Request::Unlock(_) = &request.request
-            && let Some(answer) = self.lockers.remembered(key)
+            && let Some(answer) = self.file_locks.remembered(key)
         {
             self.answer(ticket, answer, false);
             return Ok(());
@@ -134,8 +134,8 @@ impl Shard {
                 blocking,
                 wait_ms,
             }) => {
-                if !self.lockers.kept.contains(&key.session) {
-                    self.keep_locker(Input::Request { ticket, request });
+                if !self.file_locks.kept.contains(&key.session) {
+                    self.keep_lock_holder(Input::Request { ticket, request });
                     return Ok(());
                 }
                 let wait = Duration::from_millis(wait_ms.into()).min(LOCK_WAIT);
@@ -145,9 +145,9 @@ impl Shard {
                     ticket,
                     blocking,
                     at_once: wait.is_zero(),
-                    until: self.lockers.now.after(wait),
+                    until: self.file_locks.now.after(wait),
                 };
-                let outcome = self.lockers.table.ask(ino, asked);
+                let outcome = self.file_locks.table.ask(ino, asked);
                 if outcome != Outcome::Parked {
                     self.lock_answered(key, ticket, outcome);
                 }
@@ -160,11 +160,11 @@ impl Shard {
             }) => {
                 let session = key.session;
                 let owner = Owner { session, number };
-                let answer = match self.lockers.table.unlock(ino, owner, kind, range) {
+                let answer = match self.file_locks.table.unlock(ino, owner, kind, range) {
                     true => Ok(Reply::Done),
                     false => Err(FsError::NoLocks.into()),
                 };
-                self.lockers.remember(key, answer.clone());
+                self.file_locks.remember(key, answer.clone());
                 self.answer(ticket, answer, false);
             }
             Request::GetLock(op::GetLock { ino, lock }) => {
@@ -172,8 +172,10 @@ impl Shard {
                     session: key.session,
                     number: lock.owner,
                 };
-                let answer = if self.lockers.missing.is_empty() {
-                    Ok(Reply::Lock(self.lockers.table.conflict(ino, owner, &lock)))
+                let answer = if self.file_locks.missing.is_empty() {
+                    Ok(Reply::Lock(
+                        self.file_locks.table.conflict(ino, owner, &lock),
+                    ))
                 } else {
                     Err(Refusal::NotYet)
                 };
@@ -184,8 +186,8 @@ impl Shard {
                 let owners = owners
                     .into_iter()
                     .map(|(kind, number)| (kind, Owner { session, number }));
-                let until = self.lockers.now.after(CLOSING_WAIT);
-                self.lockers.table.closing(ino, owners, until);
+                let until = self.file_locks.now.after(CLOSING_WAIT);
+                self.file_locks.table.closing(ino, owners, until);
                 self.answer(ticket, Ok(Reply::Done), false);
             }
             Request::Relock(op::Relock { locks, last }) => {
@@ -212,7 +214,7 @@ impl Shard {
     /// The same for a request that changes locks: one that was executed is answered as it was, also if the
     /// inode is gone since.
     fn may_lock(&self, overlay: &Overlay<'_>, key: RequestKey, ino: Ino) -> Result<(), Stop> {
-        match self.lockers.remembered(key) {
+        match self.file_locks.remembered(key) {
             Some(answer) => answer.map(|_| ()).map_err(Stop::Refuse),
             None => self.lockable(overlay, ino),
         }
@@ -237,7 +239,7 @@ impl Shard {
         session: SessionId,
         locks: Vec<(Ino, FileLock)>,
     ) -> Result<Vec<(Ino, FileLock)>, Stop> {
-        let is_awaited = self.lockers.missing.contains(&session);
+        let is_awaited = self.file_locks.missing.contains(&session);
         let mut lost = Vec::new();
         for (ino, lock) in locks {
             // They were read just now, and what is half done is not begun again.
@@ -247,7 +249,7 @@ impl Shard {
             }
             let number = lock.owner;
             let owner = Owner { session, number };
-            let table = &mut self.lockers.table;
+            let table = &mut self.file_locks.table;
             let has =
                 table.holds(ino, owner, &lock) || (is_awaited && table.adopt(ino, owner, &lock));
             if !has {
@@ -259,33 +261,33 @@ impl Shard {
 
     /// The session has said which locks it has, or is gone.
     fn has_told(&mut self, session: SessionId) {
-        if self.lockers.missing.remove(&session) && self.lockers.missing.is_empty() {
+        if self.file_locks.missing.remove(&session) && self.file_locks.missing.is_empty() {
             self.all_have_told();
         }
     }
 
     fn all_have_told(&mut self) {
-        self.lockers.table.hold(false);
-        let awaited = self.lockers.table.awaited();
+        self.file_locks.table.hold(false);
+        let awaited = self.file_locks.table.awaited();
         self.wake(awaited);
     }
 
     /// A request for a lock of a session that is not on disk as one that has some.
-    fn keep_locker(&mut self, input: Input) {
+    fn keep_lock_holder(&mut self, input: Input) {
         let Input::Request { request, .. } = &input else {
             unreachable!("only requests ask for locks");
         };
         let session = request.key.session;
-        let until = Until::Locker(session);
+        let until = Until::LockHolder(session);
         let is_first = !self.waiting.has(until);
         self.wait(until, input);
         if is_first && self.waiting.has(until) {
             let has = true;
-            self.propose(&Record::Locker { session, has });
+            self.propose(&Record::LockHolder { session, has });
         }
     }
 
-    pub(crate) fn apply_locker(
+    pub(crate) fn apply_lock_holder(
         &mut self,
         overlay: &mut Overlay<'_>,
         session: SessionId,
@@ -293,36 +295,36 @@ impl Shard {
     ) {
         let here = self.config.shard;
         if !has {
-            overlay.delete(keys::locker(here, session));
+            overlay.delete(keys::lock_holder(here, session));
             return;
         }
-        overlay.put(keys::locker(here, session), vec![1]);
+        overlay.put(keys::lock_holder(here, session), vec![1]);
         if !self.replaying {
             let (from, to) = (here, here);
-            self.send(to, PeerMessage::LockerKept { from, to, session }, true);
+            self.send(to, PeerMessage::LockHolderKept { from, to, session }, true);
         }
     }
 
-    pub(crate) fn locker_kept(&mut self, session: SessionId) {
-        if self.waiting.has(Until::Locker(session)) {
-            self.lockers.kept.insert(session);
-            self.waiting.release(Until::Locker(session));
+    pub(crate) fn lock_holder_kept(&mut self, session: SessionId) {
+        if self.waiting.has(Until::LockHolder(session)) {
+            self.file_locks.kept.insert(session);
+            self.waiting.release(Until::LockHolder(session));
         }
     }
 
-    pub(crate) fn locker_gone(&mut self, session: SessionId) {
-        self.lockers.answers.remove(&session);
-        let early = self.waiting.take(Until::Locker(session));
-        if self.lockers.kept.remove(&session) || !early.is_empty() {
+    pub(crate) fn lock_holder_gone(&mut self, session: SessionId) {
+        self.file_locks.answers.remove(&session);
+        let early = self.waiting.take(Until::LockHolder(session));
+        if self.file_locks.kept.remove(&session) || !early.is_empty() {
             let has = false;
-            self.propose(&Record::Locker { session, has });
+            self.propose(&Record::LockHolder { session, has });
         }
         for input in early {
             if let Input::Request { ticket, .. } = input {
                 self.answer(ticket, Err(Refusal::TryAgain), false);
             }
         }
-        let unlocked = self.lockers.table.drop_session(session);
+        let unlocked = self.file_locks.table.drop_session(session);
         self.wake(unlocked);
         self.has_told(session);
     }
@@ -331,9 +333,9 @@ impl Shard {
     fn wake(&mut self, inos: Vec<Ino>) {
         for ino in inos {
             if self.locks.check(&Lock::Inode(ino), None).is_err() {
-                self.lockers.stalled.insert(ino);
+                self.file_locks.stalled.insert(ino);
             } else {
-                self.lockers.table.wake(ino);
+                self.file_locks.table.wake(ino);
             }
         }
         self.lock_events();
@@ -342,7 +344,7 @@ impl Shard {
     /// Inodes went to another shard, and their locks with them.
     pub(crate) fn locks_moved(&mut self, inos: &[Ino], shard: ShardId) {
         for &ino in inos {
-            for ticket in self.lockers.table.take(ino) {
+            for ticket in self.file_locks.table.take(ino) {
                 self.answer(ticket, Err(Refusal::Moved { ino, shard }), false);
             }
         }
@@ -357,7 +359,7 @@ impl Shard {
         let here = self.config.shard;
         let sessions: BTreeSet<_> = adopt.locks.iter().map(|(_, session, _)| *session).collect();
         for &session in &sessions {
-            overlay.put(keys::locker(here, session), vec![1]);
+            overlay.put(keys::lock_holder(here, session), vec![1]);
         }
         if self.replaying {
             return;
@@ -365,58 +367,58 @@ impl Shard {
         for &(ino, session, ref lock) in &adopt.locks {
             let number = lock.owner;
             // Locks that do not go together are another server's fault, and one of them is lost.
-            self.lockers
+            self.file_locks
                 .table
                 .adopt(ino, Owner { session, number }, lock);
         }
         for session in sessions {
-            self.lockers.kept.insert(session);
+            self.file_locks.kept.insert(session);
             self.push_output(Output::Watch { session });
         }
     }
 
-    pub(crate) fn recover_lockers(
+    pub(crate) fn recover_lock_holders(
         &mut self,
         overlay: &Overlay<'_>,
         now: Steady,
     ) -> Result<(), Stop> {
         let config = self.config.clone();
-        let prefix = keys::prefix(keys::Kind::Locker, config.shard);
+        let prefix = keys::prefix(keys::Kind::LockHolder, config.shard);
         let mut found = BTreeSet::new();
         view_of(&config, overlay, false).scan_prefix(&prefix, &mut |key, _| {
             let session = keys::parse_ino(key)
-                .ok_or_else(|| Stop::Broken("a locker's key is short".to_string()))?;
+                .ok_or_else(|| Stop::Broken("a lock_holder's key is short".to_string()))?;
             found.insert(SessionId(session.0));
             Ok(ControlFlow::Continue(()))
         })?;
-        self.lockers.table.hold(!found.is_empty());
-        self.lockers.kept = found.clone();
-        self.lockers.missing = found;
-        self.lockers.now = now;
+        self.file_locks.table.hold(!found.is_empty());
+        self.file_locks.kept = found.clone();
+        self.file_locks.missing = found;
+        self.file_locks.now = now;
         Ok(())
     }
 
-    pub(crate) fn tick_lockers(&mut self, now: Steady) {
-        self.lockers.now = now;
-        if !self.lockers.missing.is_empty() && self.grace.is_over() {
-            for session in std::mem::take(&mut self.lockers.missing) {
-                self.lockers.kept.remove(&session);
+    pub(crate) fn tick_file_locks(&mut self, now: Steady) {
+        self.file_locks.now = now;
+        if !self.file_locks.missing.is_empty() && self.grace.is_over() {
+            for session in std::mem::take(&mut self.file_locks.missing) {
+                self.file_locks.kept.remove(&session);
                 let has = false;
-                self.propose(&Record::Locker { session, has });
+                self.propose(&Record::LockHolder { session, has });
             }
             self.all_have_told();
         }
         // Not as soon as the operation has ended: its effects come last, among them that the inode is gone.
-        let stalled = std::mem::take(&mut self.lockers.stalled);
+        let stalled = std::mem::take(&mut self.file_locks.stalled);
         self.wake(stalled.into_iter().collect());
-        if self.lockers.table.needs_ticks() {
-            self.lockers.table.tick(now);
+        if self.file_locks.table.needs_ticks() {
+            self.file_locks.table.tick(now);
             self.lock_events();
         }
     }
 
     fn lock_events(&mut self) {
-        for event in self.lockers.table.take_events() {
+        for event in self.file_locks.table.take_events() {
             match event {
                 Event::Over {
                     id,
@@ -448,7 +450,7 @@ impl Shard {
             }
             Outcome::Parked => unreachable!("who waits is not answered"),
         };
-        self.lockers.remember(key, answer.clone());
+        self.file_locks.remember(key, answer.clone());
         self.answer(ticket, answer, false);
     }
 }

@@ -1,4 +1,4 @@
-//! Whether what a participant answers can be an answer to the step it was asked for.
+//! Validation of a participant's answer against the step it was asked for.
 //!
 //! A coordinator performs its own steps with the results of the others', and prepares or passes on the
 //! steps that follow from them. So a result that names no inode where one was to be made, or the same

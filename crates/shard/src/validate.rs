@@ -6,7 +6,7 @@
 //! wrong here is dropped instead, and said in the log.
 //!
 //! What is checked is what can be told from the message and the cluster map. Whether a message fits the
-//! operation it belongs to is `crate::fit`'s to check, whether it fits the stored state the name
+//! operation it belongs to is `crate::validate_reply`'s to check, whether it fits the stored state the name
 //! space's. A server that follows the protocol and lies is believed: servers trust one another.
 
 use pandofs_api::{
@@ -34,8 +34,8 @@ type Checked = Result<(), Misfit>;
 ///
 /// # Errors
 /// The first thing that is wrong.
-pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
-    let screen = Screen { map };
+pub fn validate(map: &ClusterMap, message: &PeerMessage) -> Checked {
+    let validate = Validator { map };
     match message {
         PeerMessage::Commit {
             from,
@@ -44,19 +44,19 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
             message,
             ..
         } => {
-            screen.shards(&[*from, *to])?;
+            validate.shards(&[*from, *to])?;
             stragglers(horizon)?;
-            screen.commit(*from, *to, message)
+            validate.commit(*from, *to, message)
         }
         PeerMessage::SplitChunk { from, to, chunk } => {
-            screen.shards(&[*from, *to])?;
+            validate.shards(&[*from, *to])?;
             same("the source of a chunk", chunk.split.source, *from)?;
-            screen.chunk(chunk)
+            validate.chunk(chunk)
         }
         PeerMessage::SplitChunkDone {
             from, to, split, ..
         } => {
-            screen.shards(&[*from, *to])?;
+            validate.shards(&[*from, *to])?;
             same("the source of a split", split.source, *to)
         }
         PeerMessage::SplitAbandoned {
@@ -65,9 +65,9 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
             split,
             dir,
         } => {
-            screen.shards(&[*from, *to])?;
+            validate.shards(&[*from, *to])?;
             same("the source of a split", split.source, *from)?;
-            screen.ino(*dir)
+            validate.ino(*dir)
         }
         PeerMessage::MapNotice {
             from,
@@ -75,9 +75,9 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
             dir,
             map: of_dir,
         } => {
-            screen.shards(&[*from, *to])?;
+            validate.shards(&[*from, *to])?;
             same("the home of a map", of_dir.home(), *to)?;
-            screen.dir_map(*dir, of_dir)
+            validate.dir_map(*dir, of_dir)
         }
         PeerMessage::MapNoticeDone {
             from,
@@ -85,9 +85,9 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
             dir,
             map: of_dir,
         } => {
-            screen.shards(&[*from, *to])?;
+            validate.shards(&[*from, *to])?;
             same("the home of a map", of_dir.home(), *from)?;
-            screen.dir_map(*dir, of_dir)
+            validate.dir_map(*dir, of_dir)
         }
         PeerMessage::Forwarded {
             from,
@@ -95,29 +95,29 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
             inos,
             now_at,
         } => {
-            screen.shards(&[*from, *to, *now_at])?;
-            screen.inos(inos)
+            validate.shards(&[*from, *to, *now_at])?;
+            validate.inos(inos)
         }
         PeerMessage::Released { from, to, inos, .. }
         | PeerMessage::ForgetForwarding { from, to, inos }
         | PeerMessage::ForgetForwardingDone { from, to, inos } => {
-            screen.shards(&[*from, *to])?;
-            screen.inos(inos)
+            validate.shards(&[*from, *to])?;
+            validate.inos(inos)
         }
         PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. } => {
             Ok(())
         }
-        PeerMessage::LockerKept { from, to, .. } => {
-            screen.shards(&[*from, *to])?;
+        PeerMessage::LockHolderKept { from, to, .. } => {
+            validate.shards(&[*from, *to])?;
             same("whom a shard tells of its own disk", *to, *from)
         }
         PeerMessage::LeaseholderKept { from, to, .. } => {
-            screen.shards(&[*from, *to])?;
+            validate.shards(&[*from, *to])?;
             same("whom a shard tells of its own disk", *to, *from)
         }
         PeerMessage::SlotsAsk { from, to, dir } => {
-            screen.shards(&[*from, *to])?;
-            screen.ino(*dir)?;
+            validate.shards(&[*from, *to])?;
+            validate.ino(*dir)?;
             same("the home of a directory", dir.birth_shard(), *to)
         }
         PeerMessage::SlotsTold {
@@ -126,9 +126,9 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
             dir,
             map: of_dir,
         } => {
-            screen.shards(&[*from, *to])?;
+            validate.shards(&[*from, *to])?;
             same("the home of a map", of_dir.home(), *from)?;
-            screen.dir_map(*dir, of_dir)
+            validate.dir_map(*dir, of_dir)
         }
         PeerMessage::MergeAsk {
             from,
@@ -136,8 +136,8 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
             dir,
             child,
         } => {
-            screen.shards(&[*from, *to])?;
-            screen.ino(*dir)?;
+            validate.shards(&[*from, *to])?;
+            validate.ino(*dir)?;
             partition(*child, MAX_PARTITIONS)
         }
         PeerMessage::MergeGo {
@@ -148,18 +148,18 @@ pub fn screen(map: &ClusterMap, message: &PeerMessage) -> Checked {
             map: of_dir,
             ..
         } => {
-            screen.shards(&[*from, *to])?;
-            screen.dir_map(*dir, of_dir)?;
+            validate.shards(&[*from, *to])?;
+            validate.dir_map(*dir, of_dir)?;
             partition(*child, of_dir.slots().len())
         }
     }
 }
 
-struct Screen<'a> {
+struct Validator<'a> {
     map: &'a ClusterMap,
 }
 
-impl Screen<'_> {
+impl Validator<'_> {
     fn shard(&self, shard: ShardId) -> Checked {
         ensure(self.map.has_shard(shard), || {
             format!("shard {shard} of {}", self.map.shard_count())

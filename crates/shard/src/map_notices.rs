@@ -13,11 +13,11 @@ use std::collections::BTreeMap;
 
 /// Maps that their homes have not acknowledged.
 #[derive(Debug, Default)]
-pub struct Notices {
+pub struct MapNotices {
     maps: HashMap<Ino, (DirMap, Option<Steady>)>,
 }
 
-impl Notices {
+impl MapNotices {
     pub fn add(&mut self, dir: Ino, map: DirMap) {
         self.maps.insert(dir, (map, None));
     }
@@ -40,7 +40,7 @@ impl Shard {
             return Ok(());
         }
         if let Some(parts) = view_of(&self.config, overlay, false).parts(dir)? {
-            self.notices.add(dir, parts.map.clone());
+            self.map_notices.add(dir, parts.map.clone());
             let from = self.config.shard;
             self.send(
                 home,
@@ -63,7 +63,7 @@ impl Shard {
         dir: Ino,
         map: &DirMap,
     ) -> Result<(), Stop> {
-        if self.notices.done(dir, map)
+        if self.map_notices.done(dir, map)
             && let Some(parts) = view_of(&self.config, overlay, false).parts(dir)?
             && parts.parts.is_empty()
             && dir.birth_shard() != self.config.shard
@@ -151,10 +151,10 @@ impl Shard {
         }
     }
 
-    pub(crate) fn tick_notices(&mut self, now: Steady) {
+    pub(crate) fn tick_map_notices(&mut self, now: Steady) {
         let since = now.before(RESEND_INTERVAL);
         let mut due: Vec<(Ino, DirMap)> = Vec::new();
-        for (&dir, (map, sent)) in &mut self.notices.maps {
+        for (&dir, (map, sent)) in &mut self.map_notices.maps {
             if sent.is_none_or(|sent| sent < since) {
                 if sent.is_some() {
                     due.push((dir, map.clone()));
