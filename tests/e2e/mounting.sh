@@ -66,7 +66,7 @@ wait_until 'the first mount to see the time of access' is_accessed
 # Every write of a mount with -o sync is on disk when it has ended, and of a file that was opened so: also those that go
 # past the kernel's cache, of which the kernel does not ask for it.
 forces() {
-    "$PANDOFS" status --data "$DATA" --json | jq '[.servers[].log_forces] | add'
+    "$PANDOFS" status --data "$DATA" --json | jq '[.servers[].log_syncs] | add'
 }
 # The file is there before, so that nothing else is forced.
 for written in 'sync append' 'sync direct' 'async append,dsync' 'async direct,sync' 'sync nonblock'; do

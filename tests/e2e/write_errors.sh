@@ -44,10 +44,10 @@ for _ in 1 2; do
     expect_refused 'Input/output error' force "$MNT/large"
 done
 expect 'another file' over "$MNT/other"
-names_it force
+names_it sync
 expect_equal 'what is read meanwhile' "$(sha256sum <"$MNT/large")" "$(sha256sum <"$SCRATCH/new")"
 fault sync
-grep -q "cannot force .*$object: Input/output error" "$log" || fail "the log does not name it: $(tail -n 5 "$log")"
+grep -q "cannot sync .*$object: Input/output error" "$log" || fail "the log does not name it: $(tail -n 5 "$log")"
 # The system has told what it had to tell, and its own force would do nothing.
 expect 'the next force' force "$MNT/large"
 grep -q "$object .* is written once more" "$log" || fail "it was not written once more: $(tail -n 5 "$log")"

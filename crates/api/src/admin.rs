@@ -20,7 +20,7 @@ pub enum AdminRequest {
     },
     /// Data objects on this server. Answers `Objects`.
     Objects { after: u64, max: u32 },
-    /// Forces log and store. Answers `Done`.
+    /// Syncs log and store. Answers `Done`.
     Flush,
     /// About reading and checking everything that is stored. Answers `Scrub`.
     Scrub(ScrubOrder),
@@ -82,7 +82,7 @@ pub struct ScrubReport {
     pub damaged: Vec<(u64, u64)>,
     /// What else is wrong: with the store, with the log, with what cannot be read.
     pub faults: Vec<String>,
-    /// Blocks since the server's start that did not fit their checksums and may never have been forced:
+    /// Blocks since the server's start that did not fit their checksums and may never have been synced:
     /// they were taken as they are.
     pub taken: u64,
     /// Requests since the server's start that were refused because of damaged blocks.
@@ -130,8 +130,8 @@ pub struct ServerStatus {
     pub aborted: u64,
     /// Bytes of log that the store does not hold yet.
     pub log_bytes: u64,
-    /// Forced writes of the log.
-    pub log_forces: u64,
+    /// Synced writes of the log.
+    pub log_syncs: u64,
     /// Records.
     pub log_records: u64,
     /// Batches in which they were written.
@@ -152,8 +152,8 @@ pub struct ShardStatus {
     pub splits: u64,
     /// Index of the last applied record.
     pub applied: u64,
-    /// Index of the last forced record.
-    pub forced: u64,
+    /// Index of the last synced record.
+    pub synced: u64,
     /// Distributed operations without a decision or an acknowledgement.
     pub undecided: u64,
     pub waiting: u64,

@@ -136,7 +136,7 @@ pub enum DataRequest {
     Truncate { ino: Ino, cuts: u32, length: u64 },
     /// Answers `Done`, also if there is none.
     Remove { ino: Ino },
-    /// Forces the object. Answers `Done`.
+    /// Syncs the object. Answers `Done`.
     Sync { ino: Ino },
     /// Bytes on disk. Answers `Usage`.
     Usage { ino: Ino },

@@ -100,7 +100,7 @@ impl Recovery {
             let config = ShardConfig {
                 shard: id,
                 map: Arc::clone(&map),
-                force_every_batch: false,
+                sync_every_batch: false,
                 grace: SESSION_TIMEOUT,
             };
             let shard = Shard::open(config, &store).map_err(in_shard(id))?;

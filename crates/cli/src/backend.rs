@@ -371,14 +371,14 @@ pub fn kernel_flags(options: &MountOptions) -> KernelFlags {
         set_ids: options.flags.suid,
         devices: options.flags.dev,
         no_programs: options.flags.noexec,
-        forced_writes: options.flags.sync,
+        synced_writes: options.flags.sync,
         atime: match options.flags.atime {
             AtimeWord::Relatime => Atime::Changed(AtimeRule::Relative),
             AtimeWord::Strictatime => Atime::Changed(AtimeRule::Strict),
             AtimeWord::Noatime => Atime::Kept,
         },
         no_dir_atime: options.flags.nodiratime,
-        forced_names: options.flags.dirsync,
+        synced_names: options.flags.dirsync,
         no_symlinks: options.flags.nosymfollow,
     }
 }

@@ -59,7 +59,7 @@ pub struct FsOptions {
     /// Bytes up to which a file is kept inside its inode
     #[arg(long, value_name = "BYTES", default_value_t = MAX_INLINE_BYTES as u32)]
     pub inline_bytes: u32,
-    /// How long changes may stay unforced unless a program asks; 0 forces every batch
+    /// How long changes may stay unsynced unless a program asks; 0 syncs every batch
     #[arg(long, value_name = "TIME", default_value_t = Time(DEFAULT_FLUSH_INTERVAL))]
     pub flush_interval: Time,
     /// How operations of several servers are decided: s2pc-mp; or, to compare with it, 2pc or 3pc

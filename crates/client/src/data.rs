@@ -120,7 +120,7 @@ impl Client {
         }
     }
 
-    /// Forces to disk all of the file that was acknowledged to this client: its data, its size and
+    /// Syncs to disk all of the file that was acknowledged to this client: its data, its size and
     /// all else.
     ///
     /// # Errors
@@ -467,7 +467,7 @@ impl Core {
     ///
     /// # Errors
     /// `Io` when the objects have followed another number of cuts than the inode's shard knows of:
-    /// a disk has forgotten what was forced.
+    /// a disk has forgotten what was synced.
     pub(crate) fn change_objects<'d>(
         &self,
         caller: &Credentials,
@@ -514,7 +514,7 @@ impl Core {
     }
 
     fn sync(&self, caller: &Credentials, file: &File, handle: u64) -> Result<()> {
-        // Before the shard forces: the size belongs to that.
+        // Before the shard syncs: the size belongs to that.
         self.report(file, None)?;
         let mut objects = Vec::new();
         if let Body::Striped(layout) = file.snapshot().body {
@@ -522,7 +522,7 @@ impl Core {
             objects.extend(layout.servers());
         }
         let shard = self.inodes.shard_of(file.ino);
-        match self.force(caller, file.ino, objects, vec![shard], |lost| {
+        match self.sync_at(caller, file.ino, objects, vec![shard], |lost| {
             file.fail(lost)
         }) {
             Err(error @ ClientError::Fs(_)) => file.fail(error),
@@ -549,7 +549,7 @@ pub(crate) fn write_calls<'d>(
 pub(crate) fn out_of_step(ino: Ino, cuts: u32, followed: u32) -> ClientError {
     tracing::error!(
         "inode {ino} was cut {cuts} times and one of its data objects has followed {followed} cuts: a disk has \
-         forgotten what was forced; give the file its size once more (truncate), or write it anew"
+         forgotten what was synced; give the file its size once more (truncate), or write it anew"
     );
     FsError::Io.into()
 }

@@ -244,7 +244,7 @@ impl Client {
         Ok(())
     }
 
-    /// Forces to disk what was acknowledged of the directory's entries.
+    /// Syncs to disk what was acknowledged of the directory's entries.
     ///
     /// # Errors
     /// `NotDir`; `Stale` when there is no such inode; `Io`, once, when a server's machine has lost
@@ -258,7 +258,7 @@ impl Client {
         core.maps.correct(dir, &home.map);
         let shards = core.maps.map(dir).shards();
         let mut lost = Ok(());
-        core.force(caller, dir, Vec::new(), shards, |error| lost = Err(error))?;
+        core.sync_at(caller, dir, Vec::new(), shards, |error| lost = Err(error))?;
         lost
     }
 }

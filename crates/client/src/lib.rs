@@ -16,7 +16,7 @@
 //! | `cache_limits`, `limits` | limits of the caches and of the library |
 //! | `maps`, `file`, `write_behind`, `opens`, `held`, `accesses`, `atime` | directories' maps, files' data, writes under way, open files, reads |
 //! | `lease_cache`, `lease_grant`, `recalls`, `boottime` | leased entries and attributes, their recalls and clock |
-//! | `unsynced`, `force` | acknowledged changes that may not be on disk, and forcing them |
+//! | `unsynced`, `sync` | acknowledged changes that may not be on disk, and syncing them |
 //! | `core`, `background`, `stay` | the session at its servers, and open files if one of them lets go of it |
 //! | `cancellation` | the caller of a thread's calls, and its end |
 //! | `trace` | events of every operation |
@@ -38,7 +38,6 @@ mod data;
 mod dirs;
 mod error;
 mod file;
-mod force;
 mod held;
 mod inodes;
 mod layout;
@@ -60,6 +59,7 @@ mod slots;
 mod space;
 mod stay;
 mod stripes;
+mod sync;
 pub mod trace;
 mod unsynced;
 mod write_behind;

@@ -1,14 +1,14 @@
-//! Unsynced changes, so that a force that comes too late for one fails.
+//! Unsynced changes, so that a sync that comes too late for one fails.
 //!
 //! Servers acknowledge changes before they are on disk: those of a data object are in the memory of
 //! the server's *machine*, and so is the end of its log. A server that is killed loses nothing of
-//! it. When its machine loses power it is gone, and a force that is asked for afterwards finds
+//! it. When its machine loses power it is gone, and a sync that is asked for afterwards finds
 //! nothing to do: without this table it would succeed, and a program would take for safe what is
 //! lost. (A client writes, the machine is started anew, the client's connection is made again as
-//! after any restart, `fsync` has the server force an object that it does not have.)
+//! after any restart, `fsync` has the server sync an object that it does not have.)
 //!
 //! So each connection knows in which start of the machine its server runs ([`Machine`]), an
-//! acknowledged change is remembered with it, and a force that is answered from another start has
+//! acknowledged change is remembered with it, and a sync that is answered from another start has
 //! come too late for that change. It fails, once through each open file, as `fsync` on Linux does
 //! where pages were lost, and what is changed from then on counts anew.
 //!
@@ -16,10 +16,10 @@
 //! file reports losses of its data, its attributes and the name that this client gave it last, as
 //! with ext4, whose journal has all of them or none; that of a directory of its names. Of each
 //! inode and place it is remembered which changes there were, counted over the whole client, not
-//! how many. A force of a log covers all that its server acknowledged before, whichever inode it
+//! how many. A sync of a log covers all that its server acknowledged before, whichever inode it
 //! was of; one of a data object the object alone.
 //!
-//! It is bounded: servers force their logs every few seconds and objects that are left alone for a
+//! It is bounded: servers sync their logs every few seconds and objects that are left alone for a
 //! minute, so what is older than [`UNSYNCED_TERM`](pandofs_types::limits::UNSYNCED_TERM) is
 //! forgotten, except for data of files that are open; and of files that are closed no more than
 //! [`MAX_UNSYNCED_INODES`](crate::limits::MAX_UNSYNCED_INODES), or what little memory allows, are
@@ -33,7 +33,7 @@ use pandofs_wire::hello::Machine;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The place of a change until it is forced.
+/// The place of a change until it is synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Place {
     /// The inode's data object on this server.
@@ -55,15 +55,15 @@ impl Place {
 struct Changes {
     place: Place,
     machine: Machine,
-    /// The numbers of the first of them that is not known to be forced, and of the last one.
+    /// The numbers of the first of them that is not known to be synced, and of the last one.
     first: u64,
     last: u64,
     /// The time of the last acknowledgement.
     at: Instant,
 }
 
-/// A force that was answered: of what, and in which start of the server's machine.
-pub type Force = (Place, Machine);
+/// A sync that was answered: of what, and in which start of the server's machine.
+pub type Sync = (Place, Machine);
 
 /// Tells the changes that were acknowledged before it was taken from later ones.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +74,7 @@ struct Table {
     /// Changes so far, over all inodes.
     count: u64,
     inodes: HashMap<Ino, Vec<Changes>>,
-    /// Of each log, up to which change it was forced; one for each start of a machine.
+    /// Of each log, up to which change it was synced; one for each start of a machine.
     logs: HashMap<(ServerId, Machine), u64>,
     /// Inodes that are not open that are known at most.
     most: usize,
@@ -83,16 +83,16 @@ struct Table {
 }
 
 impl Table {
-    fn is_forced(&self, changes: &Changes) -> bool {
-        is_forced(&self.logs, changes)
+    fn is_synced(&self, changes: &Changes) -> bool {
+        is_synced(&self.logs, changes)
     }
 }
 
-fn is_forced(logs: &HashMap<(ServerId, Machine), u64>, changes: &Changes) -> bool {
+fn is_synced(logs: &HashMap<(ServerId, Machine), u64>, changes: &Changes) -> bool {
     match changes.place {
         Place::Log(server) => logs
             .get(&(server, changes.machine))
-            .is_some_and(|&forced| changes.last <= forced),
+            .is_some_and(|&synced| changes.last <= synced),
         Place::Object(_) => false,
     }
 }
@@ -152,17 +152,17 @@ impl Unsynced {
         table.inodes.len() >= table.look_at
     }
 
-    /// To be taken before the servers are asked to force anything.
+    /// To be taken before the servers are asked to sync anything.
     pub fn mark(&self) -> Mark {
         Mark(self.table().count)
     }
 
-    /// The places of changes of the inode that are to be forced.
+    /// The places of changes of the inode that are to be synced.
     pub fn places(&self, ino: Ino) -> Vec<Place> {
         let table = self.table();
         let changes = table.inodes.get(&ino).into_iter().flatten();
         let mut places = Vec::new();
-        for changes in changes.filter(|changes| !table.is_forced(changes)) {
+        for changes in changes.filter(|changes| !table.is_synced(changes)) {
             if !places.contains(&changes.place) {
                 places.push(changes.place);
             }
@@ -170,21 +170,21 @@ impl Unsynced {
         places
     }
 
-    /// Servers have forced this for the inode, asked after `mark` was taken. Answers with those
+    /// Servers have synced this for the inode, asked after `mark` was taken. Answers with those
     /// that had lost something of it by then, once, and calls `lose` if there are any before
     /// another caller finds that there are none.
-    pub fn forced(
+    pub fn synced(
         &self,
         ino: Ino,
         mark: Mark,
-        forces: &[Force],
+        syncs: &[Sync],
         lose: impl FnOnce(),
     ) -> Vec<ServerId> {
         let mut table = self.table();
-        for &(place, machine) in forces {
+        for &(place, machine) in syncs {
             if let Place::Log(server) = place {
-                let forced = table.logs.entry((server, machine)).or_default();
-                *forced = mark.0.max(*forced);
+                let synced = table.logs.entry((server, machine)).or_default();
+                *synced = mark.0.max(*synced);
             }
         }
         let Table { inodes, logs, .. } = &mut *table;
@@ -193,15 +193,15 @@ impl Unsynced {
         };
         let mut lost = Vec::new();
         all.retain_mut(|changes| {
-            if is_forced(logs, changes) {
+            if is_synced(logs, changes) {
                 return false;
             }
-            let of_it = |&&(place, _): &&Force| place == changes.place;
-            let mut answered = forces.iter().filter(of_it).peekable();
+            let of_it = |&&(place, _): &&Sync| place == changes.place;
+            let mut answered = syncs.iter().filter(of_it).peekable();
             if changes.first > mark.0 || answered.peek().is_none() {
                 return true;
             }
-            // Asked over several connections, it may have been forced just before the machine was
+            // Asked over several connections, it may have been synced just before the machine was
             // started anew.
             if answered.all(|&(_, machine)| machine != changes.machine)
                 && !lost.contains(&changes.place.server())
@@ -220,7 +220,7 @@ impl Unsynced {
         lost
     }
 
-    /// Forgets what is forced by now for sure, within `term`, and of what is left the oldest
+    /// Forgets what is synced by now for sure, within `term`, and of what is left the oldest
     /// changes of files that are not open as far as there are too many.
     pub fn forget(&self, now: Instant, term: Duration, is_open: impl Fn(Ino) -> bool) {
         let mut table = self.table();
@@ -234,7 +234,7 @@ impl Unsynced {
             all.retain(|changes| {
                 let may_stay = is_open && matches!(changes.place, Place::Object(_));
                 let is_old = now.saturating_duration_since(changes.at) >= term;
-                !is_forced(logs, changes) && (may_stay || !is_old)
+                !is_synced(logs, changes) && (may_stay || !is_old)
             });
             if !is_open && let Some(last) = all.iter().map(|changes| changes.last).max() {
                 closed.push((last, ino));
@@ -304,9 +304,9 @@ mod tests {
         assert!(!unsynced.changed([ino], place, machine, Instant::now()));
     }
 
-    fn forced_of(unsynced: &Unsynced, ino: Ino, mark: Mark, forces: &[Force]) -> Vec<ServerId> {
+    fn synced_of(unsynced: &Unsynced, ino: Ino, mark: Mark, syncs: &[Sync]) -> Vec<ServerId> {
         let mut is_told = false;
-        let lost = unsynced.forced(ino, mark, forces, || is_told = true);
+        let lost = unsynced.synced(ino, mark, syncs, || is_told = true);
         assert_eq!(is_told, !lost.is_empty());
         lost
     }
@@ -316,91 +316,91 @@ mod tests {
     }
 
     #[test]
-    fn what_was_forced_in_time_is_not_lost() {
+    fn what_was_synced_in_time_is_not_lost() {
         let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
         changed(&unsynced, FILE, OBJECT, FIRST);
         changed(&unsynced, FILE, LOG, FIRST);
         let mark = unsynced.mark();
         assert_eq!(unsynced.places(FILE), [OBJECT, LOG]);
-        let forces = [(OBJECT, FIRST), (LOG, FIRST)];
-        assert_eq!(forced_of(&unsynced, FILE, mark, &forces), []);
+        let syncs = [(OBJECT, FIRST), (LOG, FIRST)];
+        assert_eq!(synced_of(&unsynced, FILE, mark, &syncs), []);
         assert_eq!(known(&unsynced), 0);
-        let forces = [(OBJECT, SECOND), (LOG, SECOND)];
-        assert_eq!(forced_of(&unsynced, FILE, unsynced.mark(), &forces), []);
+        let syncs = [(OBJECT, SECOND), (LOG, SECOND)];
+        assert_eq!(synced_of(&unsynced, FILE, unsynced.mark(), &syncs), []);
     }
 
     #[test]
-    fn a_force_after_another_start_of_the_machine_fails_once() {
+    fn a_sync_after_another_start_of_the_machine_fails_once() {
         let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
         changed(&unsynced, FILE, OBJECT, FIRST);
         // Only this is there.
         changed(&unsynced, FILE, OBJECT, SECOND);
         changed(&unsynced, OTHER, OBJECT, FIRST);
-        let forced = |ino| forced_of(&unsynced, ino, unsynced.mark(), &[(OBJECT, SECOND)]);
-        assert_eq!(forced(FILE), [ServerId(1)]);
-        assert_eq!(forced(FILE), []);
+        let synced = |ino| synced_of(&unsynced, ino, unsynced.mark(), &[(OBJECT, SECOND)]);
+        assert_eq!(synced(FILE), [ServerId(1)]);
+        assert_eq!(synced(FILE), []);
         changed(&unsynced, FILE, OBJECT, SECOND);
-        assert_eq!(forced(FILE), []);
+        assert_eq!(synced(FILE), []);
         // The loss of another file is reported, too.
-        assert_eq!(forced(OTHER), [ServerId(1)]);
+        assert_eq!(synced(OTHER), [ServerId(1)]);
         assert_eq!(known(&unsynced), 0);
     }
 
     #[test]
-    fn a_force_that_was_not_answered_tells_nothing() {
+    fn a_sync_that_was_not_answered_tells_nothing() {
         let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
         changed(&unsynced, FILE, OBJECT, FIRST);
         changed(&unsynced, FILE, LOG, FIRST);
         let mark = unsynced.mark();
-        assert_eq!(forced_of(&unsynced, FILE, mark, &[(LOG, FIRST)]), []);
+        assert_eq!(synced_of(&unsynced, FILE, mark, &[(LOG, FIRST)]), []);
         assert_eq!(unsynced.places(FILE), [OBJECT]);
         assert_eq!(
-            forced_of(&unsynced, FILE, unsynced.mark(), &[(OBJECT, SECOND)]),
+            synced_of(&unsynced, FILE, unsynced.mark(), &[(OBJECT, SECOND)]),
             [ServerId(1)]
         );
     }
 
     #[test]
-    fn what_is_changed_while_a_force_is_under_way_is_not_covered_by_it() {
+    fn what_is_changed_while_a_sync_is_under_way_is_not_covered_by_it() {
         let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
         changed(&unsynced, FILE, OBJECT, FIRST);
         let mark = unsynced.mark();
         changed(&unsynced, FILE, OBJECT, FIRST);
-        assert_eq!(forced_of(&unsynced, FILE, mark, &[(OBJECT, FIRST)]), []);
+        assert_eq!(synced_of(&unsynced, FILE, mark, &[(OBJECT, FIRST)]), []);
         let mark = unsynced.mark();
         changed(&unsynced, FILE, OBJECT, SECOND);
-        let lost = forced_of(&unsynced, FILE, mark, &[(OBJECT, SECOND)]);
+        let lost = synced_of(&unsynced, FILE, mark, &[(OBJECT, SECOND)]);
         assert_eq!(lost, [ServerId(1)]);
-        let forced = |mark| forced_of(&unsynced, FILE, mark, &[(OBJECT, SECOND)]);
-        assert_eq!(forced(unsynced.mark()), []);
+        let synced = |mark| synced_of(&unsynced, FILE, mark, &[(OBJECT, SECOND)]);
+        assert_eq!(synced(unsynced.mark()), []);
         assert_eq!(known(&unsynced), 0);
         // A loss after the request is reported to the next one.
         changed(&unsynced, FILE, OBJECT, FIRST);
         let mark = unsynced.mark();
         changed(&unsynced, FILE, OBJECT, FIRST);
-        assert_eq!(forced(mark), [ServerId(1)]);
-        assert_eq!(forced(unsynced.mark()), [ServerId(1)]);
-        assert_eq!(forced(unsynced.mark()), []);
+        assert_eq!(synced(mark), [ServerId(1)]);
+        assert_eq!(synced(unsynced.mark()), [ServerId(1)]);
+        assert_eq!(synced(unsynced.mark()), []);
     }
 
     #[test]
-    fn a_force_of_a_log_is_one_of_all_that_it_has() {
+    fn a_sync_of_a_log_is_one_of_all_that_it_has() {
         let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
         changed(&unsynced, FILE, LOG, FIRST);
         changed(&unsynced, OTHER, LOG, FIRST);
         assert_eq!(
-            forced_of(&unsynced, OTHER, unsynced.mark(), &[(LOG, FIRST)]),
+            synced_of(&unsynced, OTHER, unsynced.mark(), &[(LOG, FIRST)]),
             []
         );
         assert_eq!(unsynced.places(FILE), []);
         assert_eq!(
-            forced_of(&unsynced, FILE, unsynced.mark(), &[(LOG, SECOND)]),
+            synced_of(&unsynced, FILE, unsynced.mark(), &[(LOG, SECOND)]),
             []
         );
         // But not of what comes after it, nor of what another server has.
         changed(&unsynced, FILE, LOG, FIRST);
         changed(&unsynced, FILE, Place::Log(ServerId(7)), FIRST);
-        let lost = forced_of(
+        let lost = synced_of(
             &unsynced,
             FILE,
             unsynced.mark(),
@@ -410,11 +410,11 @@ mod tests {
     }
 
     #[test]
-    fn one_of_several_forces_of_a_log_suffices() {
+    fn one_of_several_syncs_of_a_log_suffices() {
         let unsynced = Unsynced::within(MAX_UNSYNCED_INODES);
         changed(&unsynced, FILE, LOG, FIRST);
-        let forces = [(LOG, FIRST), (LOG, SECOND)];
-        assert_eq!(forced_of(&unsynced, FILE, unsynced.mark(), &forces), []);
+        let syncs = [(LOG, FIRST), (LOG, SECOND)];
+        assert_eq!(synced_of(&unsynced, FILE, unsynced.mark(), &syncs), []);
     }
 
     #[test]

@@ -445,7 +445,7 @@ fn a_file_that_became_shorter_ends_sooner() {
 }
 
 #[test]
-fn fsync_forces_the_objects_and_the_inode() {
+fn fsync_syncs_the_objects_and_the_inode() {
     let bench = Bench::new();
     bench.write(0, b"small");
     bench.log();

@@ -275,14 +275,14 @@ fn fsync_of_a_directory_reaches_all_its_shards() {
     let server = Fake::start(&map, 0, distributed);
     let client = client(&map);
     client.fsyncdir(&ME, DIR).unwrap();
-    let mut forced: Vec<ShardId> = server
+    let mut synced: Vec<ShardId> = server
         .asked()
         .into_iter()
         .filter(|asked| asked.request == Request::Sync(op::Sync))
         .map(|asked| asked.shard)
         .collect();
-    forced.sort_by_key(|shard| shard.0);
-    assert_eq!(forced, [ShardId(0), ShardId(1)]);
+    synced.sort_by_key(|shard| shard.0);
+    assert_eq!(synced, [ShardId(0), ShardId(1)]);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Machines of servers that lose power while clients live on.
 //!
-//! Changes that were acknowledged and not forced may be gone, and a force that comes afterwards
+//! Changes that were acknowledged and not synced may be gone, and a sync that comes afterwards
 //! fails.
 #![allow(clippy::unwrap_used)]
 
@@ -103,12 +103,12 @@ fn fsync_fails_once_when_a_machine_has_lost_what_was_written() {
     assert_eq!(bench.sync(), Ok(()));
     bench.write();
     assert_eq!(bench.sync(), Ok(()));
-    // Forced changes are there.
+    // Synced changes are there.
     bench.servers[OBJECT].restart_machine();
     assert_eq!(bench.sync(), Ok(()));
 }
 
-/// As two processes that have it open. Each gets the error, whichever forces or closes it first and
+/// As two processes that have it open. Each gets the error, whichever syncs or closes it first and
 /// ignores it.
 #[test]
 fn each_open_file_is_told_once_of_what_was_lost_while_it_was_open() {
@@ -200,7 +200,7 @@ fn what_a_client_does_in_between_does_not_hide_the_loss() {
     bench.write();
     assert_eq!(bench.sync(), LOST);
     assert_eq!(bench.sync(), Ok(()));
-    // Nor does that it closes the file, and forces another open of it.
+    // Nor does that it closes the file, and syncs another open of it.
     bench.write();
     bench.client.release(FILE).unwrap();
     bench.servers[OBJECT].restart_machine();
@@ -241,7 +241,7 @@ fn a_size_that_was_reported_may_be_lost_too() {
     bench.servers[SHARD].restart_machine();
     assert_eq!(bench.sync(), LOST);
     assert_eq!(bench.sync(), Ok(()));
-    // It is reported when it is forced, and there was no such loss since.
+    // It is reported when it is synced, and there was no such loss since.
     bench.write();
     bench.servers[SHARD].restart_machine();
     assert_eq!(bench.sync(), Ok(()));
@@ -257,7 +257,7 @@ fn a_size_that_was_reported_may_be_lost_too() {
 }
 
 #[test]
-fn names_are_told_to_who_forces_the_directory_and_to_who_forces_the_file() {
+fn names_are_told_to_who_syncs_the_directory_and_to_who_syncs_the_file() {
     let bench = Bench::new();
     let create = || {
         let how = OpenHow::default();
@@ -280,7 +280,7 @@ fn names_are_told_to_who_forces_the_directory_and_to_who_forces_the_file() {
         assert_eq!(bench.sync_root(), Ok(()));
         assert_eq!(bench.sync(), LOST);
         assert_eq!(bench.sync(), Ok(()));
-        // The log has both: who forces the one has the other.
+        // The log has both: who syncs the one has the other.
         change();
         assert_eq!(bench.sync(), Ok(()));
         bench.servers[SHARD].restart_machine();

@@ -508,7 +508,7 @@ impl Filesystem for PandoFs {
     }
 
     fn fsyncdir(&self, _: &Request, number: INodeNo, dir: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply_empty(reply, self.force_dir(ino(number), Some(dir.0)));
+        reply_empty(reply, self.sync_dir(ino(number), Some(dir.0)));
     }
 
     /// Counted in blocks of 4 KiB. Nothing limits the number of inodes but space: as many more are

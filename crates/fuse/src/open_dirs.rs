@@ -38,10 +38,10 @@ impl OpenDirs {
         self.lock().get(&handle).map(|open| open.by)
     }
 
-    /// The result of a force of the directory for a caller with this handle, or without one: each
+    /// The result of a sync of the directory for a caller with this handle, or without one: each
     /// open directory gets the error once for a loss while it was open, whichever caller was first,
     /// as it is with files (Linux's `errseq_t`).
-    pub fn forced(
+    pub fn synced(
         &self,
         dir: Ino,
         handle: Option<u64>,
@@ -80,7 +80,7 @@ mod tests {
     const LOST: Result<(), Errno> = Err(Errno::EIO);
 
     fn told(dirs: &OpenDirs, handle: u64, result: Result<(), Errno>) -> bool {
-        match dirs.forced(DIR, Some(handle), result) {
+        match dirs.synced(DIR, Some(handle), result) {
             Ok(()) => false,
             Err(error) => {
                 assert!(matches!(error, Errno::EIO));
@@ -101,15 +101,15 @@ mod tests {
         assert!(!told(&dirs, 4, Ok(())), "it was opened afterwards");
         assert!(told(&dirs, 2, Ok(())));
         assert!(!told(&dirs, 2, Ok(())));
-        assert!(dirs.forced(Ino(8), Some(3), Ok(())).is_ok());
+        assert!(dirs.synced(Ino(8), Some(3), Ok(())).is_ok());
     }
 
     #[test]
     fn who_asks_through_no_handle_takes_it_from_nobody() {
         let dirs = OpenDirs::default();
         dirs.opened(1, DIR, CALLER);
-        assert!(dirs.forced(DIR, None, LOST).is_err());
-        assert!(dirs.forced(DIR, None, Ok(())).is_ok());
+        assert!(dirs.synced(DIR, None, LOST).is_err());
+        assert!(dirs.synced(DIR, None, Ok(())).is_ok());
         assert!(told(&dirs, 1, Ok(())));
     }
 }

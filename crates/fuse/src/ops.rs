@@ -154,8 +154,8 @@ impl PandoFs {
         } else {
             return None;
         };
-        let is_forced = flags.0 & libc::O_DSYNC != 0 || self.flags.get().forced_writes;
-        Some(match is_forced && space::is_past_the_cache(handle, flags) {
+        let is_synced = flags.0 & libc::O_DSYNC != 0 || self.flags.get().synced_writes;
+        Some(match is_synced && space::is_past_the_cache(handle, flags) {
             true => {
                 written.and_then(|()| self.client.fsync_through(&Credentials::ROOT, ino, handle.0))
             }
@@ -172,7 +172,7 @@ impl PandoFs {
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T> {
         let value = self.change_unsynced(caller, dir, outcome, ask)?;
-        self.force_names(dir)?;
+        self.sync_names(dir)?;
         Ok(value)
     }
 
@@ -195,12 +195,12 @@ impl PandoFs {
 
     /// Names in the directory have changed: with `dirsync` and `sync` that is on disk before it is
     /// answered.
-    fn force_names(&self, dir: Ino) -> Result<()> {
+    fn sync_names(&self, dir: Ino) -> Result<()> {
         let flags = self.flags.get();
-        if !flags.forced_names && !flags.forced_writes {
+        if !flags.synced_names && !flags.synced_writes {
             return Ok(());
         }
-        match self.force_dir(dir, None) {
+        match self.sync_dir(dir, None) {
             // It has been removed since, and what was in it.
             Err(Errno::ESTALE) => Ok(()),
             result => result,
@@ -209,17 +209,17 @@ impl PandoFs {
 
     /// Has what was acknowledged of the directory's names on disk; `handle`: the open directory
     /// that it is asked through.
-    pub fn force_dir(&self, dir: Ino, handle: Option<u64>) -> Result<()> {
-        let forced = self.client.fsyncdir(&Credentials::ROOT, dir);
-        self.open_dirs.forced(dir, handle, forced.map_err(errno))
+    pub fn sync_dir(&self, dir: Ino, handle: Option<u64>) -> Result<()> {
+        let synced = self.client.fsyncdir(&Credentials::ROOT, dir);
+        self.open_dirs.synced(dir, handle, synced.map_err(errno))
     }
 
-    fn force_both(&self, dir: Ino, other: Ino) -> Result<()> {
-        self.force_names(dir)?;
+    fn sync_both(&self, dir: Ino, other: Ino) -> Result<()> {
+        self.sync_names(dir)?;
         if dir == other {
             Ok(())
         } else {
-            self.force_names(other)
+            self.sync_names(other)
         }
     }
 
@@ -349,7 +349,7 @@ impl PandoFs {
             self.dead_dirs.removed(attr);
         }
         self.dir_attrs.forget(ino);
-        self.force_names(dir)
+        self.sync_names(dir)
     }
 
     /// Makes and opens a file under a name that the kernel found free, or opens the one that
@@ -383,7 +383,7 @@ impl PandoFs {
         });
         if let Ok(found) = &found
             && found.created
-            && let Err(error) = self.force_names(dir)
+            && let Err(error) = self.sync_names(dir)
         {
             self.client.release(found.node.ino).map_err(errno)?;
             return Err(error);
@@ -433,7 +433,7 @@ impl PandoFs {
         // Its own change time, if it is a directory.
         self.dir_attrs.forget(moved);
         self.names_moved(&[((dir, name), (new_dir, new_name), moved)]);
-        self.force_both(dir, new_dir)
+        self.sync_both(dir, new_dir)
     }
 
     /// Has two names change places. What that did to the directories' attributes servers have to be
@@ -462,7 +462,7 @@ impl PandoFs {
         self.dir_attrs.forget(other);
         let (one, two) = ((dir, name), (new_dir, new_name));
         self.names_moved(&[(one, two, ino), (two, one, other)]);
-        self.force_both(dir, new_dir)
+        self.sync_both(dir, new_dir)
     }
 
     /// Hands what stands after the cookie `offset` in the directory to `add`, until that says that

@@ -85,9 +85,9 @@ pub struct KernelFlags {
     /// Programs cannot be run (`noexec`).
     pub no_programs: bool,
     /// Each write and each change of names is followed by what fsync(2) does (`sync`).
-    pub forced_writes: bool,
+    pub synced_writes: bool,
     /// Each change of names is followed by what fsync(2) of the directory does (`dirsync`).
-    pub forced_names: bool,
+    pub synced_names: bool,
     /// Symbolic links are not followed (`nosymfollow`).
     pub no_symlinks: bool,
     /// The effect of reads on times of access. The kernel leaves it to this mount, which takes it
@@ -120,8 +120,8 @@ impl KernelFlags {
             (!self.set_ids, MountFlags::NOSUID),
             (!self.devices, MountFlags::NODEV),
             (self.no_programs, MountFlags::NOEXEC),
-            (self.forced_writes, MountFlags::SYNCHRONOUS),
-            (self.forced_names, MountFlags::DIRSYNC),
+            (self.synced_writes, MountFlags::SYNCHRONOUS),
+            (self.synced_names, MountFlags::DIRSYNC),
             (self.no_symlinks, MountFlags::NOSYMFOLLOW),
             (self.atime == Atime::Kept, MountFlags::NOATIME),
             (
@@ -147,7 +147,7 @@ impl KernelFlags {
             choose(self.set_ids, MountOption::Suid, MountOption::NoSuid),
             choose(self.devices, MountOption::Dev, MountOption::NoDev),
             choose(self.no_programs, MountOption::NoExec, MountOption::Exec),
-            choose(self.forced_writes, MountOption::Sync, MountOption::Async),
+            choose(self.synced_writes, MountOption::Sync, MountOption::Async),
             choose(
                 self.atime == Atime::Kept,
                 MountOption::NoAtime,
@@ -155,7 +155,7 @@ impl KernelFlags {
             ),
         ]
         .into_iter()
-        .chain(self.forced_names.then_some(MountOption::DirSync))
+        .chain(self.synced_names.then_some(MountOption::DirSync))
         .chain(
             self.no_symlinks
                 .then(|| MountOption::CUSTOM("nosymfollow".to_owned())),
@@ -174,8 +174,8 @@ impl KernelFlags {
             self.set_ids,
             self.devices,
             self.no_programs,
-            self.forced_writes,
-            self.forced_names,
+            self.synced_writes,
+            self.synced_names,
             self.no_symlinks,
             self.no_dir_atime,
         ];
@@ -193,8 +193,8 @@ impl KernelFlags {
             set_ids: is_set(1),
             devices: is_set(2),
             no_programs: is_set(3),
-            forced_writes: is_set(4),
-            forced_names: is_set(5),
+            synced_writes: is_set(4),
+            synced_names: is_set(5),
             no_symlinks: is_set(6),
             no_dir_atime: is_set(7),
             atime: match bits >> 8 {

@@ -206,7 +206,7 @@ mod tests {
             is_now: true,
             kernel: KernelFlags {
                 read_only: true,
-                forced_names: true,
+                synced_names: true,
                 atime: Atime::Kept,
                 ..KernelFlags::default()
             },

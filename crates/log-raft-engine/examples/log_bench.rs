@@ -3,7 +3,7 @@
 //! `cargo run --release -p pandofs-log-raft-engine --example log_bench -- [--ops N] [--dir DIR]`
 //!
 //! The log is made in a new directory under DIR (the current directory unless given, because the
-//! system's temporary directory may be in memory, where forcing costs nothing) and removed again.
+//! system's temporary directory may be in memory, where syncing costs nothing) and removed again.
 
 use pandofs_log::{Entry, Log, LogError};
 use pandofs_log_raft_engine::{Options, RaftEngineLog};
@@ -15,8 +15,8 @@ use std::time::Instant;
 const PAYLOAD_BYTES: usize = 150;
 const STREAMS: usize = 16;
 const DEFAULT_OPS: usize = 20_000;
-/// Forced appends for each hundred unforced ones: they take a hundred times as long.
-const FORCED_PERCENT: usize = 5;
+/// Synced appends for each hundred unsynced ones: they take a hundred times as long.
+const SYNCED_PERCENT: usize = 5;
 
 struct Arguments {
     ops: usize,
@@ -111,7 +111,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         log: &log,
         next: [1; STREAMS],
     };
-    let forced_ops = (ops * FORCED_PERCENT / 100).max(1);
+    let synced_ops = (ops * SYNCED_PERCENT / 100).max(1);
     println!(
         "{:<44} {:>9} {:>9} {:>9} {:>9}",
         "microseconds", "median", "10 %", "99 %", "slowest"
@@ -120,7 +120,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         let what = format!("append {entries} of {PAYLOAD_BYTES} bytes");
         measure(&what, ops, || lane.append(entries))?;
         lane.prune()?;
-        measure(&format!("{what}, forced"), forced_ops, || {
+        measure(&format!("{what}, synced"), synced_ops, || {
             lane.append(entries)?;
             log.sync()
         })?;
@@ -129,23 +129,23 @@ fn main() -> Result<(), Box<dyn Error>> {
         let done = AtomicBool::new(false);
         std::thread::scope(|scope| {
             let helper = scope.spawn(|| {
-                let (mut forces, mut forced_bytes) = (0, 0);
+                let (mut syncs, mut synced_bytes) = (0, 0);
                 while !done.load(Ordering::Acquire) {
                     let bytes = log.bytes();
-                    if bytes == forced_bytes {
+                    if bytes == synced_bytes {
                         std::thread::yield_now();
                         continue;
                     }
                     log.sync()?;
-                    (forces, forced_bytes) = (forces + 1, bytes);
+                    (syncs, synced_bytes) = (syncs + 1, bytes);
                 }
-                Ok::<u64, LogError>(forces)
+                Ok::<u64, LogError>(syncs)
             });
-            let what = format!("{what} while a helper forces");
+            let what = format!("{what} while a helper syncs");
             let measured = measure(&what, ops, || lane.append(entries));
             done.store(true, Ordering::Release);
-            let forces = helper.join().map_err(|_| "the helper panicked")??;
-            println!("    ({forces} forces meanwhile)");
+            let syncs = helper.join().map_err(|_| "the helper panicked")??;
+            println!("    ({syncs} syncs meanwhile)");
             measured.map_err(Box::<dyn Error>::from)
         })?;
         lane.prune()?;

@@ -2,10 +2,10 @@
 
 use crate::errors::{engine_error, io_error};
 use crate::files::LogFiles;
-use crate::forced::Forces;
 use crate::format;
 use crate::scan;
 use crate::streams::{Stream, Streams};
+use crate::synced::Syncs;
 use pandofs_log::{Entry, Log, LogError, Visit};
 use pandofs_types::limits::{LOG_FILE_BYTES, LOG_READ_CHUNK_BYTES, MAX_LOG_APPEND_BYTES};
 use protobuf::well_known_types::BytesValue;
@@ -46,11 +46,11 @@ impl Default for Options {
 
 /// A log in a directory of its own.
 pub struct RaftEngineLog {
-    // Fields are dropped in this order: raft-engine forces and closes its files before the
+    // Fields are dropped in this order: raft-engine syncs and closes its files before the
     // directory is free for another owner.
     engine: Engine<LogFiles>,
     files: Arc<LogFiles>,
-    forces: Arc<Forces>,
+    syncs: Arc<Syncs>,
     appender: Mutex<Appender>,
     /// Held while entries move from one file to another, and while they are read: otherwise an
     /// entry could be looked up, its file purged, and then read.
@@ -91,20 +91,20 @@ impl RaftEngineLog {
     pub fn open(dir: &Path, options: Options) -> Result<RaftEngineLog, LogError> {
         let io = |error: io::Error| io_error(dir, &error);
         let in_use = format::claim(dir)?;
-        let forces = Arc::new(Forces::open(dir).map_err(io)?);
-        scan::check(dir, &forces.marks())?;
-        let files = Arc::new(LogFiles::new(dir, Arc::clone(&forces)));
+        let syncs = Arc::new(Syncs::open(dir).map_err(io)?);
+        scan::check(dir, &syncs.marks())?;
+        let files = Arc::new(LogFiles::new(dir, Arc::clone(&syncs)));
         let config = config(dir, &options)?;
         let engine = Engine::open_with_file_system(config, Arc::clone(&files))
             .map_err(|error| engine_error(dir, error))?;
-        // raft-engine does not force the name of the first file that it makes.
+        // raft-engine does not sync the name of the first file that it makes.
         format::sync_dir(dir).map_err(io)?;
         let streams = load(&engine, dir)?;
-        forces.check()?;
+        syncs.check()?;
         Ok(RaftEngineLog {
             engine,
             files,
-            forces,
+            syncs,
             appender: Mutex::new(Appender {
                 streams,
                 batch: LogBatch::default(),
@@ -190,7 +190,7 @@ impl RaftEngineLog {
 
 impl Log for RaftEngineLog {
     fn append(&self, entries: &[Entry<'_>]) -> Result<(), LogError> {
-        self.forces.check()?;
+        self.syncs.check()?;
         let bytes: usize = entries.iter().map(|entry| entry.payload.len()).sum();
         if bytes > MAX_LOG_APPEND_BYTES {
             return Err(LogError::TooLarge {
@@ -210,8 +210,8 @@ impl Log for RaftEngineLog {
         match written {
             Ok(_) => {
                 appender.streams.confirm();
-                // Beginning a new file forces the last one.
-                self.forces.check()
+                // Beginning a new file syncs the last one.
+                self.syncs.check()
             }
             Err(error) => {
                 appender.batch = LogBatch::default();
@@ -261,7 +261,7 @@ impl Log for RaftEngineLog {
 
     fn prune(&self, stream: u64, upto: u64) -> Result<(), LogError> {
         assert!(upto < u64::MAX, "no entry could follow");
-        self.forces.check()?;
+        self.syncs.check()?;
         let mut appender = self.appender();
         let first = upto + 1;
         let next = match appender.streams.get(stream) {
@@ -275,14 +275,14 @@ impl Log for RaftEngineLog {
             .and_then(|()| self.engine.write(&mut batch, false))
             .map_err(|error| engine_error(&self.dir, error))?;
         appender.streams.insert(stream, Stream { first, next });
-        self.forces.check()
+        self.syncs.check()
     }
 
     fn reclaim(&self) -> Result<(), LogError> {
-        self.forces.check()?;
+        self.syncs.check()?;
         let _moving = self.moving.lock().unwrap_or_else(PoisonError::into_inner);
         let purged = self.on_its_own_thread(|| self.engine.purge_expired_files())?;
-        self.forces.check()?;
+        self.syncs.check()?;
         match purged {
             // The streams that it would like to see pruned further; they will be.
             Ok(_streams) => Ok(()),
@@ -394,12 +394,12 @@ mod tests {
     use pandofs_log::suite::{append_one_each, assert_holds};
 
     #[test]
-    fn a_log_that_could_not_be_forced_takes_nothing_more_until_it_is_opened_again() {
+    fn a_log_that_could_not_be_synced_takes_nothing_more_until_it_is_opened_again() {
         let dir = tempfile::tempdir().unwrap();
         let log = RaftEngineLog::open(dir.path(), Options::default()).unwrap();
         append_one_each(&log, &[1], 1);
         let failure = log
-            .forces
+            .syncs
             .fail(dir.path(), &io::Error::other("the disk is gone"));
         assert!(matches!(failure, LogError::Failed { .. }));
         let entry = Entry {

@@ -1,12 +1,12 @@
-//! Plain files for raft-engine, with counts of what was written and what was forced.
+//! Plain files for raft-engine, with counts of what was written and what was synced.
 //!
-//! Through it the log is forced without raft-engine's locks. raft-engine's own force holds the lock
+//! Through it the log is synced without raft-engine's locks. raft-engine's own sync holds the lock
 //! that every append takes, so that a lane would wait for the disk.
 
-use crate::forced::Forces;
 use crate::format::sync_dir;
 use crate::names::{FileId, Queue};
 use crate::scan::FILE_HEADER_BYTES;
+use crate::synced::Syncs;
 use pandofs_log::LogError;
 use raft_engine::env::{FileSystem, Handle, Permission, WriteExt};
 use rustix::fs::{FallocateFlags, fallocate, seek};
@@ -28,7 +28,7 @@ const PIECE_BYTES: usize = 1 << 20;
 pub struct LogFiles {
     dir: PathBuf,
     open: Arc<OpenFiles>,
-    forces: Arc<Forces>,
+    syncs: Arc<Syncs>,
 }
 
 /// The files there are.
@@ -41,28 +41,28 @@ impl OpenFiles {
         self.files.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Forces what was appended before the call.
+    /// Syncs what was appended before the call.
     ///
     /// An append that ends while this runs may be in a file that is begun meanwhile; it is
     /// not promised. One that had ended is in a file seen here, or in one that was purged.
     fn sync_appends(&self) -> Result<(), LogError> {
         let is_behind = |(id, file): &(&FileId, &Arc<LogFile>)| {
-            id.queue == Queue::Append && file.forced.load(Ordering::Acquire) < file.written()
+            id.queue == Queue::Append && file.synced.load(Ordering::Acquire) < file.written()
         };
         let clone = |(_, file): (&FileId, &Arc<LogFile>)| Arc::clone(file);
         let behind: Vec<Arc<LogFile>> = self.lock().iter().filter(is_behind).map(clone).collect();
-        behind.iter().try_for_each(|file| file.force())
+        behind.iter().try_for_each(|file| file.sync())
     }
 }
 
 impl LogFiles {
-    pub fn new(dir: &Path, forces: Arc<Forces>) -> LogFiles {
+    pub fn new(dir: &Path, syncs: Arc<Syncs>) -> LogFiles {
         LogFiles {
             dir: dir.to_owned(),
             open: Arc::new(OpenFiles {
                 files: Mutex::default(),
             }),
-            forces,
+            syncs,
         }
     }
 
@@ -80,16 +80,16 @@ impl LogFiles {
             .collect()
     }
 
-    /// Forces what was appended before the call.
+    /// Syncs what was appended before the call.
     pub fn sync(&self) -> Result<(), LogError> {
-        self.forces.check()?;
+        self.syncs.check()?;
         self.open.sync_appends()
     }
 
-    /// Writes once more, as it is, what an earlier life has not forced of the file. Its last force may have failed, and
-    /// Linux tells that once: a force would find nothing to do and succeed, with the bytes in memory alone.
+    /// Writes once more, as it is, what an earlier life has not synced of the file. Its last sync may have failed, and
+    /// Linux tells that once: a sync would find nothing to do and succeed, with the bytes in memory alone.
     fn write_again(&self, id: FileId, file: &File) -> io::Result<()> {
-        let mark = self.forces.marks().of(id.queue);
+        let mark = self.syncs.marks().of(id.queue);
         let mut at = match id.number.cmp(&mark.file) {
             cmp::Ordering::Less => return Ok(()),
             cmp::Ordering::Equal => mark.bytes,
@@ -129,8 +129,8 @@ impl LogFiles {
             written: AtomicU64::new(file.metadata()?.len()),
             file,
             // What an earlier life wrote may still be on its way to the disk.
-            forced: AtomicU64::new(0),
-            forces: Arc::clone(&self.forces),
+            synced: AtomicU64::new(0),
+            syncs: Arc::clone(&self.syncs),
         });
         self.open.lock().insert(id, Arc::clone(&file));
         Ok(SharedFile(file))
@@ -153,8 +153,8 @@ impl FileSystem for LogFiles {
     /// Removes a file whose entries were all pruned or rewritten.
     ///
     /// The record that they were pruned is in the log too and must not be lost after them: the
-    /// stream would seem to lack its first entries. So it is forced first. And the removal is
-    /// forced before the next one, so that no crash leaves a gap in the numbers, which would
+    /// stream would seem to lack its first entries. So it is synced first. And the removal is
+    /// synced before the next one, so that no crash leaves a gap in the numbers, which would
     /// seem to be a lost file.
     fn delete<P: AsRef<Path>>(&self, path: P) -> io::Result<()> {
         let path = path.as_ref();
@@ -190,8 +190,8 @@ struct LogFile {
     /// Bytes written. The file may be longer: raft-engine reserves space ahead.
     written: AtomicU64,
     /// Of these, bytes known to be on disk.
-    forced: AtomicU64,
-    forces: Arc<Forces>,
+    synced: AtomicU64,
+    syncs: Arc<Syncs>,
 }
 
 impl LogFile {
@@ -199,16 +199,16 @@ impl LogFile {
         self.written.load(Ordering::Acquire)
     }
 
-    fn force(&self) -> Result<(), LogError> {
+    fn sync(&self) -> Result<(), LogError> {
         // Read first: what is written while the disk works is not covered.
         let written = self.written();
         self.file
             .sync_data()
-            .map_err(|error| self.forces.fail(&self.path, &error))?;
-        self.forced.fetch_max(written, Ordering::AcqRel);
+            .map_err(|error| self.syncs.fail(&self.path, &error))?;
+        self.synced.fetch_max(written, Ordering::AcqRel);
         // A file without a batch may go missing with its directory entry, and nothing is lost.
         if written > FILE_HEADER_BYTES as u64 {
-            self.forces.raise(self.id, written)?;
+            self.syncs.raise(self.id, written)?;
         }
         Ok(())
     }
@@ -233,9 +233,9 @@ impl Handle for SharedFile {
     }
 
     /// Answers success also when it failed, because raft-engine panics otherwise. The failure has
-    /// closed the log: callers of raft-engine ask [`Forces::check`] afterwards.
+    /// closed the log: callers of raft-engine ask [`Syncs::check`] afterwards.
     fn sync(&self) -> io::Result<()> {
-        let _closed = self.0.force();
+        let _closed = self.0.sync();
         Ok(())
     }
 }
@@ -269,7 +269,7 @@ impl Write for Cursor {
     /// Writes all of `buffer`, or nothing that counts: raft-engine goes back to where it was after an
     /// error.
     ///
-    /// Rewritten entries begin where their stream was pruned to. Forces the prunes first.
+    /// Rewritten entries begin where their stream was pruned to. Syncs the prunes first.
     /// Otherwise: entries 1 to 9 were rewritten, 10 to 19 are in an append file, the stream is
     /// pruned to 15, 15 to 19 are rewritten, and the power fails. The prune is lost and the
     /// rewritten entries are not. raft-engine finds 1 to 9 and then 15, takes the gap for a prune
@@ -321,7 +321,7 @@ impl WriteExt for Cursor {
         Ok(())
     }
 
-    /// Reserves space, so that a force seldom has to write the file's size or its map too.
+    /// Reserves space, so that a sync seldom has to write the file's size or its map too.
     fn allocate(&mut self, offset: usize, size: usize) -> io::Result<()> {
         let mode = FallocateFlags::empty();
         match fallocate(&self.file.file, mode, offset as u64, size as u64) {
@@ -341,7 +341,7 @@ mod tests {
     use std::time::SystemTime;
 
     fn files(dir: &Path) -> LogFiles {
-        LogFiles::new(dir, Arc::new(Forces::open(dir).unwrap()))
+        LogFiles::new(dir, Arc::new(Syncs::open(dir).unwrap()))
     }
 
     fn append_path(dir: &Path, number: u64) -> PathBuf {
@@ -380,7 +380,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sync_forces_every_append_file_and_says_how_far() {
+    fn a_sync_syncs_every_append_file_and_says_how_far() {
         let dir = tempfile::tempdir().unwrap();
         let files = files(dir.path());
         write(&files, &append_path(dir.path(), 1), &[1; 1_000]);
@@ -391,23 +391,23 @@ mod tests {
         };
         let rewritten = write(&files, &rewrite.path(dir.path()), &[3; 300]);
         files.sync().unwrap();
-        let marks = files.forces.marks();
+        let marks = files.syncs.marks();
         assert_eq!(
             (marks.of(Queue::Append).file, marks.of(Queue::Append).bytes),
             (2, 700)
         );
         assert_eq!(marks.of(Queue::Rewrite).bytes, 0);
         Handle::sync(&*rewritten).unwrap();
-        assert_eq!(files.forces.marks().of(Queue::Rewrite).bytes, 300);
+        assert_eq!(files.syncs.marks().of(Queue::Rewrite).bytes, 300);
     }
 
     #[test]
-    fn a_file_that_holds_only_its_header_is_not_said_to_be_forced() {
+    fn a_file_that_holds_only_its_header_is_not_said_to_be_synced() {
         let dir = tempfile::tempdir().unwrap();
         let files = files(dir.path());
         write(&files, &append_path(dir.path(), 1), &[0; FILE_HEADER_BYTES]);
         files.sync().unwrap();
-        assert_eq!(files.forces.marks().of(Queue::Append).file, 0);
+        assert_eq!(files.syncs.marks().of(Queue::Append).file, 0);
     }
 
     /// Whether the file has been written to since this was asked last.
@@ -419,7 +419,7 @@ mod tests {
     }
 
     #[test]
-    fn what_an_earlier_life_did_not_force_is_written_once_more() {
+    fn what_an_earlier_life_did_not_sync_is_written_once_more() {
         let dir = tempfile::tempdir().unwrap();
         let path = append_path(dir.path(), 1);
         let first = files(dir.path());
@@ -433,7 +433,7 @@ mod tests {
             (files, Arc::new(file))
         };
         open_again();
-        assert!(!is_written(&path), "all of it was forced");
+        assert!(!is_written(&path), "all of it was synced");
         let (second, file) = open_again();
         let mut writer = second.new_writer(file).unwrap();
         writer.seek(SeekFrom::Start(1_000)).unwrap();
@@ -458,10 +458,10 @@ mod tests {
     }
 
     #[test]
-    fn a_failed_force_closes_the_log() {
+    fn a_failed_sync_closes_the_log() {
         let dir = tempfile::tempdir().unwrap();
         let files = files(dir.path());
-        // What is written to a socket cannot be forced.
+        // What is written to a socket cannot be synced.
         let (socket, _peer) = UnixStream::pair().unwrap();
         let id = FileId {
             queue: Queue::Append,
@@ -472,15 +472,15 @@ mod tests {
             path: id.path(dir.path()),
             file: File::from(OwnedFd::from(socket)),
             written: AtomicU64::new(100),
-            forced: AtomicU64::new(0),
-            forces: Arc::clone(&files.forces),
+            synced: AtomicU64::new(0),
+            syncs: Arc::clone(&files.syncs),
         });
         files.open.lock().insert(id, Arc::clone(&file));
         // raft-engine gets no error, but all other callers do.
         Handle::sync(&SharedFile(file)).unwrap();
-        let failure = files.forces.check().unwrap_err();
+        let failure = files.syncs.check().unwrap_err();
         assert!(matches!(&failure, LogError::Failed { path, .. } if *path == id.path(dir.path())));
         assert_eq!(files.sync(), Err(failure));
-        assert_eq!(files.forces.marks().of(Queue::Append).file, 0);
+        assert_eq!(files.syncs.marks().of(Queue::Append).file, 0);
     }
 }

@@ -77,7 +77,7 @@ fn make(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Forces the names in `dir`.
+/// Syncs the names in `dir`.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }

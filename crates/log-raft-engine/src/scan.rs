@@ -7,9 +7,9 @@
 //! number (u32, little-endian)`. Other numbers are big-endian.
 
 use crate::errors::io_error;
-use crate::forced::Marks;
 use crate::format::sync_dir;
 use crate::names::{FileId, Queue};
+use crate::synced::Marks;
 use pandofs_log::LogError;
 use std::fs::{self, File};
 use std::io;
@@ -31,7 +31,7 @@ pub struct Break {
 }
 
 /// Checks all files in `dir`. In the last one of each queue whatever follows the last good
-/// batch is cut off, when none of it is known to have been forced.
+/// batch is cut off, when none of it is known to have been synced.
 ///
 /// # Errors
 /// [`LogError::Corrupt`] with the file, or the system's.
@@ -56,7 +56,7 @@ pub fn check(dir: &Path, marks: &Marks) -> Result<(), LogError> {
 }
 
 fn check_queue(dir: &Path, queue: Queue, numbers: &[u64], marks: &Marks) -> Result<(), LogError> {
-    let forced = marks.of(queue);
+    let synced = marks.of(queue);
     let id = |number| FileId { queue, number };
     let missing = |number| LogError::Corrupt {
         path: id(number).path(dir),
@@ -68,20 +68,20 @@ fn check_queue(dir: &Path, queue: Queue, numbers: &[u64], marks: &Marks) -> Resu
         }
     }
     let last = numbers.last().copied().unwrap_or(0);
-    if forced.file > last {
-        return Err(missing(forced.file));
+    if synced.file > last {
+        return Err(missing(synced.file));
     }
     for &number in numbers {
         let path = id(number).path(dir);
         let bytes = fs::read(&path).map_err(|error| io_error(&path, &error))?;
         let found = first_break(&bytes, number);
         let good = found.as_ref().map_or(bytes.len(), |found| found.offset);
-        let was_forced = number == forced.file && (good as u64) < forced.bytes;
+        let was_synced = number == synced.file && (good as u64) < synced.bytes;
         match found {
-            Some(found) if was_forced || number < last => {
+            Some(found) if was_synced || number < last => {
                 return Err(corrupt(&path, found.offset, found.what));
             }
-            None if was_forced => return Err(corrupt(&path, good, "the rest is missing")),
+            None if was_synced => return Err(corrupt(&path, good, "the rest is missing")),
             Some(_) => cut(dir, &path, good).map_err(|error| io_error(&path, &error))?,
             None => {}
         }

@@ -6,7 +6,7 @@
 mod common;
 
 use common::{
-    append_files, append_pair, killed, open, open_with, refused, rewrite_files, unforced,
+    append_files, append_pair, killed, open, open_with, refused, rewrite_files, unsynced,
 };
 use pandofs_log::suite::{self, append_one_each, assert_holds, contents};
 use pandofs_log::{Entry, Log, LogError};
@@ -100,7 +100,7 @@ fn a_loss_of_power_right_after_reclaiming_leaves_a_log_that_opens() {
     log.reclaim().unwrap();
     let left = killed(dir.path());
     assert!(append_files(left.path()).len() < files / 2);
-    let (path, begin, _) = unforced(left.path());
+    let (path, begin, _) = unsynced(left.path());
     File::options()
         .write(true)
         .open(path)

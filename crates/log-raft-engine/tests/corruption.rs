@@ -6,8 +6,8 @@
 mod common;
 
 use common::{
-    FILE_HEADER_BYTES, append_files, append_pair, assert_corrupt, flip, forced, killed, open,
-    refused, rewrite_files, unforced,
+    FILE_HEADER_BYTES, append_files, append_pair, assert_corrupt, flip, killed, open, refused,
+    rewrite_files, synced, unsynced,
 };
 use pandofs_log::suite::contents;
 use pandofs_log::{Entry, Log, LogError};
@@ -17,7 +17,7 @@ use tempfile::TempDir;
 /// Bytes of each payload; with [`common::open`]'s small files a few dozen appends fill one.
 const PAYLOAD_BYTES: usize = 500;
 
-/// Files that a killed process leaves that forced all but the last appends.
+/// Files that a killed process leaves that synced all but the last appends.
 fn log_of_several_files(synced: u64, unsynced: u64) -> TempDir {
     let dir = tempfile::tempdir().unwrap();
     let log = open(dir.path()).unwrap();
@@ -54,13 +54,13 @@ fn a_changed_byte_before_good_appends_of_the_last_file_is_found() {
     for unsynced in [0, 10] {
         let dir = log_of_several_files(20, unsynced);
         let files = append_files(dir.path());
-        let (number, forced_bytes) = forced(dir.path());
+        let (number, synced_bytes) = synced(dir.path());
         assert_eq!((files.len(), number), (1, 1));
         for offset in [
             0,
             FILE_HEADER_BYTES + 20,
-            forced_bytes / 2,
-            forced_bytes - 1,
+            synced_bytes / 2,
+            synced_bytes - 1,
         ] {
             let copy = killed(dir.path());
             let file = copy.path().join(files[0].file_name().unwrap());
@@ -75,9 +75,9 @@ fn a_changed_byte_before_good_appends_of_the_last_file_is_found() {
 }
 
 #[test]
-fn a_changed_byte_in_what_was_not_forced_ends_the_log() {
+fn a_changed_byte_in_what_was_not_synced_ends_the_log() {
     let dir = log_of_several_files(20, 20);
-    let (file, begin, end) = unforced(dir.path());
+    let (file, begin, end) = unsynced(dir.path());
     flip(&file, begin + (end - begin) / 2);
     let log = open(dir.path()).unwrap();
     for stream in [1, 2] {
@@ -91,12 +91,12 @@ fn a_changed_byte_in_what_was_not_forced_ends_the_log() {
 }
 
 #[test]
-fn a_forced_end_that_is_missing_is_found() {
+fn a_synced_end_that_is_missing_is_found() {
     let dir = log_of_several_files(20, 0);
-    let (_, forced_bytes) = forced(dir.path());
+    let (_, synced_bytes) = synced(dir.path());
     let path = append_files(dir.path()).remove(0);
     // In the middle of an append, and where one ends.
-    for bytes in [forced_bytes - 1, FILE_HEADER_BYTES, 0] {
+    for bytes in [synced_bytes - 1, FILE_HEADER_BYTES, 0] {
         let copy = killed(dir.path());
         let path = copy.path().join(path.file_name().unwrap());
         File::options()
@@ -110,9 +110,9 @@ fn a_forced_end_that_is_missing_is_found() {
 }
 
 #[test]
-fn without_forced_only_the_last_file_may_end_early() {
+fn without_synced_only_the_last_file_may_end_early() {
     let dir = log_of_several_files(300, 0);
-    fs::remove_file(dir.path().join("FORCED")).unwrap();
+    fs::remove_file(dir.path().join("SYNCED")).unwrap();
     let files = append_files(dir.path());
     let copy = killed(dir.path());
     let earlier = copy.path().join(files[1].file_name().unwrap());

@@ -1,4 +1,4 @@
-//! A process killed with SIGKILL while it appends, prunes, forces and reclaims.
+//! A process killed with SIGKILL while it appends, prunes, syncs and reclaims.
 //!
 //! All that it said was appended is there when the log is opened again.
 

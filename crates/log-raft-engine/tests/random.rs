@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{killed, open_with, unforced};
+use common::{killed, open_with, unsynced};
 use pandofs_log::suite::contents;
 use pandofs_log::{Entry, Log};
 use std::collections::BTreeMap;
@@ -115,9 +115,9 @@ fn prune(log: &dyn Log, model: &mut Model, random: &mut Random) {
     }
 }
 
-/// Damages what was not forced.
+/// Damages what was not synced.
 fn lose_power(dir: &Path, random: &mut Random) {
-    let (path, begin, end) = unforced(dir);
+    let (path, begin, end) = unsynced(dir);
     if begin == end {
         return;
     }
@@ -148,7 +148,7 @@ fn run(seed: u64) {
     let file_bytes = 2_048 << random.below(5);
     let mut dir = tempfile::tempdir().unwrap();
     let mut log = open_with(dir.path(), file_bytes).unwrap();
-    // The states since the last force, the present one last.
+    // The states since the last sync, the present one last.
     let mut states = vec![Model::new()];
     for step in 0..STEPS {
         let mut model = states.last().unwrap().clone();

@@ -5,7 +5,7 @@
 
 mod common;
 
-use common::{killed, open_with, unforced};
+use common::{killed, open_with, unsynced};
 use pandofs_log::suite::{self, ReopenableLog};
 use pandofs_log::{Entry, Log, LogError, Visit};
 use pandofs_log_raft_engine::RaftEngineLog;
@@ -97,7 +97,7 @@ fn killed_with_small_files() {
 #[test]
 fn power_loss_that_loses_the_end_of_a_file() {
     run(64 << 10, |dir| {
-        let (path, begin, end) = unforced(dir);
+        let (path, begin, end) = unsynced(dir);
         let file = File::options().write(true).open(path).unwrap();
         file.set_len(begin + (end - begin) / 2).unwrap();
     });
@@ -106,7 +106,7 @@ fn power_loss_that_loses_the_end_of_a_file() {
 #[test]
 fn power_loss_that_loses_a_page_in_the_middle() {
     run(1 << 20, |dir| {
-        let (path, begin, end) = unforced(dir);
+        let (path, begin, end) = unsynced(dir);
         let file = File::options().write(true).open(path).unwrap();
         let lost = begin + (end - begin) / 3;
         let page = vec![0; (end - lost).min(4_096) as usize];
@@ -117,7 +117,7 @@ fn power_loss_that_loses_a_page_in_the_middle() {
 #[test]
 fn power_loss_that_leaves_old_bytes_in_new_places() {
     run(1 << 20, |dir| {
-        let (path, begin, end) = unforced(dir);
+        let (path, begin, end) = unsynced(dir);
         let file = File::options().read(true).write(true).open(path).unwrap();
         let lost = begin + (end - begin) / 2;
         let mut old = vec![0; (end - lost) as usize];

@@ -38,7 +38,7 @@ pub enum LogError {
     /// Nothing of it is in the log.
     #[error("an append of {bytes} bytes, where {limit} are allowed")]
     TooLarge { bytes: usize, limit: usize },
-    /// Forcing the log failed earlier. What was forced before that is safe. The system may have
+    /// Syncing the log failed earlier. What was synced before that is safe. The system may have
     /// dropped the rest while it answers later calls with success, so the log takes nothing more
     /// until it is opened again.
     #[error("the log in {} failed and has to be opened again: {reason}", path.display())]

@@ -19,16 +19,16 @@ pub type Visit<'a> = dyn FnMut(u64, &[u8]) -> Result<(), LogError> + 'a;
 /// An append-only log of many streams.
 ///
 /// *In the log* means: read by [`Log::read`], and still there after the process was killed. Only
-/// what was [forced](Log::sync) is sure to be there after a loss of power; of what was not, a prefix
+/// what was [synced](Log::sync) is sure to be there after a loss of power; of what was not, a prefix
 /// of the appends is there, each of them whole.
 pub trait Log: Send + Sync {
     /// Appends all entries, of all streams, as one: after a crash all of them are in the log or
     /// none. They need not be sorted by stream. They are in the log when this returns, and not yet
-    /// forced.
+    /// synced.
     ///
     /// # Errors
     /// None of the entries is in the log, and none of the streams has moved. Only after
-    /// [`LogError::Failed`] a part of the appends since the last force may be there when the log is
+    /// [`LogError::Failed`] a part of the appends since the last sync may be there when the log is
     /// opened again.
     ///
     /// # Panics
@@ -36,12 +36,12 @@ pub trait Log: Send + Sync {
     /// was.
     fn append(&self, entries: &[Entry<'_>]) -> Result<(), LogError>;
 
-    /// Forces the log: everything that was appended or pruned before the call, also in an earlier
+    /// Syncs the log: everything that was appended or pruned before the call, also in an earlier
     /// life of the log, is on disk when it returns. May be called from any thread; does not hold up
     /// appends.
     ///
     /// # Errors
-    /// [`LogError::Failed`]; from then on every append and every force answers that.
+    /// [`LogError::Failed`]; from then on every append and every sync answers that.
     fn sync(&self) -> Result<(), LogError>;
 
     /// Visits the entries of `stream` in order, from `from` or the first one there is, up to the
@@ -62,10 +62,10 @@ pub trait Log: Send + Sync {
     fn next_index(&self, stream: u64) -> Option<u64>;
 
     /// Lets go of the entries of `stream` up to and including `upto`. They are neither read nor
-    /// counted in the span any more, but a crash before the next force may bring them back.
+    /// counted in the span any more, but a crash before the next sync may bring them back.
     ///
     /// When `upto` is beyond the last entry, the stream continues at `upto + 1`. That is how a
-    /// stream finds that its store is ahead of a log that lost unforced records.
+    /// stream finds that its store is ahead of a log that lost unsynced records.
     ///
     /// # Errors
     /// Nothing was let go of.
@@ -73,7 +73,7 @@ pub trait Log: Send + Sync {
 
     /// Gives the space of pruned entries back, as far as the log's files allow: entries that are
     /// left keep at most a bounded part of their neighbours'. Slow; may be called from any thread, and
-    /// holds up reading but not appending. Forces the log when it has to.
+    /// holds up reading but not appending. Syncs the log when it has to.
     fn reclaim(&self) -> Result<(), LogError>;
 
     /// Bytes that the log takes up. Falls with [`Log::reclaim`] at the latest. Cheap enough to ask

@@ -97,7 +97,7 @@ pub struct Settings {
     pub stripe_count: u16,
     /// Bytes of a file kept inside its inode.
     pub inline_bytes: u32,
-    /// Milliseconds that records of ordinary operations may stay unforced; 0 to force every batch.
+    /// Milliseconds that records of ordinary operations may stay unsynced; 0 to sync every batch.
     pub flush_interval_ms: u64,
     /// How operations of several shards are decided.
     #[serde(default)]

@@ -52,7 +52,7 @@ pub fn objects(inodes: u64, partitions: u64) -> u64 {
 
 /// A server has too much with this much more than its part, in per cent of that.
 pub const TOO_MUCH_PERCENT: u128 = 30;
-/// And with no less than so many objects more: 64 directories with what is in them. A border between units costs eight forced
+/// And with no less than so many objects more: 64 directories with what is in them. A border between units costs eight synced
 /// writes, when something is made there and when it is removed; with the paper's costs as many directories and files are made
 /// and removed meanwhile.
 pub const OBJECTS_OF_A_BORDER: u64 = 64 * OBJECTS_OF_A_DIRECTORY;

@@ -59,9 +59,9 @@ pub(crate) enum Stage {
     Sending,
     /// It has come, and nothing was done about it.
     Received,
-    /// The log is about to be forced, or was, and those that wait for it have no answer.
-    Forcing,
-    Forced,
+    /// The log is about to be synced, or was, and those that wait for it have no answer.
+    Syncing,
+    Synced,
     /// The store is about to be flushed, or was, and the log still has what it has now.
     Flushing,
     Flushed,
@@ -251,9 +251,9 @@ mod tests {
 
     #[test]
     fn an_order_without_a_part_is_about_all_that_it_does_not_spare() {
-        let order = Order::read("\nForced the log\n").unwrap();
-        assert!(order.is_about("Forcing the log"));
-        assert!(!order.is_about("Forced the log"));
+        let order = Order::read("\nSynced the log\n").unwrap();
+        assert!(order.is_about("Syncing the log"));
+        assert!(!order.is_about("Synced the log"));
         assert_eq!(Order::read(""), None);
     }
 

@@ -18,12 +18,12 @@ pub const MAX_LINK_BACKLOG_BYTES: usize = 8 << 20;
 /// Data objects that one thread has removed and remembers, so that no request that comes late makes one anew.
 pub const MAX_REMEMBERED_REMOVALS: usize = 16_384;
 /// How long a data object has to be left unchanged before its server says on disk that it is all there:
-/// the next change then costs one more forced write.
+/// the next change then costs one more synced write.
 pub const SETTLE_AFTER: Duration = Duration::from_secs(60);
 /// Data objects of which one thread of a server knows that they are to be settled; of others the next scrub
 /// finds out.
 pub const MAX_UNSETTLED_KNOWN: usize = 65_536;
-/// Data objects with a force that failed that a server keeps apart from all others; beyond, it takes none for forced
+/// Data objects with a sync that failed that a server keeps apart from all others; beyond, it takes none for synced
 /// before it has written it once more.
 pub const MAX_REWRITES_KNOWN: usize = 65_536;
 /// Damaged blocks of data objects that a server tells of; more are only counted.
@@ -40,7 +40,7 @@ pub const MIN_SERVER_OPEN_FILES: usize = 192;
 pub const MAX_OBJECTS_LISTED: usize = 65_536;
 /// Threads of one server that read and write data objects.
 pub const DATA_THREADS: usize = 4;
-/// Threads of one server that force data objects.
+/// Threads of one server that sync data objects.
 pub const DATA_SYNC_THREADS: usize = 2;
 /// Threads of one lane that read its store where the lane would have to wait for the disk.
 pub const READ_THREADS: usize = 2;

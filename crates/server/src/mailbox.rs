@@ -36,8 +36,8 @@ pub(crate) enum Mail {
         input: Input,
         error: StoreError,
     },
-    /// The force that the lane asked for has finished.
-    Forced(Result<(), ServerError>),
+    /// The sync that the lane asked for has finished.
+    Synced(Result<(), ServerError>),
     /// The flush that the lane asked for has finished.
     Flushed(Result<(), ServerError>),
     /// The other server has welcomed us, or the reason why there is no connection.
@@ -49,7 +49,7 @@ pub(crate) enum Mail {
     MapFound(Option<Box<ClusterMap>>),
     /// A helper thread cannot go on; neither can the lane.
     Failed(ServerError),
-    /// Stop: force and flush everything first, or (`Abandon`) nothing.
+    /// Stop: sync and flush everything first, or (`Abandon`) nothing.
     Stop,
     Abandon,
 }

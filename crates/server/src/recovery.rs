@@ -22,19 +22,19 @@ pub struct Replayed {
 
 /// How a server's shards are set up.
 pub fn configs(map: &Arc<ClusterMap>, server: ServerId) -> Vec<ShardConfig> {
-    let force_every_batch = map.settings.flush_interval_ms == 0;
+    let sync_every_batch = map.settings.flush_interval_ms == 0;
     let grace = faults::grace();
     let config = |shard| ShardConfig {
         shard,
         map: Arc::clone(map),
-        force_every_batch,
+        sync_every_batch,
         grace,
     };
     map.shards_of(server).into_iter().map(config).collect()
 }
 
 /// Opens the shards, applies what the log has and the store has not, and lets each shard begin its
-/// own recovery. The log is forced: what it holds may be acted on.
+/// own recovery. The log is synced: what it holds may be acted on.
 ///
 /// # Errors
 /// Contents that the store, the log or a shard cannot make sense of, or a failure of one.
@@ -56,7 +56,7 @@ pub fn recover(
         replay(&mut shard, id, &mut overlay, store, log, &mut replayed)?;
         shards.push((id, shard));
     }
-    // A record that was only written when the last process ended would otherwise count as forced.
+    // A record that was only written when the last process ended would otherwise count as synced.
     log.sync()?;
     for (id, shard) in &mut shards {
         shard
@@ -69,7 +69,7 @@ pub fn recover(
 }
 
 /// Makes the log go on where the store is, if it lost records that the store has: they were not
-/// forced, but their effects had reached the disk with a flush. They were not acknowledged as
+/// synced, but their effects had reached the disk with a flush. They were not acknowledged as
 /// durable, and all of the store is of one moment, so they may stand.
 fn align(log: &dyn Log, shard: ShardId, applied: u64) -> Result<(), StartError> {
     let stream = u64::from(shard.0);

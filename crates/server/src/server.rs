@@ -438,12 +438,12 @@ impl ServerHandle {
         self.replayed
     }
 
-    /// Asks the server to force and flush everything and to end; [`ServerHandle::join`] waits for that.
+    /// Asks the server to sync and flush everything and to end; [`ServerHandle::join`] waits for that.
     pub fn stop(&self) {
         self.mailbox.post(Mail::Stop);
     }
 
-    /// Ends the server as a kill would: nothing is forced, flushed or answered. For tests of recovery.
+    /// Ends the server as a kill would: nothing is synced, flushed or answered. For tests of recovery.
     pub fn abandon(&self) {
         self.mailbox.post(Mail::Abandon);
     }

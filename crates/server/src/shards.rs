@@ -28,10 +28,10 @@ struct Led {
     shard: Shard,
     /// Index of the last record that was appended, which is also applied between batches.
     appended: u64,
-    /// Index of the last record when the force under way began.
-    being_forced: u64,
-    /// Index of the last forced record.
-    forced: u64,
+    /// Index of the last record when the sync under way began.
+    being_synced: u64,
+    /// Index of the last synced record.
+    synced: u64,
     is_touched: bool,
 }
 
@@ -45,7 +45,7 @@ pub struct Appended {
 }
 
 impl Shards {
-    /// Shards that have been opened and replayed; the log is forced.
+    /// Shards that have been opened and replayed; the log is synced.
     pub fn new(shards: Vec<(ShardId, Shard)>) -> Shards {
         let mut led = Vec::new();
         let objects = shards.iter().map(|(_, shard)| shard.objects()).sum();
@@ -57,8 +57,8 @@ impl Shards {
             led[place] = Some(Led {
                 shard,
                 appended: last,
-                being_forced: last,
-                forced: last,
+                being_synced: last,
+                synced: last,
                 is_touched: false,
             });
         }
@@ -208,17 +208,17 @@ impl Shards {
         outputs
     }
 
-    /// Notes that a force of the log begins.
-    pub fn force_begins(&mut self) {
+    /// Notes that a sync of the log begins.
+    pub fn sync_begins(&mut self) {
         for led in self.led.iter_mut().flatten() {
-            led.being_forced = led.appended;
+            led.being_synced = led.appended;
         }
     }
 
     /// Notes that it has succeeded.
-    pub fn force_ended(&mut self) {
+    pub fn sync_ended(&mut self) {
         for led in self.led.iter_mut().flatten() {
-            led.forced = led.being_forced;
+            led.synced = led.being_synced;
         }
     }
 
@@ -248,7 +248,7 @@ impl Shards {
 
     pub fn status(&self) -> Vec<ShardStatus> {
         let status = |led: &Led| ShardStatus {
-            forced: led.forced,
+            synced: led.synced,
             ..led.shard.status()
         };
         self.iter().map(|(_, led)| status(led)).collect()

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 /// the end of its process, and operations over several servers are torn by it.
 pub const UNLOGGED_VARIABLE: &str = "PANDOFS_UNLOGGED";
 
-/// It knows how far each stream is, and forces are free.
+/// It knows how far each stream is, and syncs are free.
 #[derive(Debug, Default)]
 pub(crate) struct Unlogged {
     next: Mutex<HashMap<u64, u64>>,

@@ -86,7 +86,7 @@ fn directories_are_made_on_other_servers() {
         status.distributed >= elsewhere as u64 && status.aborted == 0,
         "{status:?}"
     );
-    assert!(status.peer_messages > 0 && status.log_forces > 0);
+    assert!(status.peer_messages > 0 && status.log_syncs > 0);
 }
 
 /// A server is killed again and again while directories are made on it. What was under way goes on when
@@ -161,7 +161,7 @@ fn a_distributed_operation_is_durable_when_it_is_answered() {
     for server in servers {
         server.join().unwrap();
     }
-    // A loss of power: nothing that was not forced.
+    // A loss of power: nothing that was not synced.
     for memory in &mut cluster {
         memory.store = memory.store.crash(0).into();
         memory.log = memory.log.crash(0, true).into();

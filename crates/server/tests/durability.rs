@@ -21,30 +21,30 @@ use pandofs_wire::message::AnswerBody;
 use std::sync::Arc;
 
 #[test]
-fn a_sync_is_answered_when_a_force_that_began_after_it_has_ended() {
+fn a_sync_is_answered_when_a_sync_that_began_after_it_has_ended() {
     let memory = Memory::new();
     let log = HeldLog::new();
     let server = memory.start_on(memory.store.clone(), log.clone());
     let mut first = Connection::client(server.address(), 1);
     let mut second = Connection::client(server.address(), 2);
     first.create("a").unwrap();
-    assert_eq!(log.begun(), 1, "only the start forces the log");
+    assert_eq!(log.begun(), 1, "only the start syncs the log");
 
     let sync = first.shard_request(ShardId(0), Request::Sync(op::Sync));
     first.send(sync);
     assert_eq!(first.answers_so_far(), []);
-    eventually("a force begins", || (log.begun() == 2).then_some(()));
+    eventually("a sync begins", || (log.begun() == 2).then_some(()));
     assert_eq!(first.answers_so_far(), []);
-    // The lane goes on meanwhile, and the force under way does not count for what comes now.
+    // The lane goes on meanwhile, and the sync under way does not count for what comes now.
     second.create("b").unwrap();
     let sync = second.shard_request(ShardId(0), Request::Sync(op::Sync));
     second.send(sync);
     assert_eq!(second.answers_so_far(), []);
     log.allow(2);
     assert_eq!(first.answer().body, AnswerBody::Shard(Ok(Reply::Done)));
-    // The round that answered the first is over, and so is what else the end of that force let go.
+    // The round that answered the first is over, and so is what else the end of that sync let go.
     assert_eq!(second.answers_so_far(), []);
-    eventually("a second force begins", || (log.begun() == 3).then_some(()));
+    eventually("a second sync begins", || (log.begun() == 3).then_some(()));
     assert_eq!(second.answers_so_far(), []);
     log.allow(u64::MAX);
     assert_eq!(second.answer().body, AnswerBody::Shard(Ok(Reply::Done)));
@@ -52,7 +52,7 @@ fn a_sync_is_answered_when_a_force_that_began_after_it_has_ended() {
 }
 
 #[test]
-fn one_force_serves_many() {
+fn one_sync_serves_many() {
     const CLIENTS: u64 = 20;
     let memory = Memory::new();
     let log = HeldLog::new();
@@ -65,7 +65,7 @@ fn one_force_serves_many() {
         let sync = client.shard_request(ShardId(0), Request::Sync(op::Sync));
         client.send(sync);
     }
-    // The first of them began a force; all the others share the next.
+    // The first of them began a sync; all the others share the next.
     let mut admin = Connection::admin(server.address());
     eventually("all have arrived", || {
         (admin.status().requests == 2 * CLIENTS).then_some(())
@@ -75,11 +75,11 @@ fn one_force_serves_many() {
         assert_eq!(client.answer().body, AnswerBody::Shard(Ok(Reply::Done)));
     }
     assert_eq!(log.begun(), 3);
-    assert_eq!(admin.status().log_forces, 2);
+    assert_eq!(admin.status().log_syncs, 2);
 }
 
 #[test]
-fn with_flush_interval_0_every_change_is_forced_before_it_is_answered() {
+fn with_flush_interval_0_every_change_is_synced_before_it_is_answered() {
     let memory = Memory::with_map(|dir| map(dir, 1, 0));
     let log = HeldLog::new();
     let server = memory.start_on(memory.store.clone(), log.clone());
@@ -87,27 +87,27 @@ fn with_flush_interval_0_every_change_is_forced_before_it_is_answered() {
     let request = client.shard_request(ShardId(0), common::create("a"));
     client.send(request);
     assert_eq!(client.answers_so_far(), []);
-    eventually("a force begins", || (log.begun() == 2).then_some(()));
+    eventually("a sync begins", || (log.begun() == 2).then_some(()));
     assert_eq!(client.answers_so_far(), []);
     log.allow(u64::MAX);
     assert!(matches!(client.answer().body, AnswerBody::Shard(Ok(_))));
 }
 
 #[test]
-fn what_nobody_waits_for_is_forced_after_the_interval() {
+fn what_nobody_waits_for_is_synced_after_the_interval() {
     let memory = Memory::with_map(|dir| map(dir, 1, 20));
     let server = memory.start();
     let mut client = Connection::client(server.address(), 1);
     client.create("a").unwrap();
-    eventually("the log is forced", || {
+    eventually("the log is synced", || {
         (memory.log.unsynced() == 0).then_some(())
     });
     let status = Connection::admin(server.address()).status();
-    assert!(status.log_forces >= 1);
+    assert!(status.log_syncs >= 1);
 }
 
 #[test]
-fn a_log_that_cannot_be_forced_stops_the_server() {
+fn a_log_that_cannot_be_synced_stops_the_server() {
     let memory = Memory::new();
     let log = HeldLog::new();
     let server = memory.start_on(memory.store.clone(), log.clone());
@@ -270,7 +270,7 @@ fn a_store_and_a_log_that_do_not_fit_each_other_are_refused() {
     );
 }
 
-/// A cut that was sent is sent again as it was, and at once. Were it held until the log is forced, its
+/// A cut that was sent is sent again as it was, and at once. Were it held until the log is synced, its
 /// answer could come first, a client write behind the cut, and what was held take that away.
 #[test]
 fn a_repeated_data_request_does_not_wait_for_the_disk_again() {
@@ -298,7 +298,7 @@ fn a_repeated_data_request_does_not_wait_for_the_disk_again() {
     };
     let cut = client.shard_request(ShardId(0), Request::SetAttr(op::SetAttr { ino, set }));
     client.send(cut);
-    eventually("a force begins", || (log.begun() == 2).then_some(()));
+    eventually("a sync begins", || (log.begun() == 2).then_some(()));
     log.allow(2);
     let mut link = accept(&listener);
     let sent = messages(&mut link);
@@ -312,7 +312,7 @@ fn a_repeated_data_request_does_not_wait_for_the_disk_again() {
     };
     assert_eq!(*request, cut);
 
-    // From here on there is something unforced, and a force would not end.
+    // From here on there is something unsynced, and a sync would not end.
     second.create("b").unwrap();
     assert_eq!(messages(&mut link), sent, "it is sent again");
     let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });

@@ -210,7 +210,7 @@ fn a_scrub_keeps_to_its_rate_pauses_and_goes_on() {
     server.join().unwrap();
 }
 
-/// After a loss of power, what was not forced is trusted once, and what was settled is not.
+/// After a loss of power, what was not synced is trusted once, and what was settled is not.
 #[test]
 fn a_start_of_the_machine_is_followed_by_a_scrub_that_ends_all_doubt() {
     let memory = Memory::new();

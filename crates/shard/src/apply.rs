@@ -256,7 +256,7 @@ impl Shard {
                     self.reclaims.wait_for_objects(ino, request, reply);
                     return Ok(());
                 }
-                let durable = self.config.force_every_batch;
+                let durable = self.config.sync_every_batch;
                 self.answer_current(&request, Ok(reply), durable);
             }
             Err(Stop::Refuse(refusal)) => self.answer_request(&request, Err(refusal)),

@@ -11,7 +11,7 @@
 //! 2. `take_proposals` of every shard, append them to the log with one write, then `apply` each; again
 //!    until no shard proposes anything.
 //! 3. Keep the overlay, or write its batch to the store: at the latest before anybody else looks at it.
-//! 4. `take_outputs` and carry them out; those that are `durable` once the log is forced.
+//! 4. `take_outputs` and carry them out; those that are `durable` once the log is synced.
 //!
 //! At the start: `open`, `replay` what the log holds beyond `applied`, `recover`, then a batch as above.
 

@@ -18,8 +18,8 @@ pub struct Ticket(pub u64);
 pub struct ShardConfig {
     pub shard: ShardId,
     pub map: Arc<ClusterMap>,
-    /// Answers to mutations wait until their record is forced (`flush_interval` 0).
-    pub force_every_batch: bool,
+    /// Answers to mutations wait until their record is synced (`flush_interval` 0).
+    pub sync_every_batch: bool,
     /// How long clients that knew an earlier process have to tell what they have open and locked: as long as their sessions
     /// live, `SESSION_TIMEOUT`, but where a test has clients that tell at once.
     pub grace: Duration,
@@ -71,7 +71,7 @@ pub enum Input {
 /// Something a lane is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Output {
-    /// Answer a request. `durable`: only once everything this shard has applied is forced.
+    /// Answer a request. `durable`: only once everything this shard has applied is synced.
     Answer {
         ticket: Ticket,
         result: Result<Reply, Refusal>,

@@ -2,7 +2,7 @@
 //! records of what is gone are removed, those of what was cut are cut. Every item is done at least once
 //! and doing it twice changes nothing, so all of this may be lost in a crash. That holds of a cut, and of filling, although
 //! others have written to the object meanwhile: it has followed that count of cuts, and is left as it is. (A cuts the file,
-//! the object follows, and that it has is not forced; B writes; this machine loses power and asks the object again.)
+//! the object follows, and that it has is not synced; B writes; this machine loses power and asks the object again.)
 
 use crate::port::Output;
 use crate::record::Record;

@@ -557,7 +557,7 @@ impl Shard {
             partitions: self.meta.partitions,
             splits: self.meta.splits,
             applied: self.meta.applied,
-            forced: 0,
+            synced: 0,
             undecided: (open + prepared) as u64,
             waiting: self.waiting.len() as u64,
             reclaiming: self.reclaims.len() as u64,

@@ -478,7 +478,7 @@ impl Shard {
             if let Err(refusal) = &result {
                 self.answers.refuse(request.key, refusal);
             }
-            let durable = result.is_ok() && self.config.force_every_batch;
+            let durable = result.is_ok() && self.config.sync_every_batch;
             self.answer(ticket, result, durable);
         }
     }

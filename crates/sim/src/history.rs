@@ -30,7 +30,7 @@ pub enum Deed {
     MayInsert,
     MayRemove,
     MaySet,
-    /// A server forgot what had not been forced: anything may be true now.
+    /// A server forgot what had not been synced: anything may be true now.
     Forget,
 }
 
@@ -49,7 +49,7 @@ pub enum ModeDeed {
     Read(u16),
     /// If it was not answered it was done at some time or not at all.
     Write(u16),
-    /// A server forgot what had not been forced.
+    /// A server forgot what had not been synced.
     Forget,
 }
 
@@ -81,7 +81,7 @@ pub struct History {
     linked: BTreeSet<Ino>,
     /// Names and modes of which a server forgot something.
     forgotten: (BTreeSet<Key>, BTreeSet<Ino>),
-    /// Inodes that a server may have lost with what it had not forced.
+    /// Inodes that a server may have lost with what it had not synced.
     lost: BTreeSet<Ino>,
 }
 

@@ -33,7 +33,7 @@ pub struct Shape {
     pub file_policy: FilePolicy,
     pub initial_partitions: u32,
     /// Answers to mutations wait for the disk.
-    pub force_every_batch: bool,
+    pub sync_every_batch: bool,
     /// Bytes of records after which a store is flushed.
     pub flush_after: u64,
     /// What a server's clock is wrong by at the start, in nanoseconds.
@@ -127,13 +127,13 @@ pub enum End {
 pub enum Loss {
     /// The process was killed: all that was written is there.
     Nothing,
-    /// Of the appends that were not forced this many thousandths are there, with `torn` also half of the next.
-    Unforced { kept: u16, torn: bool },
+    /// Of the appends that were not synced this many thousandths are there, with `torn` also half of the next.
+    Unsynced { kept: u16, torn: bool },
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
-    /// The server dies after this many of its steps from `at` on: before or after an append, after a force, between
+    /// The server dies after this many of its steps from `at` on: before or after an append, after a sync, between
     /// two messages that it sends; 0 for between two batches. It starts again after `down`.
     Crash {
         at: Moment,
@@ -182,7 +182,7 @@ pub enum Fault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plant {
     /// What must wait for the disk does not.
-    Unforced,
+    Unsynced,
     /// A client whose request may have been executed asks another shard when it learns of one.
     ForgetsDoubt,
     /// A client remembers what names lead to.
@@ -225,7 +225,7 @@ pub enum Plant {
 
 impl Plant {
     pub const ALL: [Plant; 20] = [
-        Plant::Unforced,
+        Plant::Unsynced,
         Plant::ForgetsDoubt,
         Plant::CachesEntries,
         Plant::KeepsForwarding,
@@ -306,7 +306,7 @@ impl Scenario {
             inline_bytes: 4_096,
             commit_protocol: self.shape.protocol,
             file_policy: self.shape.file_policy,
-            flush_interval_ms: if self.shape.force_every_batch {
+            flush_interval_ms: if self.shape.sync_every_batch {
                 0
             } else {
                 1_000

@@ -72,11 +72,11 @@ struct Held {
 pub struct Process {
     pub shards: Shards,
     durable: Durable<Held>,
-    /// Appends not forced when the force under way began.
+    /// Appends not synced when the sync under way began.
     covered: Option<usize>,
     flushing: Option<Vec<(ShardId, u64)>>,
     unflushed_bytes: u64,
-    forced_at: Moment,
+    synced_at: Moment,
     last_time: Time,
     random: Rng,
     pub tickets: BTreeMap<u64, Asker>,
@@ -242,7 +242,7 @@ impl Server {
             covered: None,
             flushing: None,
             unflushed_bytes: 0,
-            forced_at: now,
+            synced_at: now,
             last_time: time,
             random,
             tickets: BTreeMap::new(),
@@ -258,7 +258,7 @@ impl Server {
         });
         // What recovery wants sent, before anything new is taken up.
         self.run(now, 0)?;
-        self.log.sync().expect("memory is forced at once");
+        self.log.sync().expect("memory is synced at once");
         if self.plant == Some(Plant::ReusesNumbers)
             && let Some(process) = &mut self.process
         {
@@ -406,7 +406,7 @@ impl Server {
         for (waits, held) in due {
             if !waits {
                 self.carry_out(process, held.shard, held.output);
-            } else if self.plant == Some(Plant::Unforced) {
+            } else if self.plant == Some(Plant::Unsynced) {
                 self.let_go(process, held);
             } else if let Some(held) = process.durable.hold(held) {
                 self.let_go(process, held);

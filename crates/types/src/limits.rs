@@ -126,7 +126,7 @@ pub const MAX_PARTICIPANTS: usize = MAX_SHARDS as usize + 8;
 /// Directories between the root and the deepest one that may be moved.
 pub const MAX_DIRECTORY_DEPTH: usize = 65_536;
 /// Serials of inode numbers that a shard leaves out when its server starts: more than it can have given out between two
-/// forces of the log, since records that were not forced may be lost, and with them that their numbers were given out.
+/// syncs of the log, since records that were not synced may be lost, and with them that their numbers were given out.
 pub const SERIALS_SKIPPED_AT_START: u64 = 1 << 24;
 /// Distributed operations of one shard that are undecided at once.
 pub const MAX_UNDECIDED: usize = 16_384;
@@ -223,7 +223,7 @@ pub const MAX_CACHE_BYTES: usize = 160 << 20;
 /// Bytes of log a lane keeps before it flushes its store and drops what the store holds.
 pub const MAX_LOG_BYTES: u64 = 50 << 20;
 /// Bytes of one log file, unless told: the grain in which the space of pruned records comes back,
-/// and the most that the switch to the next file has to force at once.
+/// and the most that the switch to the next file has to sync at once.
 pub const LOG_FILE_BYTES: u64 = 8 << 20;
 /// Bytes of the records in one append to the log.
 pub const MAX_LOG_APPEND_BYTES: usize = 64 << 20;
@@ -303,8 +303,8 @@ pub const LEASE_QUIET: Duration = Duration::from_millis(100);
 /// has 65,536 places, and with one more would take twice the memory.
 pub const MAX_CACHED_LEASES: usize = 65_536 / 8 * 7;
 
-/// How long a client remembers, of files that are not open, that a change was acknowledged which no force has covered.
-/// Servers force their logs, and data objects that are left alone, much sooner.
+/// How long a client remembers, of files that are not open, that a change was acknowledged which no sync has covered.
+/// Servers sync their logs, and data objects that are left alone, much sooner.
 pub const UNSYNCED_TERM: Duration = Duration::from_secs(180);
 
 /// Bytes of a recording of a mount that wait to be written; as many more are being written. Programs wait when it

@@ -62,7 +62,7 @@ pub enum HelloAnswer {
 }
 
 /// In which start of its machine a server runs: another value than last time means that what it
-/// acknowledged before and has not forced may be lost. A server that is killed and started again
+/// acknowledged before and has not synced may be lost. A server that is killed and started again
 /// has the same one, and has lost nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Machine(pub u64);

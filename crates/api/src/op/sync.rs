@@ -3,7 +3,7 @@
 use super::Operation;
 use serde::{Deserialize, Serialize};
 
-/// Forces the shard's log: what it acknowledged before is on disk when this is answered.
+/// Syncs the shard's log: what it acknowledged before is on disk when this is answered.
 /// Answers `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sync;

@@ -28,7 +28,7 @@ impl Counts {
         Counts {
             messages: sum(|status| status.peer_messages),
             records: sum(|status| status.log_records),
-            forces: sum(|status| status.log_forces),
+            forces: sum(|status| status.log_syncs),
         }
     }
 }

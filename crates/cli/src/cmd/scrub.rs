@@ -306,7 +306,7 @@ fn text(ends: &[(ServerId, End)], damage: &Damage) -> String {
     let taken = match sum(|report| report.taken) {
         0 => String::new(),
         blocks => format!(
-            ", {} taken as they were (not forced before a machine was started anew)",
+            ", {} taken as they were (not synced before a machine was started anew)",
             units::plural(blocks, "block", "blocks")
         ),
     };

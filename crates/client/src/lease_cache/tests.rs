@@ -425,7 +425,7 @@ fn a_late_answer_leases_nothing_after_a_cut_of_ones_own() {
     }
 }
 
-/// It was cut, and that was not forced when the power failed.
+/// It was cut, and that was not synced when the power failed.
 #[test]
 fn a_server_may_come_back_with_fewer_cuts() {
     let lease_cache = lease_cache();

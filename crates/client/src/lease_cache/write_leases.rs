@@ -171,7 +171,7 @@ impl State {
 
     pub(super) fn lose_write_leases(&mut self, server: ServerId) {
         for lease in self.write_leases.values_mut() {
-            // It may come back without the last cuts, which were not forced. No answer is taken in
+            // It may come back without the last cuts, which were not synced. No answer is taken in
             // to what was asked before.
             lease.least = 0;
             if lease.held.is_some_and(|held| held.server == server) {

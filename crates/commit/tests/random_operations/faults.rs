@@ -14,8 +14,8 @@ pub enum Fault {
     ForgetsAtOnce,
     /// The horizon is kept in memory, and after a restart a delayed `Do` seems new.
     HorizonNotStored,
-    /// Messages leave before the record that they depend on is forced.
-    SendsBeforeForcing,
+    /// Messages leave before the record that they depend on is synced.
+    SendsBeforeSyncing,
     /// Who knows nothing of an operation denies it without recording that.
     DeniesWithoutRecord,
     /// A repeated `Do` is performed again.
@@ -39,7 +39,7 @@ impl Fault {
         Fault::ForgetsCommitted,
         Fault::ForgetsAtOnce,
         Fault::HorizonNotStored,
-        Fault::SendsBeforeForcing,
+        Fault::SendsBeforeSyncing,
         Fault::DeniesWithoutRecord,
         Fault::PerformsRepeated,
         Fault::LosesLocks,

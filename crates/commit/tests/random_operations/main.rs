@@ -110,7 +110,7 @@ fn planted_bugs_are_found() {
             | Fault::ForgetsCommitted
             | Fault::ForgetsAtOnce
             | Fault::HorizonNotStored
-            | Fault::SendsBeforeForcing
+            | Fault::SendsBeforeSyncing
             | Fault::DeniesWithoutRecord
             | Fault::PerformsRepeated => &[Kind::Atomicity],
             Fault::LosesLocks | Fault::KeepsLocks => &[Kind::Locks],

@@ -1,7 +1,7 @@
-//! One shard's server: what it has on disk, what it has appended and not forced, what waits to leave.
+//! One shard's server: what it has on disk, what it has appended and not synced, what waits to leave.
 //!
 //! Every input that changes what is stored makes one record. Whatever is said after a record, and
-//! everything said later, leaves when that record is forced and not before.
+//! everything said later, leaves when that record is synced and not before.
 
 use crate::faults::Fault;
 use crate::locks::Locks;
@@ -96,14 +96,14 @@ pub struct Node {
     pub answered: Vec<Outgoing>,
     pub decided: Vec<Decided>,
     on_disk: Stored,
-    /// What is stored after each record that is not forced.
+    /// What is stored after each record that is not synced.
     tail: Vec<Stored>,
-    /// Records ever appended, and forced.
+    /// Records ever appended, and synced.
     appended: u64,
-    forced: u64,
-    /// Decisions in records that are not forced.
-    unforced: VecDeque<(u64, Decided)>,
-    /// What may leave once as many records are forced.
+    synced: u64,
+    /// Decisions in records that are not synced.
+    unsynced: VecDeque<(u64, Decided)>,
+    /// What may leave once as many records are synced.
     outbox: VecDeque<(u64, Outgoing)>,
 }
 
@@ -125,8 +125,8 @@ impl Node {
             on_disk: Stored::default(),
             tail: vec![],
             appended: 0,
-            forced: 0,
-            unforced: VecDeque::new(),
+            synced: 0,
+            unsynced: VecDeque::new(),
             outbox: VecDeque::new(),
         }
     }
@@ -157,11 +157,11 @@ impl Node {
     }
 
     /// The tail of the records is on disk now; gives the decisions in it.
-    pub fn force(&mut self) -> Vec<Decided> {
+    pub fn sync(&mut self) -> Vec<Decided> {
         self.tail.clear();
         self.on_disk = self.stored.clone();
-        self.forced = self.appended;
-        self.unforced
+        self.synced = self.appended;
+        self.unsynced
             .drain(..)
             .map(|(_, decided)| decided)
             .collect()
@@ -170,7 +170,7 @@ impl Node {
     /// The first of what may leave.
     pub fn leave(&mut self) -> Option<Outgoing> {
         let (needs, _) = self.outbox.front()?;
-        if *needs > self.forced {
+        if *needs > self.synced {
             return None;
         }
         self.outbox.pop_front().map(|(_, outgoing)| outgoing)
@@ -180,7 +180,7 @@ impl Node {
         self.outbox.is_empty() && self.tail.is_empty()
     }
 
-    /// Stops at once. Of the records that were not forced the first few may be on disk all the same;
+    /// Stops at once. Of the records that were not synced the first few may be on disk all the same;
     /// gives the decisions in those.
     pub fn crash(&mut self, context: &mut Context<'_>) -> Vec<Decided> {
         let kept = if context.random.percent(30) {
@@ -195,9 +195,9 @@ impl Node {
         if kept > 0 {
             self.on_disk = self.tail.swap_remove(kept - 1);
         }
-        let last = self.forced + kept as u64;
+        let last = self.synced + kept as u64;
         let written = self
-            .unforced
+            .unsynced
             .drain(..)
             .filter(|(record, _)| *record <= last)
             .map(|(_, decided)| decided)
@@ -208,7 +208,7 @@ impl Node {
             stored,
             up: false,
             appended: last,
-            forced: last,
+            synced: last,
             ..Node::new(self.shard)
         };
         self.on_disk = self.stored.clone();
@@ -283,7 +283,7 @@ impl Node {
             self.tail.push(self.stored.clone());
         }
         let needs = match context.fault {
-            Fault::SendsBeforeForcing => 0,
+            Fault::SendsBeforeSyncing => 0,
             _ => self.appended,
         };
         let (from, horizon) = (self.shard, self.horizon());
@@ -301,7 +301,7 @@ impl Node {
             self.outbox.push_back((needs, answer));
         }
         for decided in self.decided.drain(..) {
-            self.unforced.push_back((self.appended, decided));
+            self.unsynced.push_back((self.appended, decided));
         }
     }
 }

@@ -98,7 +98,7 @@ pub struct Ledger {
 }
 
 impl Ledger {
-    /// The record with this decision is forced now.
+    /// The record with this decision is synced now.
     pub fn decide(&mut self, fact: Decided) -> Result<(), Violation> {
         let Decided { tx, commit, by } = fact;
         if *self.decided.entry(tx).or_insert(commit) == commit {

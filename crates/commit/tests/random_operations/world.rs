@@ -113,7 +113,7 @@ impl World {
         match self.random.below(100) {
             0..5 => self.start_one(),
             5..45 => self.deliver_one(),
-            45..65 => self.force(node),
+            45..65 => self.sync(node),
             65..85 => {
                 for _ in 0..self.random.between(1, 6) {
                     self.leave_one(node);
@@ -140,7 +140,7 @@ impl World {
                 }
             }
             for node in 0..self.nodes.len() {
-                self.force(node)?;
+                self.sync(node)?;
                 while self.leave_one(node) {}
             }
             for envelope in self.network.drain(&mut self.random) {
@@ -260,12 +260,12 @@ impl World {
         self.with(node, |node, context| node.receive(envelope, context))
     }
 
-    fn force(&mut self, node: usize) -> Result<(), Violation> {
+    fn sync(&mut self, node: usize) -> Result<(), Violation> {
         if !self.nodes[node].up {
             return Ok(());
         }
-        self.say(|| format!("force at {node}"));
-        let decided = self.nodes[node].force();
+        self.say(|| format!("sync at {node}"));
+        let decided = self.nodes[node].sync();
         self.decide(decided)
     }
 

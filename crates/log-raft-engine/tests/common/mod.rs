@@ -51,18 +51,18 @@ fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
     files
 }
 
-/// The number of the last append file that was forced, and its forced bytes, as `FORCED` says.
-pub fn forced(dir: &Path) -> (u64, u64) {
-    let bytes = fs::read(dir.join("FORCED")).unwrap();
+/// The number of the last append file that was synced, and its synced bytes, as `SYNCED` says.
+pub fn synced(dir: &Path) -> (u64, u64) {
+    let bytes = fs::read(dir.join("SYNCED")).unwrap();
     let number = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap());
     (number(0), number(8))
 }
 
-/// Where the last append file's unforced bytes begin and where they end.
-pub fn unforced(dir: &Path) -> (PathBuf, u64, u64) {
+/// Where the last append file's unsynced bytes begin and where they end.
+pub fn unsynced(dir: &Path) -> (PathBuf, u64, u64) {
     let path = append_files(dir).pop().unwrap();
     let name = path.file_stem().unwrap().to_str().unwrap();
-    let (file, bytes) = forced(dir);
+    let (file, bytes) = synced(dir);
     let begin = if name.parse() == Ok(file) {
         bytes
     } else {

@@ -8,8 +8,8 @@ use pandofs_types::limits::MAX_LOG_APPEND_BYTES;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use streams::{Operation, OwnedEntry, Streams};
 
-/// A log for tests and the simulator. It keeps what was forced apart from what was not, so that
-/// [`MemoryLog::crash`] can lose any suffix of the unforced appends.
+/// A log for tests and the simulator. It keeps what was synced apart from what was not, so that
+/// [`MemoryLog::crash`] can lose any suffix of the unsynced appends.
 #[derive(Debug, Default)]
 pub struct MemoryLog {
     state: Mutex<State>,
@@ -18,15 +18,15 @@ pub struct MemoryLog {
 #[derive(Debug, Default)]
 struct State {
     current: Streams,
-    forced: Streams,
-    /// Oldest first: `forced` with these applied is `current`.
-    unforced: Vec<Operation>,
+    synced: Streams,
+    /// Oldest first: `synced` with these applied is `current`.
+    unsynced: Vec<Operation>,
 }
 
 impl State {
     fn apply(&mut self, operation: Operation) {
         self.current.apply(&operation);
-        self.unforced.push(operation);
+        self.unsynced.push(operation);
     }
 }
 
@@ -35,7 +35,7 @@ impl MemoryLog {
         MemoryLog::default()
     }
 
-    /// Returns the log after a crash: all that was forced, then the first `keep_unsynced` unforced
+    /// Returns the log after a crash: all that was synced, then the first `keep_unsynced` unsynced
     /// appends and the prunes between them. With more than there are, as after a mere kill of the
     /// process, nothing is lost; otherwise the prunes after the last append that was kept are.
     ///
@@ -45,7 +45,7 @@ impl MemoryLog {
         let state = self.lock();
         let mut disk = Vec::new();
         let mut kept = 0;
-        for operation in &state.unforced {
+        for operation in &state.unsynced {
             let is_append = matches!(operation, Operation::Append(_));
             if kept == keep_unsynced {
                 if !is_append {
@@ -61,32 +61,32 @@ impl MemoryLog {
             image::encode(operation, &mut disk);
             kept += usize::from(is_append);
         }
-        let mut survived = state.forced.clone();
+        let mut survived = state.synced.clone();
         for operation in image::decode(&disk) {
             survived.apply(&operation);
         }
         let state = State {
             current: survived.clone(),
-            forced: survived,
-            unforced: Vec::new(),
+            synced: survived,
+            unsynced: Vec::new(),
         };
         MemoryLog {
             state: Mutex::new(state),
         }
     }
 
-    /// Forces the first `appends` unforced appends and the prunes before the next one: a force that began when
+    /// Syncs the first `appends` unsynced appends and the prunes before the next one: a sync that began when
     /// there were that many, and ends now.
     pub fn sync_first(&self, appends: usize) {
         let mut state = self.lock();
         let mut seen = 0;
-        let covered = state.unforced.iter().take_while(|operation| {
+        let covered = state.unsynced.iter().take_while(|operation| {
             seen += usize::from(matches!(operation, Operation::Append(_)));
             seen <= appends
         });
         let covered = covered.count();
-        for operation in state.unforced.drain(..covered).collect::<Vec<_>>() {
-            state.forced.apply(&operation);
+        for operation in state.unsynced.drain(..covered).collect::<Vec<_>>() {
+            state.synced.apply(&operation);
         }
     }
 
@@ -94,7 +94,7 @@ impl MemoryLog {
     pub fn unsynced(&self) -> usize {
         let state = self.lock();
         let appends = |operation: &&Operation| matches!(operation, Operation::Append(_));
-        state.unforced.iter().filter(appends).count()
+        state.unsynced.iter().filter(appends).count()
     }
 
     /// The state is whole whenever the lock is let go of, also by the panic of an append that does
@@ -125,8 +125,8 @@ impl Log for MemoryLog {
 
     fn sync(&self) -> Result<(), LogError> {
         let mut state = self.lock();
-        for operation in std::mem::take(&mut state.unforced) {
-            state.forced.apply(&operation);
+        for operation in std::mem::take(&mut state.unsynced) {
+            state.synced.apply(&operation);
         }
         Ok(())
     }
@@ -168,7 +168,7 @@ mod tests {
     use super::*;
     use crate::suite::{self, ReopenableLog, contents};
 
-    /// Keeps `keep` unforced appends whenever it crashes.
+    /// Keeps `keep` unsynced appends whenever it crashes.
     struct Crashing {
         log: MemoryLog,
         keep: usize,
@@ -262,7 +262,7 @@ mod tests {
     }
 
     #[test]
-    fn a_force_covers_what_was_appended_before_it_began() {
+    fn a_sync_covers_what_was_appended_before_it_began() {
         let log = MemoryLog::new();
         for index in 1..=3 {
             append_pair(&log, index);

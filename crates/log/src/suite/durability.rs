@@ -4,7 +4,7 @@ use super::{Make, ReopenableLog, append_one_each, assert_holds};
 use crate::Log;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Appends made while another thread forces the log.
+/// Appends made while another thread syncs the log.
 const CONCURRENT_APPENDS: u64 = 2_000;
 const STREAMS: [u64; 3] = [3, 4, 60];
 

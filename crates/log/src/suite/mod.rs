@@ -28,7 +28,7 @@ pub trait ReopenableLog: Log {
     /// Ends the log as its owner does who is done with it, and opens it again.
     fn close_and_reopen(self: Box<Self>) -> Box<dyn ReopenableLog>;
 
-    /// Ends the log as a crash does, with nothing forced on the way out, and opens what is left.
+    /// Ends the log as a crash does, with nothing synced on the way out, and opens what is left.
     fn crash_and_reopen(self: Box<Self>) -> Box<dyn ReopenableLog>;
 }
 

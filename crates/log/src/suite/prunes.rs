@@ -61,7 +61,7 @@ pub fn pruning_survives_once_synced(log: Box<dyn ReopenableLog>) {
     assert_holds(&*log, 1, 21, 50);
     assert_eq!(log.span(2), None);
     assert_eq!(log.next_index(2), Some(51));
-    // Not forced: all of stream 3 is back, or nothing.
+    // Not synced: all of stream 3 is back, or nothing.
     assert_eq!(log.next_index(3), Some(51));
     match log.span(3) {
         None => {}

@@ -24,14 +24,14 @@ impl Objects {
             // That it has may not be on disk yet: who wrote so may have been killed before it was.
             return Ok(object
                 .filter(|_| followed >= wanted)
-                .map(|object| Outcome::Force(Work::Header(object))));
+                .map(|object| Outcome::Sync(Work::Header(object))));
         }
         // That was not said of an object that was made by a write.
         let cuts = followed.max(FIRST_CUTS);
         Ok((cuts != wanted).then_some(Outcome::Done(DataReply::OtherCuts { cuts })))
     }
 
-    /// To be forced, and then said to have followed this cut.
+    /// To be synced, and then said to have followed this cut.
     pub(super) fn follow(&mut self, object: Arc<OpenObject>, cuts: u32) -> Outcome {
         match self.write_again(&object) {
             Ok(()) => Outcome::Follow(object, cuts),

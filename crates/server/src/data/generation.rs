@@ -1,8 +1,8 @@
 //! Generations: which objects the machine may have lost something of.
 //!
 //! A generation is what happens to a server's objects between two starts of its machine. While it lasts, what
-//! was written is there, forced or not, also for a server that was killed and started again: the system
-//! keeps it in memory. With the next start of the machine it is *lost*: what was not forced may be missing.
+//! was written is there, synced or not, also for a server that was killed and started again: the system
+//! keeps it in memory. With the next start of the machine it is *lost*: what was not synced may be missing.
 //! It stays lost until every object has been looked at (see [`super::sums`]).
 //!
 //! Generation 0 stands for objects of which nothing is known, as they have no header: it is lost with every
@@ -11,7 +11,7 @@
 //! `generations.json` in the directory of the objects says which one it is. It is on disk before
 //! anything of a generation is.
 
-use super::objects::force_directory;
+use super::objects::sync_directory;
 use pandofs_wire::hello::Machine;
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeSet;
@@ -90,7 +90,7 @@ impl Generations {
                 record.boot = boot.to_owned();
                 tracing::warn!(
                     "the machine was started since generation {} of the data objects below {}: \
-                     blocks that were not forced before are taken as they are",
+                     blocks that were not synced before are taken as they are",
                     record.generation - 1,
                     root.display()
                 );
@@ -187,7 +187,7 @@ fn write(root: &Path, record: &mut Record) -> io::Result<()> {
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     fs::rename(&unfinished, &path)?;
-    force_directory(root)
+    sync_directory(root)
 }
 
 #[cfg(test)]

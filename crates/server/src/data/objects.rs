@@ -89,11 +89,11 @@ pub(crate) fn sums_path(root: &Path, ino: Ino) -> PathBuf {
 #[derive(Debug)]
 pub(crate) enum Outcome {
     Done(DataReply),
-    /// Answered once this is forced.
-    Force(Work),
-    /// To be carried out once that it is unsettled is forced.
+    /// Answered once this is synced.
+    Sync(Work),
+    /// To be carried out once that it is unsettled is synced.
     Unsettle(Arc<OpenObject>, DataRequest),
-    /// Done to the object for this cut: once that is forced, that it has followed is written and forced, then answered.
+    /// Done to the object for this cut: once that is synced, that it has followed is written and synced, then answered.
     Follow(Arc<OpenObject>, u32),
 }
 
@@ -121,7 +121,7 @@ impl Objects {
     /// Carries out a request. All requests for one object have to come to the same `Objects`. What is
     /// written or cut is answered once it is on disk, if that is asked for: by a shard, which has promised
     /// somebody that it will be done.
-    pub fn execute(&mut self, request: DataRequest, forced: bool) -> Outcome {
+    pub fn execute(&mut self, request: DataRequest, synced: bool) -> Outcome {
         if let Some(reply) = self.comes_too_late(&request) {
             return Outcome::Done(reply);
         }
@@ -133,8 +133,8 @@ impl Objects {
         let room = match &request {
             DataRequest::Write {
                 ino, offset, data, ..
-            } => self.check_room(*ino, *offset, data.len(), forced),
-            DataRequest::Fill { ino, data, .. } => self.check_room(*ino, 0, data.len(), forced),
+            } => self.check_room(*ino, *offset, data.len(), synced),
+            DataRequest::Fill { ino, data, .. } => self.check_room(*ino, 0, data.len(), synced),
             _ => Ok(()),
         };
         if let Err(error) = room {
@@ -154,7 +154,7 @@ impl Objects {
             DataRequest::Write {
                 ino, offset, data, ..
             } => match self.write(ino, offset, &data) {
-                Ok(object) if forced => return self.force_object(object),
+                Ok(object) if synced => return self.sync_object(object),
                 done => done.map(|_| DataReply::Done),
             },
             DataRequest::Truncate { ino, cuts, length } => match self.truncate(ino, length) {
@@ -170,14 +170,14 @@ impl Objects {
             DataRequest::Remove { ino } => match self.remove(ino) {
                 Ok(()) => {
                     self.removed.note(ino);
-                    return Outcome::Force(Work::Removal {
+                    return Outcome::Sync(Work::Removal {
                         last_byte: last_byte(ino),
                     });
                 }
                 Err(error) => Err(error),
             },
             DataRequest::Sync { ino } => match self.object(ino) {
-                Ok(Some(object)) => return self.force_object(object),
+                Ok(Some(object)) => return self.sync_object(object),
                 Ok(None) => Ok(DataReply::Done),
                 Err(error) => Err(error),
             },
@@ -188,7 +188,7 @@ impl Objects {
                 allocation,
                 ..
             } => match self.allocate(ino, offset, length, allocation) {
-                Ok(Some(object)) if forced => return self.force_object(object),
+                Ok(Some(object)) if synced => return self.sync_object(object),
                 done => done.map(|_| DataReply::Done),
             },
             DataRequest::Seek { ino, offset, data } => self.seek(ino, offset, data),
@@ -351,7 +351,7 @@ impl Objects {
         self.holdings.health.is_well(ino);
         self.holdings.rewrites.done(ino);
         // The checksums last: an object without them would look damaged. Also when there is none any
-        // more: an earlier request may have removed it and crashed before that was forced.
+        // more: an earlier request may have removed it and crashed before that was synced.
         let root = &self.holdings.root;
         for path in [path(root, ino), sums_path(root, ino)] {
             match fs::remove_file(&path) {
@@ -431,7 +431,7 @@ impl Objects {
         self.unsettled.changed(object.ino, Instant::now());
     }
 
-    /// An object that was not changed for long, if it has to be forced before it is settled.
+    /// An object that was not changed for long, if it has to be synced before it is settled.
     pub fn object_to_settle(&mut self, ino: Ino) -> Option<Arc<OpenObject>> {
         // It does not push out one that is in use: it is opened for this alone.
         let object = match self.open.peek(ino) {
@@ -449,7 +449,7 @@ impl Objects {
         if object.checked.is_settled() || object.checked.is_doubtful() {
             return None;
         }
-        if object.is_forced() {
+        if object.is_synced() {
             self.settle(&object);
             return None;
         }
@@ -461,13 +461,13 @@ impl Objects {
         Some(object)
     }
 
-    /// Settles an object, unless it has been changed since it was forced, or opened once more.
+    /// Settles an object, unless it has been changed since it was synced, or opened once more.
     pub fn settle(&mut self, object: &Arc<OpenObject>) {
         let is_other = self
             .open
             .peek(object.ino)
             .is_some_and(|open| !Arc::ptr_eq(&open, object));
-        if is_other || !object.is_forced() {
+        if is_other || !object.is_synced() {
             return;
         }
         if let Err(error) = object.checked.settle() {
@@ -523,13 +523,13 @@ impl Objects {
         }
         if !object.checked.is_settled() {
             // When all have been looked at, no generation is taken for lost any more. A header that the next loss of
-            // power brings back from before that has its blocks held to checksums that were never forced. So each is
-            // forced, also by a server that finds it written by one that was killed; syncfs(2) would do it for
+            // power brings back from before that has its blocks held to checksums that were never synced. So each is
+            // synced, also by a server that finds it written by one that was killed; syncfs(2) would do it for
             // all at once, and does nothing on a file system by FUSE.
             if self.holdings.generations.any_lost() {
                 object
-                    .force_header()
-                    .map_err(|error| self.failure("force the checksums of", ino, &error))?;
+                    .sync_header()
+                    .map_err(|error| self.failure("sync the checksums of", ino, &error))?;
             }
             self.unsettled.changed(ino, Instant::now());
         }
@@ -561,7 +561,7 @@ impl Objects {
                     holdings.health.take(count as u64);
                     tracing::warn!(
                         "{count} blocks of {path} (inode {ino}) from byte {} on do not fit their \
-                         checksums; they may not have been forced before the machine was started \
+                         checksums; they may not have been synced before the machine was started \
                          anew, and are taken as they are",
                         first * BLOCK
                     );
@@ -689,7 +689,7 @@ pub(super) fn disk_number(path: &Path) -> io::Result<u64> {
     Ok((boot >> 64) as u64 ^ boot as u64 ^ device.wrapping_mul(SPREAD))
 }
 
-/// Forces the entries of a directory.
-pub(super) fn force_directory(directory: &Path) -> io::Result<()> {
+/// Syncs the entries of a directory.
+pub(super) fn sync_directory(directory: &Path) -> io::Result<()> {
     File::open(directory)?.sync_all()
 }

@@ -14,12 +14,12 @@ pub(crate) struct OpenObject {
     pub ino: Ino,
     pub checked: Checked<File>,
     /// Whether the directory entries are known to be on disk. Not known of an object that was just opened,
-    /// even if it was there: who made it may not have forced it.
-    entry_forced: AtomicBool,
+    /// even if it was there: who made it may not have synced it.
+    entry_synced: AtomicBool,
     /// Changes since it was opened, and how many of them are known to be on disk with their checksums.
     /// Events before it was opened are not.
     changes: AtomicU64,
-    forced: AtomicU64,
+    synced: AtomicU64,
 }
 
 impl OpenObject {
@@ -27,18 +27,18 @@ impl OpenObject {
         OpenObject {
             ino,
             checked,
-            entry_forced: AtomicBool::new(false),
+            entry_synced: AtomicBool::new(false),
             changes: AtomicU64::new(1),
-            forced: AtomicU64::new(0),
+            synced: AtomicU64::new(0),
         }
     }
 
-    pub fn is_entry_forced(&self) -> bool {
-        self.entry_forced.load(Ordering::Acquire)
+    pub fn is_entry_synced(&self) -> bool {
+        self.entry_synced.load(Ordering::Acquire)
     }
 
-    pub fn set_entry_forced(&self) {
-        self.entry_forced.store(true, Ordering::Release);
+    pub fn set_entry_synced(&self) {
+        self.entry_synced.store(true, Ordering::Release);
     }
 
     /// It has been changed.
@@ -50,7 +50,7 @@ impl OpenObject {
     ///
     /// # Errors
     /// The system's.
-    pub fn force_data(&self) -> io::Result<()> {
+    pub fn sync_data(&self) -> io::Result<()> {
         self.checked.data().sync_data()
     }
 
@@ -58,10 +58,10 @@ impl OpenObject {
     ///
     /// # Errors
     /// The system's.
-    pub fn force_all(&self) -> io::Result<()> {
+    pub fn sync_all(&self) -> io::Result<()> {
         let changes = self.changes.load(Ordering::Acquire);
-        self.checked.force(File::sync_data)?;
-        self.forced.fetch_max(changes, Ordering::AcqRel);
+        self.checked.sync(File::sync_data)?;
+        self.synced.fetch_max(changes, Ordering::AcqRel);
         Ok(())
     }
 
@@ -69,13 +69,13 @@ impl OpenObject {
     ///
     /// # Errors
     /// The system's.
-    pub fn force_header(&self) -> io::Result<()> {
-        self.checked.force_sums(File::sync_data)
+    pub fn sync_header(&self) -> io::Result<()> {
+        self.checked.sync_sums(File::sync_data)
     }
 
     /// Whether all that was changed is known to be on disk.
-    pub fn is_forced(&self) -> bool {
-        self.forced.load(Ordering::Acquire) == self.changes.load(Ordering::Acquire)
+    pub fn is_synced(&self) -> bool {
+        self.synced.load(Ordering::Acquire) == self.changes.load(Ordering::Acquire)
     }
 }
 

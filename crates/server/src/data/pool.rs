@@ -233,8 +233,8 @@ mod tests {
             };
             pool.request(origin, read).unwrap();
         }
-        let (mut written, mut forced, mut read) = (0, 0, 0);
-        while (written, forced, read) != (8 * WRITES, 8, 8) {
+        let (mut written, mut synced, mut read) = (0, 0, 0);
+        while (written, synced, read) != (8 * WRITES, 8, 8) {
             match inbox.next() {
                 Mail::DataDone {
                     origin: DataOrigin::Shard { .. },
@@ -249,7 +249,7 @@ mod tests {
                             ..
                         },
                     reply: DataReply::Done,
-                } => forced += 1,
+                } => synced += 1,
                 Mail::DataDone {
                     origin: DataOrigin::Peer { .. },
                     reply: DataReply::Data(data),
@@ -264,7 +264,7 @@ mod tests {
     }
 
     #[test]
-    fn removals_are_answered_when_they_are_forced_whatever_number_there_is() {
+    fn removals_are_answered_when_they_are_synced_whatever_number_there_is() {
         let inbox = Inbox::new();
         let dir = TempDir::new().unwrap();
         let holdings = Arc::new(Holdings::prepare(dir.path()).unwrap());
@@ -372,7 +372,7 @@ mod tests {
         let client = Client::new(Duration::from_millis(1));
         assert_eq!(client.ask(vec![write(0, b"first")]), [DataReply::Done]);
         client.wait_until_settled();
-        // All of them wait, in their order, for the first one's force.
+        // All of them wait, in their order, for the first one's sync.
         let requests = vec![
             write(1, b"abc"),
             READ,

@@ -1,9 +1,9 @@
-//! Objects that a force failed for.
+//! Objects that a sync failed for.
 //!
-//! Linux tells of a write-back that failed once: the next force through the same open file, of
+//! Linux tells of a write-back that failed once: the next sync through the same open file, of
 //! pages that have not been changed since, finds nothing to do and succeeds, and so it does for a
 //! file opened later. What they had is in memory only, and gone as soon as memory is needed. So a
-//! force that failed, whatever it was for (a client, a shard, or this server, to settle the
+//! sync that failed, whatever it was for (a client, a shard, or this server, to settle the
 //! object), is remembered here, and the object's bytes are written once more, all of them, before
 //! they are acknowledged as on disk. Memory may have given them up by then: what comes back from
 //! the disk does not fit its checksum, and no error is reported.
@@ -18,7 +18,7 @@ use pandofs_types::{FsError, Ino};
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// Which objects are to be written once more before they may count as forced.
+/// Which objects are to be written once more before they may count as synced.
 #[derive(Debug, Default)]
 pub(crate) struct Rewrites(Mutex<Wanted>);
 
@@ -34,7 +34,7 @@ impl Rewrites {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// A force of the object failed.
+    /// A sync of the object failed.
     pub fn want(&self, ino: Ino) {
         let mut wanted = self.wanted();
         if wanted.objects.len() < MAX_REWRITES_KNOWN {
@@ -44,7 +44,7 @@ impl Rewrites {
         }
     }
 
-    /// Whether a force that succeeds says nothing of what was changed before.
+    /// Whether a sync that succeeds says nothing of what was changed before.
     pub fn is_wanted(&self, ino: Ino) -> bool {
         let wanted = self.wanted();
         wanted.any || wanted.objects.contains(&ino)
@@ -62,15 +62,15 @@ impl Rewrites {
 }
 
 impl Objects {
-    /// To be answered when the object is forced; it is written once more before that if that is wanted.
-    pub(super) fn force_object(&mut self, object: Arc<OpenObject>) -> Outcome {
+    /// To be answered when the object is synced; it is written once more before that if that is wanted.
+    pub(super) fn sync_object(&mut self, object: Arc<OpenObject>) -> Outcome {
         match self.write_again(&object) {
-            Ok(()) => Outcome::Force(Work::Object(object)),
+            Ok(()) => Outcome::Sync(Work::Object(object)),
             Err(error) => Outcome::Done(DataReply::Failed(error)),
         }
     }
 
-    /// Writes all of the object once more if a force of it failed.
+    /// Writes all of the object once more if a sync of it failed.
     pub(super) fn write_again(&mut self, object: &OpenObject) -> Result<(), FsError> {
         let (ino, rewrites) = (object.ino, &self.holdings.rewrites);
         if !rewrites.is_wanted(ino) {
@@ -80,7 +80,7 @@ impl Objects {
         written.map_err(|error: SumsError| self.refusal("write once more", ino, error))?;
         self.holdings.rewrites.done(ino);
         tracing::info!(
-            "{} (inode {ino}) is written once more, as a force of it had failed",
+            "{} (inode {ino}) is written once more, as a sync of it had failed",
             objects::path(&self.holdings.root, ino).display()
         );
         Ok(())

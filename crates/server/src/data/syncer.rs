@@ -1,6 +1,6 @@
-//! Forcing of data objects, apart from reading and writing them.
+//! Syncing of data objects, apart from reading and writing them.
 //!
-//! A forced write takes a thousand times as long as one into memory, and readers of other objects
+//! A synced write takes a thousand times as long as one into memory, and readers of other objects
 //! must not wait for it.
 
 use super::health::is_of_the_disk;
@@ -17,7 +17,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 
-/// Object or directory to be forced.
+/// Object or directory to be synced.
 #[derive(Debug)]
 pub(crate) enum Work {
     /// An object's data, and its directory entries if these may not be on disk.
@@ -30,7 +30,7 @@ pub(crate) enum Work {
     Removal { last_byte: u8 },
 }
 
-/// Purpose for which a thread has forced something by itself.
+/// Purpose for which a thread has synced something by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// To change an object that was settled.
@@ -43,23 +43,23 @@ pub(crate) enum Purpose {
     Followed { before: u32 },
 }
 
-/// Request that waits for a force.
+/// Request that waits for a sync.
 #[derive(Debug)]
 pub(super) enum Waiter {
     Request(DataOrigin),
-    /// The thread that changes the object, which goes on with [`Job::Forced`].
+    /// The thread that changes the object, which goes on with [`Job::Synced`].
     Thread(Sender<Job>, Purpose),
 }
 
 impl Work {
     /// Waits until it is on disk.
-    pub fn force(&self, holdings: &Holdings) -> Result<(), FsError> {
+    pub fn sync(&self, holdings: &Holdings) -> Result<(), FsError> {
         let root = &holdings.root;
         match self {
-            Work::Object(object) => force_object(holdings, object),
-            Work::Settling(object) => force_bytes(holdings, object, OpenObject::force_all),
+            Work::Object(object) => sync_object(holdings, object),
+            Work::Settling(object) => sync_bytes(holdings, object, OpenObject::sync_all),
             // Its page is written again by the next attempt.
-            Work::Header(object) => object.force_header().map_err(|error| {
+            Work::Header(object) => object.sync_header().map_err(|error| {
                 failed(
                     holdings,
                     object.ino,
@@ -67,12 +67,12 @@ impl Work {
                     &error,
                 )
             }),
-            Work::Removal { last_byte } => force_directory(root, *last_byte),
+            Work::Removal { last_byte } => sync_directory(root, *last_byte),
         }
     }
 }
 
-/// Forces what arrives until the other end is dropped. Removals that have come together are forced
+/// Syncs what arrives until the other end is dropped. Removals that have come together are synced
 /// together: one write of the file system's journal serves all of a directory, and usually all
 /// directories.
 pub(super) fn run(holdings: &Holdings, received: &Receiver<(Waiter, Work)>, mailbox: &Mailbox) {
@@ -89,13 +89,13 @@ pub(super) fn run(holdings: &Holdings, received: &Receiver<(Waiter, Work)>, mail
         }
         for (last_byte, waiters) in removals {
             let work = Work::Removal { last_byte };
-            let result = work.force(holdings);
+            let result = work.sync(holdings);
             for waiter in waiters {
                 tell(mailbox, waiter, &work, result);
             }
         }
         for (waiter, work) in objects {
-            let result = work.force(holdings);
+            let result = work.sync(holdings);
             tell(mailbox, waiter, &work, result);
         }
     }
@@ -113,7 +113,7 @@ fn tell(mailbox: &Mailbox, waiter: Waiter, work: &Work, result: Result<(), FsErr
         ) => {
             let object = Arc::clone(object);
             // Where it is gone, so is the server.
-            let _ = thread.send(Job::Forced {
+            let _ = thread.send(Job::Synced {
                 object,
                 purpose,
                 result,
@@ -123,40 +123,40 @@ fn tell(mailbox: &Mailbox, waiter: Waiter, work: &Work, result: Result<(), FsErr
     }
 }
 
-fn force_object(holdings: &Holdings, object: &OpenObject) -> Result<(), FsError> {
-    force_bytes(holdings, object, OpenObject::force_data)?;
-    if !object.is_entry_forced() {
-        force_directory(&holdings.root, objects::last_byte(object.ino))?;
-        object.set_entry_forced();
+fn sync_object(holdings: &Holdings, object: &OpenObject) -> Result<(), FsError> {
+    sync_bytes(holdings, object, OpenObject::sync_data)?;
+    if !object.is_entry_synced() {
+        sync_directory(&holdings.root, objects::last_byte(object.ino))?;
+        object.set_entry_synced();
     }
     Ok(())
 }
 
-/// Forces what an object has.
-fn force_bytes(
+/// Syncs what an object has.
+fn sync_bytes(
     holdings: &Holdings,
     object: &OpenObject,
-    force: impl Fn(&OpenObject) -> io::Result<()>,
+    sync: impl Fn(&OpenObject) -> io::Result<()>,
 ) -> Result<(), FsError> {
     // One that was under way when this was ordered failed: of what that was for, the system says nothing any more.
     if holdings.rewrites.is_still_wanted(object.ino) {
         return Err(FsError::Io);
     }
     let path = objects::path(&holdings.root, object.ino);
-    force(object).map_err(|error| failed(holdings, object.ino, &path, &error))
+    sync(object).map_err(|error| failed(holdings, object.ino, &path, &error))
 }
 
 fn failed(holdings: &Holdings, ino: Ino, path: &Path, error: &io::Error) -> FsError {
     holdings.rewrites.want(ino);
     if is_of_the_disk(error) {
-        let what = format!("cannot force {}: {error}", path.display());
+        let what = format!("cannot sync {}: {error}", path.display());
         holdings.health.fails(ino, what);
     }
-    objects::failure("force", path, error)
+    objects::failure("sync", path, error)
 }
 
-fn force_directory(root: &Path, last_byte: u8) -> Result<(), FsError> {
+fn sync_directory(root: &Path, last_byte: u8) -> Result<(), FsError> {
     let directory = objects::directory(root, last_byte);
-    objects::force_directory(&directory)
-        .map_err(|error| objects::failure("force", &directory, &error))
+    objects::sync_directory(&directory)
+        .map_err(|error| objects::failure("sync", &directory, &error))
 }

@@ -29,13 +29,13 @@ fn done(objects: &mut Objects, request: DataRequest) -> DataReply {
         Outcome::Done(reply) => reply,
         Outcome::Unsettle(..) => panic!("it is settled"),
         Outcome::Follow(object, cuts) => {
-            object.force_data().unwrap();
+            object.sync_data().unwrap();
             object.checked.follow(cuts).unwrap();
-            object.force_header().unwrap();
+            object.sync_header().unwrap();
             DataReply::Done
         }
-        Outcome::Force(work) => work
-            .force(&objects.holdings)
+        Outcome::Sync(work) => work
+            .sync(&objects.holdings)
             .map_or_else(DataReply::Failed, |()| DataReply::Done),
     }
 }
@@ -80,27 +80,27 @@ fn a_sparse_object_reads_zeros_and_ends_where_it_ends() {
 }
 
 #[test]
-fn what_is_to_be_forced_is_answered_by_whoever_forces_it() {
+fn what_is_to_be_synced_is_answered_by_whoever_syncs_it() {
     let (_dir, mut objects) = objects();
     let (ino, offset) = (Ino(7), 0);
     let data = b"data".to_vec();
-    let mut is_forced = |request: DataRequest, forced| {
-        let outcome = objects.execute(request, forced);
-        matches!(outcome, Outcome::Force(Work::Object(object)) if object.ino == ino)
+    let mut is_synced = |request: DataRequest, synced| {
+        let outcome = objects.execute(request, synced);
+        matches!(outcome, Outcome::Sync(Work::Object(object)) if object.ino == ino)
     };
-    for forced in [true, false] {
+    for synced in [true, false] {
         let data = data.clone();
         assert_eq!(
-            is_forced(
+            is_synced(
                 DataRequest::Write {
                     cuts: FIRST_CUTS,
                     ino,
                     offset,
                     data
                 },
-                forced
+                synced
             ),
-            forced
+            synced
         );
     }
 }
@@ -198,12 +198,9 @@ fn an_object_says_that_it_has_followed_when_that_is_on_disk_and_not_before() {
     let cut_again = after.execute(truncate(2, 3), true);
     assert!(matches!(cut_again, Outcome::Follow(_, 2)), "{cut_again:?}");
     assert_eq!(done(&mut after, truncate(2, 3)), DataReply::Done);
-    // That it has may not have been forced by the thread that said so.
+    // That it has may not have been synced by the thread that said so.
     let again = after.execute(truncate(2, 3), true);
-    assert!(
-        matches!(again, Outcome::Force(Work::Header(_))),
-        "{again:?}"
-    );
+    assert!(matches!(again, Outcome::Sync(Work::Header(_))), "{again:?}");
     assert_eq!(read(&mut after, 7, 0, 100), b"con");
 }
 
@@ -258,16 +255,16 @@ fn objects_outlive_their_being_open() {
 }
 
 #[test]
-fn a_sync_forces_the_entry_once() {
+fn a_sync_syncs_the_entry_once() {
     let (_dir, mut objects) = objects();
     write(&mut objects, 1, 0, b"x");
     let object = objects.object(Ino(1)).unwrap().unwrap();
-    assert!(!object.is_entry_forced());
+    assert!(!object.is_entry_synced());
     assert_eq!(
         done(&mut objects, DataRequest::Sync { ino: Ino(1) }),
         DataReply::Done
     );
-    assert!(object.is_entry_forced());
+    assert!(object.is_entry_synced());
     assert_eq!(
         done(&mut objects, DataRequest::Sync { ino: Ino(2) }),
         DataReply::Done
@@ -378,8 +375,8 @@ fn a_listing_comes_in_pages_and_misses_none() {
     }
 }
 
-/// An open file of the object that cannot be forced, as one whose pages the disk refused.
-fn unforceable(ino: u64) -> Arc<OpenObject> {
+/// An open file of the object that cannot be synced, as one whose pages the disk refused.
+fn unsyncable(ino: u64) -> Arc<OpenObject> {
     let data = || OpenOptions::new().read(true).write(true).open("/dev/zero");
     let sums = tempfile::tempfile().unwrap();
     let checked = Checked::create(data, sums, 1, Box::new(|_| ())).unwrap();
@@ -402,9 +399,9 @@ fn is_written(objects: &Objects, ino: u64) -> bool {
 }
 
 /// The system tells of a write-back that failed once. Whoever is told, as whoever settles objects in the background, may
-/// not use that up: a later force would succeed with data that is in memory alone.
+/// not use that up: a later sync would succeed with data that is in memory alone.
 #[test]
-fn a_force_that_failed_in_the_background_does_not_make_a_later_sync_succeed_with_nothing() {
+fn a_sync_that_failed_in_the_background_does_not_make_a_later_sync_succeed_with_nothing() {
     let (_dir, mut objects) = objects();
     let far = 3 << 20;
     for ino in [7, 8] {
@@ -413,11 +410,11 @@ fn a_force_that_failed_in_the_background_does_not_make_a_later_sync_succeed_with
         assert!(is_written(&objects, ino));
         assert_eq!(sync(&mut objects, ino), DataReply::Done);
     }
-    let failed = Work::Settling(unforceable(7)).force(&objects.holdings);
+    let failed = Work::Settling(unsyncable(7)).sync(&objects.holdings);
     assert_eq!(failed, Err(FsError::Io));
     // What was ordered before that is known: the system reports nothing more of the pages that failed.
     let object = objects.object(Ino(7)).unwrap().unwrap();
-    let queued = Work::Object(object).force(&objects.holdings);
+    let queued = Work::Object(object).sync(&objects.holdings);
     assert_eq!(queued, Err(FsError::Io));
     assert!(!is_written(&objects, 7));
     assert_eq!(sync(&mut objects, 7), DataReply::Done);
@@ -435,12 +432,12 @@ fn a_force_that_failed_in_the_background_does_not_make_a_later_sync_succeed_with
 }
 
 #[test]
-fn what_memory_gave_up_after_a_force_that_failed_is_never_said_to_be_forced() {
+fn what_memory_gave_up_after_a_sync_that_failed_is_never_said_to_be_synced() {
     let (_dir, mut objects) = objects();
     write(&mut objects, 7, 0, &[5; 10_000]);
     write(&mut objects, 7, 40_960, &[6; 4_096]);
     assert_eq!(sync(&mut objects, 7), DataReply::Done);
-    let failed = Work::Object(unforceable(7)).force(&objects.holdings);
+    let failed = Work::Object(unsyncable(7)).sync(&objects.holdings);
     assert_eq!(failed, Err(FsError::Io));
     // What the disk had before comes back: of one block other bytes, of another one nothing.
     let file = path(&objects.holdings.root, Ino(7));

@@ -28,8 +28,8 @@ pub(crate) enum Job {
         after: u64,
         max: u32,
     },
-    /// Result of a force that the thread wanted for itself.
-    Forced {
+    /// Result of a sync that the thread wanted for itself.
+    Synced {
         object: Arc<OpenObject>,
         purpose: Purpose,
         result: Result<(), FsError>,
@@ -64,7 +64,7 @@ pub(super) struct Worker {
     held: HashMap<Ino, Held>,
     /// Requests that are answered when an object has followed a cut.
     following: HashMap<Ino, DataOrigin>,
-    /// An object is being forced to be settled. One at a time: whoever waits for a force of his own
+    /// An object is being synced to be settled. One at a time: whoever waits for a sync of his own
     /// should not wait for many of these.
     is_settling: bool,
 }
@@ -134,12 +134,12 @@ impl Worker {
                     reply,
                 });
             }
-            Job::Forced {
+            Job::Synced {
                 object,
                 purpose: Purpose::Unsettle,
                 result,
             } => self.unsettled(&object, result),
-            Job::Forced {
+            Job::Synced {
                 object,
                 purpose: Purpose::Settle,
                 result,
@@ -151,12 +151,12 @@ impl Worker {
                     Err(_) => self.objects.unsettled.changed(object.ino, Instant::now()),
                 }
             }
-            Job::Forced {
+            Job::Synced {
                 object,
                 purpose: Purpose::Follow(cuts),
                 result,
             } => self.follow(object, cuts, result),
-            Job::Forced {
+            Job::Synced {
                 object,
                 purpose: Purpose::Followed { before },
                 result,
@@ -176,29 +176,29 @@ impl Worker {
 
     fn request(&mut self, origin: DataOrigin, request: DataRequest) {
         // A shard forgets what it wanted written or cut once that is answered. A client says when.
-        let forced = !matches!(origin, DataOrigin::Client { .. });
-        match self.objects.execute(request, forced) {
+        let synced = !matches!(origin, DataOrigin::Client { .. });
+        match self.objects.execute(request, synced) {
             Outcome::Done(reply) => self.answer(origin, reply),
-            Outcome::Force(work) => self.force(Waiter::Request(origin), work),
+            Outcome::Sync(work) => self.sync(Waiter::Request(origin), work),
             Outcome::Unsettle(object, request) => {
                 let held = self.held.insert(object.ino, [(origin, request)].into());
                 assert!(held.is_none(), "{} is unsettled twice", object.ino);
                 let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Unsettle);
-                self.force(waiter, Work::Header(object));
+                self.sync(waiter, Work::Header(object));
             }
             Outcome::Follow(object, cuts) => {
                 let held = self.held.insert(object.ino, Held::new());
                 assert!(held.is_none(), "{} follows two cuts at once", object.ino);
                 self.following.insert(object.ino, origin);
                 let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Follow(cuts));
-                self.force(waiter, Work::Object(object));
+                self.sync(waiter, Work::Object(object));
             }
         }
     }
 
     /// Notes that the change of an object for a cut is on disk: it says that it has followed.
     /// Nothing else is done to it before that is on disk too. (A write that comes after the cut is
-    /// carried out and forced, the machine loses power, and the cut comes once more to an object
+    /// carried out and synced, the machine loses power, and the cut comes once more to an object
     /// that does not say that it has followed.)
     fn follow(&mut self, object: Arc<OpenObject>, cuts: u32, result: Result<(), FsError>) {
         let before = object.checked.cuts();
@@ -213,7 +213,7 @@ impl Worker {
             Ok(()) => {
                 let purpose = Purpose::Followed { before };
                 let waiter = Waiter::Thread(self.own_orders.clone(), purpose);
-                self.force(waiter, Work::Header(object));
+                self.sync(waiter, Work::Header(object));
             }
             Err(error) => self.followed(&object, before, Err(error)),
         }
@@ -244,7 +244,7 @@ impl Worker {
     fn unsettled(&mut self, object: &OpenObject, result: Result<(), FsError>) {
         let ino = object.ino;
         let Some(mut held) = self.held.remove(&ino) else {
-            panic!("{ino} was forced for nobody");
+            panic!("{ino} was synced for nobody");
         };
         if let Err(error) = result {
             // So that the next one who wants to change it tries again.
@@ -275,7 +275,7 @@ impl Worker {
         if let Some(object) = self.objects.object_to_settle(ino) {
             self.is_settling = true;
             let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Settle);
-            self.force(waiter, Work::Settling(object));
+            self.sync(waiter, Work::Settling(object));
         }
     }
 
@@ -283,7 +283,7 @@ impl Worker {
         self.mailbox.post(Mail::DataDone { origin, reply });
     }
 
-    fn force(&self, waiter: Waiter, work: Work) {
+    fn sync(&self, waiter: Waiter, work: Work) {
         let syncer = match &work {
             Work::Object(object) | Work::Settling(object) | Work::Header(object) => {
                 share(object.ino, self.syncers.len())

@@ -24,7 +24,7 @@ impl Lane {
             distributed: finished.committed + finished.aborted,
             aborted: finished.aborted,
             log_bytes: self.flush.unflushed_bytes,
-            log_forces: self.counters.log_forces,
+            log_syncs: self.counters.log_syncs,
             log_records: self.counters.log_records,
             log_batches: self.counters.log_batches,
             store_bytes: self.store.size_bytes(),

@@ -18,7 +18,7 @@ use slotmap::KeyData;
 use std::time::Instant;
 
 impl Lane {
-    /// Carries out what a batch brought, or keeps it until the log is forced.
+    /// Carries out what a batch brought, or keeps it until the log is synced.
     pub(super) fn deliver(&mut self, outputs: Vec<(ShardId, Output)>) -> Result<(), ServerError> {
         for (shard, output) in outputs {
             let durable = match &output {

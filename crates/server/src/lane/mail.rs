@@ -31,11 +31,11 @@ impl Lane {
                 // Other servers, and operations that are under way, go by what has been decided: there is
                 // nothing that they could be told.
                 Mail::Unreadable { error, .. } => return Err(error.into()),
-                Mail::Forced(result) => {
+                Mail::Synced(result) => {
                     result?;
-                    pass(&mut self.faults, Stage::Forced, || "the log".to_string())?;
-                    self.counters.log_forces += 1;
-                    self.shards.force_ended();
+                    pass(&mut self.faults, Stage::Synced, || "the log".to_string())?;
+                    self.counters.log_syncs += 1;
+                    self.shards.sync_ended();
                     for (shard, output) in self.durable.finish() {
                         self.carry_out(shard, output)?;
                     }

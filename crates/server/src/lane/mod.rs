@@ -1,6 +1,6 @@
 //! The lane: one thread that owns sockets, shards, log and store handle.
 //!
-//! It never waits for the log to be forced.
+//! It never waits for the log to be synced.
 //!
 //! Each round takes what has arrived, gives it to the shards, appends what they propose with one
 //! write, applies it to an overlay of the store, and answers each connection with one write. What
@@ -32,9 +32,9 @@ use crate::durable::Durable;
 use crate::error::ServerError;
 use crate::faults::{Faults, Stage, name_of_message};
 use crate::flusher::{self, Flusher};
-use crate::forcer::Forcer;
 use crate::limits::MAX_UNWRITTEN_BYTES;
 use crate::loads::Loads;
+use crate::log_syncer::LogSyncer;
 use crate::mailbox::Mailbox;
 use crate::peers::Peers;
 use crate::readers::{ReadJob, Readers};
@@ -138,7 +138,7 @@ pub(crate) struct Lane {
     /// Looks at the whole store, to be ordered when it has everything.
     dumps: Vec<ReadJob>,
 
-    forcer: Forcer,
+    log_syncer: LogSyncer,
     flusher: Flusher,
     readers: Readers,
     holdings: Arc<Holdings>,
@@ -153,10 +153,10 @@ pub(crate) struct Lane {
     /// When to look at the loads.
     next_loads: Instant,
     loads: Loads,
-    /// When changes that no request waits for are forced, if there are any.
-    next_force: Instant,
+    /// When changes that no request waits for are synced, if there are any.
+    next_sync: Instant,
     /// How long that may wait; 0 for not at all.
-    force_interval: Duration,
+    sync_interval: Duration,
     stop: Option<Stop>,
     counters: Counters,
     /// Damaged places of the store that the log names already.
@@ -217,7 +217,7 @@ struct Counters {
     data_read: u64,
     data_written: u64,
     peer_messages: u64,
-    log_forces: u64,
+    log_syncs: u64,
     log_records: u64,
     log_batches: u64,
 }
@@ -298,7 +298,7 @@ impl Lane {
                 unflushed_bytes,
                 ..FlushState::default()
             },
-            forcer: Forcer::start(Arc::clone(&log), &mailbox)?,
+            log_syncer: LogSyncer::start(Arc::clone(&log), &mailbox)?,
             flusher: Flusher::start(Arc::clone(&store), Arc::clone(&log), &mailbox)?,
             readers: Readers::start(&store, &mailbox)?,
             holdings,
@@ -310,8 +310,8 @@ impl Lane {
             next_look: now + LOOK_INTERVAL,
             next_loads: now,
             loads: Loads::default(),
-            next_force: now,
-            force_interval: Duration::from_millis(map.settings.flush_interval_ms),
+            next_sync: now,
+            sync_interval: Duration::from_millis(map.settings.flush_interval_ms),
             stop: None,
             counters: Counters::default(),
             damage_told: BTreeSet::new(),
@@ -360,9 +360,9 @@ impl Lane {
         self.run_batch(overlay)?;
         // Numbers of inodes are left out at each start; were that lost, they would be given out twice. Nobody is kept
         // waiting yet.
-        self.shards.force_begins();
+        self.shards.sync_begins();
         self.log.sync()?;
-        self.shards.force_ended();
+        self.shards.sync_ended();
         for (shard, output) in self.durable.finish_all() {
             self.carry_out(shard, output)?;
         }
@@ -399,7 +399,7 @@ impl Lane {
         }
         let mut next = self.next_tick.min(self.next_look).min(self.next_loads);
         if self.durable.is_behind() && !self.durable.is_under_way() {
-            next = next.min(self.next_force);
+            next = next.min(self.next_sync);
         }
         if let Some(due) = self.peers.next_due() {
             next = next.min(due);
@@ -473,7 +473,7 @@ impl Lane {
             )?;
             if appended.records > 0 {
                 if !self.durable.is_behind() {
-                    self.next_force = Instant::now() + self.force_interval;
+                    self.next_sync = Instant::now() + self.sync_interval;
                 }
                 self.durable.appended();
                 self.flush.unflushed_bytes += appended.bytes;
@@ -514,20 +514,20 @@ impl Lane {
         Ok(())
     }
 
-    /// Lets the helper threads force, flush and list what is due.
+    /// Lets the helper threads sync, flush and list what is due.
     fn begin_helpers_work(
         &mut self,
         overlay: &mut Overlay<'_>,
         now: Instant,
     ) -> Result<(), ServerError> {
         let is_due =
-            self.durable.is_behind() && (self.force_interval.is_zero() || self.next_force <= now);
+            self.durable.is_behind() && (self.sync_interval.is_zero() || self.next_sync <= now);
         if (is_due || self.durable.is_wanted()) && !self.durable.is_under_way() {
-            pass(&mut self.faults, Stage::Forcing, || "the log".to_string())?;
+            pass(&mut self.faults, Stage::Syncing, || "the log".to_string())?;
             self.durable.begin();
-            self.shards.force_begins();
-            self.forcer.begin()?;
-            self.next_force = now + self.force_interval;
+            self.shards.sync_begins();
+            self.log_syncer.begin()?;
+            self.next_sync = now + self.sync_interval;
         }
         let is_wanted = self.flush.unflushed_bytes > self.disks.log_bytes()
             || self.flush.for_room
@@ -551,7 +551,7 @@ impl Lane {
         Ok(())
     }
 
-    /// Forces and flushes everything and lets go of the whole log. Requests that wait for the disk
+    /// Syncs and flushes everything and lets go of the whole log. Requests that wait for the disk
     /// are answered; those that wait for a lock are sent again after the next start.
     fn finish(mut self, overlay: &mut Overlay<'_>) -> Result<(), ServerError> {
         let (store, log) = (Arc::clone(&self.store), Arc::clone(&self.log));
@@ -565,9 +565,9 @@ impl Lane {
         Ok(())
     }
 
-    /// Forces everything, and answers the requests that wait for that.
+    /// Syncs everything, and answers the requests that wait for that.
     fn answer_all(&mut self, overlay: &mut Overlay<'_>) -> Result<(), ServerError> {
-        // A force under way covers less than this one; its report is not needed.
+        // A sync under way covers less than this one; its report is not needed.
         self.log.sync()?;
         for (shard, output) in self.durable.finish_all() {
             self.carry_out(shard, output)?;
@@ -580,7 +580,7 @@ impl Lane {
 
     /// Waits for the helper threads: as long as one of them is there, store and log are in use.
     fn stop_helpers(self) {
-        self.forcer.stop();
+        self.log_syncer.stop();
         self.flusher.stop();
         self.readers.stop();
         // It gives orders to the threads of the data objects.

@@ -247,7 +247,7 @@ impl Shared {
         if self.schedule.interval.is_zero() {
             return None;
         }
-        // Rather at once: until then damage to what was not forced before the machine was started anew
+        // Rather at once: until then damage to what was not synced before the machine was started anew
         // cannot be distinguished from what was lost.
         // A pass that could not read everything is not followed by another one at once.
         if record.next > 0 || (is_first && subject.holdings.generations.any_lost()) {

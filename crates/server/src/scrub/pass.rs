@@ -190,7 +190,7 @@ impl Shared {
         Ok(all_read)
     }
 
-    /// No object is in doubt any more. That they say so was forced when each had been looked at.
+    /// No object is in doubt any more. That they say so was synced when each had been looked at.
     fn forget_lost(&self, subject: &Subject) {
         if let Err(error) = subject.holdings.generations.forget_lost() {
             self.fault(format!("cannot note that no object is in doubt: {error}"));

@@ -1,6 +1,6 @@
 //! Progress of scrubbing over restarts of the server: `scrub.json` beside the data objects.
 //!
-//! It is not forced: an older one costs some reading, and so does none.
+//! It is not synced: an older one costs some reading, and so does none.
 
 use super::now;
 use serde::{Deserialize, Serialize};

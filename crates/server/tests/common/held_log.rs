@@ -4,10 +4,10 @@ use super::DEADLINE;
 use pandofs_log::{Entry, Log, LogError, MemoryLog};
 use std::sync::{Arc, Condvar, Mutex};
 
-/// Forces of a server that starts: of what was replayed, and of what its recovery wrote. They count as one.
+/// Syncs of a server that starts: of what was replayed, and of what its recovery wrote. They count as one.
 const AT_START: u64 = 2;
 
-/// A log whose forces wait until they are let go.
+/// A log whose syncs wait until they are let go.
 pub struct HeldLog {
     /// Its contents.
     pub log: MemoryLog,
@@ -17,9 +17,9 @@ pub struct HeldLog {
 
 #[derive(Default)]
 struct Held {
-    /// Forces that have begun.
+    /// Syncs that have begun.
     begun: u64,
-    /// Forces that may end.
+    /// Syncs that may end.
     allowed: u64,
     fails: bool,
 }
@@ -42,8 +42,8 @@ impl HeldLog {
         (self.state.lock().unwrap().begun + 1).saturating_sub(AT_START)
     }
 
-    pub fn allow(&self, forces: u64) {
-        self.state.lock().unwrap().allowed = forces.saturating_add(AT_START - 1);
+    pub fn allow(&self, syncs: u64) {
+        self.state.lock().unwrap().allowed = syncs.saturating_add(AT_START - 1);
         self.changed.notify_all();
     }
 
@@ -65,7 +65,7 @@ impl Log for HeldLog {
         let own = state.begun;
         while state.allowed < own {
             let (guard, timeout) = self.changed.wait_timeout(state, DEADLINE).unwrap();
-            assert!(!timeout.timed_out(), "nobody lets the force go");
+            assert!(!timeout.timed_out(), "nobody lets the sync go");
             state = guard;
         }
         if state.fails {

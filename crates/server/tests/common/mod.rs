@@ -78,7 +78,7 @@ pub struct Memory {
 }
 
 impl Memory {
-    /// The only server of its file system. Its log is forced when a request waits for that.
+    /// The only server of its file system. Its log is synced when a request waits for that.
     pub fn new() -> Memory {
         Memory::with_map(|dir| map(dir, 1, 3_600_000))
     }

@@ -67,7 +67,7 @@ fn get(ino: Ino, name: &[u8]) -> Request {
 const NONE: Result<Reply, Refusal> = Err(Refusal::Fs(FsError::NoAttribute));
 
 #[test]
-fn a_default_list_is_in_force_at_every_partition_when_it_is_answered() {
+fn a_default_list_is_in_sync_at_every_partition_when_it_is_answered() {
     let (mut cluster, dir) = cluster();
     let home = dir.birth_shard().0;
     assert_eq!(create(&mut cluster, dir, "before").1, 0o600);

@@ -365,7 +365,7 @@ fn config(map: &Arc<ClusterMap>, shard: u16) -> ShardConfig {
     ShardConfig {
         shard: ShardId(shard),
         map: Arc::clone(map),
-        force_every_batch: false,
+        sync_every_batch: false,
         grace: SESSION_TIMEOUT,
     }
 }

@@ -66,7 +66,7 @@ impl Moments {
         self.preserved.look(&tables, servers, history)
     }
 
-    /// A server came back without what it had not forced.
+    /// A server came back without what it had not synced.
     pub fn forget(&mut self) {
         self.preserved.forget();
     }

@@ -1,5 +1,5 @@
 //! A file that a client has open is there, whatever becomes of its names: from when the client was told that it is open
-//! until it begins to close it. One that a server lost with what it had not forced is nobody's fault.
+//! until it begins to close it. One that a server lost with what it had not synced is nobody's fault.
 
 use super::Finding;
 use crate::client::Client;

@@ -15,7 +15,7 @@ pub struct Preserved {
 }
 
 impl Preserved {
-    /// A server came back without what it had not forced: what was seen is nothing to go by any more.
+    /// A server came back without what it had not synced: what was seen is nothing to go by any more.
     pub fn forget(&mut self) {
         self.entries.clear();
     }

@@ -49,7 +49,7 @@ pub fn shape(rng: &mut Rng) -> Shape {
         policy,
         file_policy,
         initial_partitions: *rng.pick(&[1, 1, 1, 4]),
-        force_every_batch: rng.chance(1, 2),
+        sync_every_batch: rng.chance(1, 2),
         flush_after: *rng.pick(&[2_000, 20_000, 1_000_000]),
         skew,
         protocol: match rng.below(6) {
@@ -294,7 +294,7 @@ impl Draw<'_> {
                 loss: if rng.chance(1, 3) {
                     Loss::Nothing
                 } else {
-                    Loss::Unforced {
+                    Loss::Unsynced {
                         kept: *rng.pick(&[0, 0, 250, 500, 1_000]),
                         torn: rng.chance(1, 2),
                     }

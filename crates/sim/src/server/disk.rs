@@ -12,8 +12,8 @@ use pandofs_store::{MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
 
 impl Server {
-    /// Whether a force is to begin now.
-    pub fn begins_force(&mut self, now: Moment) -> bool {
+    /// Whether a sync is to begin now.
+    pub fn begins_sync(&mut self, now: Moment) -> bool {
         let interval = self.map.settings.flush_interval_ms as Moment * MILLISECOND;
         let unsynced = self.log.memory().unsynced();
         let Some(process) = &mut self.process else {
@@ -21,26 +21,26 @@ impl Server {
         };
         let durable = &mut process.durable;
         if !durable.is_behind() {
-            process.forced_at = now;
+            process.synced_at = now;
         }
-        let is_due = durable.is_behind() && now >= process.forced_at + interval;
+        let is_due = durable.is_behind() && now >= process.synced_at + interval;
         if (!is_due && !durable.is_wanted()) || durable.is_under_way() {
             return false;
         }
         durable.begin();
-        process.shards.force_begins();
-        process.forced_at = now;
+        process.shards.sync_begins();
+        process.synced_at = now;
         process.covered = Some(unsynced);
         true
     }
 
-    pub fn ends_force(&mut self) {
+    pub fn ends_sync(&mut self) {
         let Some(mut process) = self.process.take() else {
             return;
         };
-        let covered = process.covered.take().expect("a force is under way");
+        let covered = process.covered.take().expect("a sync is under way");
         self.log.memory().sync_first(covered);
-        process.shards.force_ended();
+        process.shards.sync_ended();
         for held in process.durable.finish() {
             self.let_go(&mut process, held);
         }
@@ -65,18 +65,18 @@ impl Server {
             return Ok(());
         };
         let written = process.flushing.take().expect("a flush is under way");
-        // It forces the log, which the process does not know: a force under way then covers nothing more.
+        // It syncs the log, which the process does not know: a sync under way then covers nothing more.
         process.covered = process.covered.map(|_| 0);
         parts::flush(&self.store, &self.log, &written).map_err(|error| self.death(&error))
     }
 
-    /// The process dies: what is in memory is gone, and of what is on the disk what was not forced, as told. Gives
+    /// The process dies: what is in memory is gone, and of what is on the disk what was not synced, as told. Gives
     /// the names that requests in lost records spoke of.
     pub fn crash(&mut self, loss: Loss, random: &mut Rng) -> Vec<Key> {
         let unsynced = self.log.memory().unsynced();
         let (keep, torn) = match loss {
             Loss::Nothing => (usize::MAX, false),
-            Loss::Unforced { kept, torn } => (unsynced * usize::from(kept) / 1_000, torn),
+            Loss::Unsynced { kept, torn } => (unsynced * usize::from(kept) / 1_000, torn),
         };
         let left = self.log.crash(keep, torn);
         let lost = self.lost(&left);

@@ -59,7 +59,7 @@ pub enum Event {
         server: usize,
         boot: u64,
     },
-    Forced {
+    Synced {
         server: usize,
         boot: u64,
     },

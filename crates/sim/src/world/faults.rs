@@ -109,7 +109,7 @@ impl World {
         let is_lossy = loss != Loss::Nothing;
         if is_lossy {
             let entries = self.entries(server);
-            self.unforced.entry(server).or_default().extend(entries);
+            self.unsynced.entry(server).or_default().extend(entries);
             let inodes = self.inodes(server);
             self.inodes.entry(server).or_default().extend(inodes);
         }
@@ -180,7 +180,7 @@ impl World {
 
     /// Tells the history which names may have lost what had been done to them.
     pub(super) fn forget(&mut self, server: usize) {
-        let Some(before) = self.unforced.remove(&server) else {
+        let Some(before) = self.unsynced.remove(&server) else {
             return;
         };
         let left = self.inodes(server);

@@ -31,7 +31,7 @@ use std::time::{Duration, Instant};
 
 /// What a batch costs, and each input in it.
 const BATCH_COST: Moment = 20 * MICROSECOND;
-const FORCE_COST: Moment = 300 * MICROSECOND;
+const SYNC_COST: Moment = 300 * MICROSECOND;
 const FLUSH_COST: Moment = 5 * MILLISECOND;
 /// Servers start again that found their disks full.
 const RESTART_PAUSE: Moment = 500 * MILLISECOND;
@@ -61,10 +61,10 @@ pub struct World {
     /// Sessions of clients that are gone, and of those that are not.
     sessions: u64,
     gone: BTreeSet<SessionId>,
-    /// Inodes that a server had that died and lost what was not forced, until it starts again.
+    /// Inodes that a server had that died and lost what was not synced, until it starts again.
     inodes: BTreeMap<usize, BTreeSet<Ino>>,
-    /// What a server had that died and lost what was not forced, until it starts again.
-    unforced: BTreeMap<usize, BTreeMap<Key, Ino>>,
+    /// What a server had that died and lost what was not synced, until it starts again.
+    unsynced: BTreeMap<usize, BTreeMap<Key, Ino>>,
     /// Names of which records were lost with it.
     lost: BTreeMap<usize, BTreeSet<Key>>,
     random: Rng,
@@ -115,7 +115,7 @@ impl World {
             number: 0,
             now: 0,
             is_healed: false,
-            unforced: BTreeMap::new(),
+            unsynced: BTreeMap::new(),
             lost: BTreeMap::new(),
             found: None,
             said: BTreeSet::new(),
@@ -381,12 +381,12 @@ impl World {
                     self.after(server);
                 }
             }
-            Event::Forced { server, boot } => {
+            Event::Synced { server, boot } => {
                 if self.is_process(server, boot) {
                     if self.servers[server].log.dies_here() {
-                        return self.crash(server, "at the end of a force");
+                        return self.crash(server, "at the end of a sync");
                     }
-                    self.servers[server].ends_force();
+                    self.servers[server].ends_sync();
                     self.after(server);
                 }
             }
@@ -558,10 +558,10 @@ impl World {
         }
         let slowness = self.slowness(server);
         let boot = self.servers[server].boot;
-        if self.servers[server].begins_force(self.now) {
-            let jitter = self.random.below(FORCE_COST as u64) as Moment;
-            let at = self.now + (FORCE_COST + jitter) * slowness;
-            self.put(at, Event::Forced { server, boot });
+        if self.servers[server].begins_sync(self.now) {
+            let jitter = self.random.below(SYNC_COST as u64) as Moment;
+            let at = self.now + (SYNC_COST + jitter) * slowness;
+            self.put(at, Event::Synced { server, boot });
         }
         if self.servers[server].begins_flush(self.scenario.shape.flush_after) {
             let at = self.now + FLUSH_COST * slowness;

@@ -23,7 +23,7 @@ fn config(shard: ShardId, map: &Arc<ClusterMap>) -> ShardConfig {
     ShardConfig {
         shard,
         map: Arc::clone(map),
-        force_every_batch: false,
+        sync_every_batch: false,
         grace: SESSION_TIMEOUT,
     }
 }

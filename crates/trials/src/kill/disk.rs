@@ -9,14 +9,14 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// A forced write that takes longer is one that writes of others hold up.
+/// A synced write that takes longer is one that writes of others hold up.
 const STALL: Duration = Duration::from_millis(500);
-/// Between two forced writes.
+/// Between two synced writes.
 const PAUSE: Duration = Duration::from_millis(50);
 const PAGE: [u8; 4_096] = [0x5a; 4_096];
 
-/// Forces a page to the disk again and again, in the file system that the servers write to. A server
-/// that starts forces its log; on a disk that is busy with the work of others (a file system writes what
+/// Syncs a page to the disk again and again, in the file system that the servers write to. A server
+/// that starts syncs its log; on a disk that is busy with the work of others (a file system writes what
 /// they have written before it, too) that says nothing about the server.
 pub struct DiskWatch {
     stop: Arc<AtomicBool>,
@@ -39,7 +39,7 @@ impl DiskWatch {
         Ok(DiskWatch { stop, thread })
     }
 
-    /// The time so far in which forced writes were held up.
+    /// The time so far in which synced writes were held up.
     ///
     /// # Errors
     /// The system's.
@@ -58,7 +58,7 @@ fn watch(file: &mut File, stop: &AtomicBool) -> Result<Duration> {
         let begun = Instant::now();
         file.write_all(&PAGE)
             .and_then(|()| file.sync_data())
-            .context("cannot force a page")?;
+            .context("cannot sync a page")?;
         let took = begun.elapsed();
         if took >= STALL {
             held_up += took;

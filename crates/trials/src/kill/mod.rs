@@ -23,7 +23,7 @@ use std::time::{Duration, Instant};
 use worker::{Tally, Worker};
 
 /// How long a killed server may take until it serves again, not counting the time in which the disk held
-/// up whatever was forced.
+/// up whatever was synced.
 const AWAY_LIMIT: Duration = Duration::from_secs(10);
 /// How long the log may take to grow as far as a round wants it.
 const FILL_LIMIT: Duration = Duration::from_secs(600);
@@ -95,7 +95,7 @@ struct Kill {
     busy: Option<Duration>,
     /// How long it was ready to run and did not.
     crowded: Duration,
-    /// In which forced writes were held up.
+    /// In which synced writes were held up.
     disk: Duration,
 }
 
@@ -252,7 +252,7 @@ impl<'o> Trial<'o> {
         ensure!(
             kill.serves < AWAY_LIMIT + kill.crowded + kill.disk,
             "server {} was away for {}, of which it worked for {:?} and waited for a processor for {:?}; \
-             forced writes were held up for {:?}",
+             synced writes were held up for {:?}",
             kill.server,
             ms(kill.serves),
             kill.busy.unwrap_or_default(),

@@ -11,7 +11,7 @@ use rand::rngs::StdRng;
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
-/// Operations between two forces of a directory.
+/// Operations between two syncs of a directory.
 const OPERATIONS_PER_SYNC: u64 = 150;
 /// Bytes of the largest file.
 const LARGEST_FILE: usize = 40_000;
@@ -19,14 +19,14 @@ const LARGEST_FILE: usize = 40_000;
 /// Changes that were acknowledged and whose effect was looked for.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
-    /// Names that must be there, by whether their directory was forced since.
+    /// Names that must be there, by whether their directory was synced since.
     pub synced: u64,
     pub unsynced: u64,
     /// Names that must not be there any more.
     pub gone: u64,
     /// Acknowledged operations.
     pub operations: u64,
-    /// Acknowledged forces of directories.
+    /// Acknowledged syncs of directories.
     pub syncs: u64,
 }
 
@@ -44,8 +44,8 @@ impl fmt::Display for Tally {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(
             f,
-            "{} operations and {} forces acknowledged so far; there are all {} names whose directory was \
-             forced after their last change, and all {} others; none of {} removed ones",
+            "{} operations and {} syncs acknowledged so far; there are all {} names whose directory was \
+             synced after their last change, and all {} others; none of {} removed ones",
             self.operations, self.syncs, self.synced, self.unsynced, self.gone
         )
     }
@@ -72,7 +72,7 @@ pub struct Worker {
     /// By directory and name.
     there: BTreeMap<(usize, Name), Known>,
     gone: Vec<(usize, Name)>,
-    /// The operation up to which each directory is forced.
+    /// The operation up to which each directory is synced.
     synced: Vec<u64>,
     operations: u64,
     syncs: u64,
@@ -268,7 +268,7 @@ impl Worker {
         let upto = self.operations;
         self.client
             .fsyncdir(&CALLER, self.dirs[dir])
-            .context("cannot force a directory")?;
+            .context("cannot sync a directory")?;
         self.synced[dir] = upto;
         self.syncs += 1;
         Ok(())
@@ -286,7 +286,7 @@ impl Worker {
         let mut wrong = Vec::new();
         for ((dir, name), known) in &self.there {
             let told = match self.is_synced(*dir, known) {
-                true => "forced",
+                true => "synced",
                 false => "acknowledged",
             };
             let found = match self.client.lookup(&CALLER, self.dirs[*dir], name) {

@@ -1,13 +1,13 @@
-//! A disk with a file system that loses what was not forced.
+//! A disk with a file system that loses what was not synced.
 //!
 //! Calls of programs come in, and what is there after a loss of power comes out.
 //!
 //! What is modelled:
-//! - Contents as [`super::file`] says; `fsync` and `fdatasync` force one file, all of it.
+//! - Contents as [`super::file`] says; `fsync` and `fdatasync` sync one file, all of it.
 //! - Names of one directory reach the disk in order; those of two directories in any order. `fsync` of a
-//!   directory forces its names. A rename from one directory to another, and what came before it in both, is
-//!   forced with it, as no journal takes such a thing apart.
-//! - `fsync` of something new forces its name, too, with what came before that in its directory, as ext4 and its like
+//!   directory syncs its names. A rename from one directory to another, and what came before it in both, is
+//!   synced with it, as no journal takes such a thing apart.
+//! - `fsync` of something new syncs its name, too, with what came before that in its directory, as ext4 and its like
 //!   do; one that was renamed since may have its first name then.
 //! - Permissions, owners and times of change are always on the disk.
 
@@ -49,11 +49,11 @@ impl Directory {
         apply(&mut self.live, renaming.clone());
         self.held.push_back(renaming);
         if self.held.len() > MAX_HELD {
-            self.force_first(MAX_HELD / 2);
+            self.sync_first(MAX_HELD / 2);
         }
     }
 
-    fn force_first(&mut self, count: usize) {
+    fn sync_first(&mut self, count: usize) {
         for renaming in self.held.drain(..count) {
             apply(&mut self.disk, renaming);
         }
@@ -99,16 +99,16 @@ pub struct Node {
     new_in: Option<Ino>,
 }
 
-/// Forces, by a disk that lies, of which one is not done, by chance: few, or what a server keeps in several files is
+/// Syncs, by a disk that lies, of which one is not done, by chance: few, or what a server keeps in several files is
 /// never fit to be served.
-const FORCES_OF_A_LIE: u32 = 16;
+const SYNCS_OF_A_LIE: u32 = 16;
 
 pub struct Disk {
     nodes: BTreeMap<Ino, Node>,
     next: Ino,
     unnamed: usize,
     random: StdRng,
-    /// Some of the forces that are answered are not done.
+    /// Some of the syncs that are answered are not done.
     lies: bool,
 }
 
@@ -276,7 +276,7 @@ impl Disk {
             .change(vec![(new.to_vec(), Some(ino))]);
         for directory in [from, to] {
             let directory = self.directory_mut(directory)?;
-            directory.force_first(directory.held.len());
+            directory.sync_first(directory.held.len());
         }
         if let Ok(directory) = self.directory_mut(ino) {
             directory.parent = to;
@@ -319,14 +319,14 @@ impl Disk {
     }
 
     /// Does what fsync(2) does.
-    pub fn force(&mut self, ino: Ino) -> Result<(), Refusal> {
-        if self.lies && self.random.random_ratio(1, FORCES_OF_A_LIE) {
+    pub fn sync(&mut self, ino: Ino) -> Result<(), Refusal> {
+        if self.lies && self.random.random_ratio(1, SYNCS_OF_A_LIE) {
             return self.node(ino).map(drop);
         }
         let node = self.node_mut(ino)?;
         match &mut node.body {
-            Body::File(file) => file.force(),
-            Body::Directory(directory) => directory.force_first(directory.held.len()),
+            Body::File(file) => file.sync(),
+            Body::Directory(directory) => directory.sync_first(directory.held.len()),
             Body::Link(_) => {}
         }
         // The name it was made with, and that of its directory, and so on.
@@ -337,7 +337,7 @@ impl Disk {
             };
             let names_it = |renaming: &Renaming| renaming.iter().any(|(_, to)| *to == Some(ino));
             if let Some(first) = directory.held.iter().position(names_it) {
-                directory.force_first(first + 1);
+                directory.sync_first(first + 1);
             }
             new = (self.node_mut(parent).ok())
                 .and_then(|node| node.new_in.take())
@@ -347,11 +347,11 @@ impl Disk {
     }
 
     /// Does what sync(2) does, also on a disk that lies: it has time.
-    pub fn force_all(&mut self) {
+    pub fn sync_all(&mut self) {
         for node in self.nodes.values_mut() {
             match &mut node.body {
-                Body::File(file) => file.force(),
-                Body::Directory(directory) => directory.force_first(directory.held.len()),
+                Body::File(file) => file.sync(),
+                Body::Directory(directory) => directory.sync_first(directory.held.len()),
                 Body::Link(_) => {}
             }
             node.new_in = None;
@@ -371,7 +371,7 @@ impl Disk {
                 Body::Directory(directory) => {
                     met.directories += usize::from(!directory.held.is_empty());
                     let kept = luck.prefix(directory.held.len());
-                    directory.force_first(kept);
+                    directory.sync_first(kept);
                     directory.held.clear();
                     directory.live = directory.disk.clone();
                 }
@@ -477,18 +477,18 @@ mod tests {
     }
 
     #[test]
-    fn a_forced_directory_has_its_names_and_a_forced_file_its_first_one() {
+    fn a_synced_directory_has_its_names_and_a_synced_file_its_first_one() {
         let both = |disk: &mut Disk| (file(disk, ROOT, "a"), file(disk, ROOT, "b"));
         let found = outcomes(false, |disk| {
             both(disk);
-            disk.force(ROOT).unwrap();
+            disk.sync(ROOT).unwrap();
             disk.remove(ROOT, b"b", false).unwrap();
         });
         assert_eq!(found, set(&["a", "a b"]));
         let found = outcomes(false, |disk| {
             let (a, _) = both(disk);
             disk.rename(ROOT, b"a", ROOT, b"c").unwrap();
-            disk.force(a).unwrap();
+            disk.sync(a).unwrap();
         });
         assert_eq!(found, set(&["a", "a b", "b c"]));
         // With the directories above it.
@@ -497,7 +497,7 @@ mod tests {
             let below = directory(disk, above, "below");
             let a = file(disk, below, "a");
             file(disk, ROOT, "b");
-            disk.force(a).unwrap();
+            disk.sync(a).unwrap();
         });
         assert_eq!(found, set(&["above", "above b"]));
     }
@@ -518,16 +518,16 @@ mod tests {
     }
 
     #[test]
-    fn a_disk_that_lies_forgets_what_was_forced() {
+    fn a_disk_that_lies_forgets_what_was_synced() {
         let found = outcomes(true, |disk| {
             let a = file(disk, ROOT, "a");
-            disk.force(a).unwrap();
-            disk.force(ROOT).unwrap();
+            disk.sync(a).unwrap();
+            disk.sync(ROOT).unwrap();
         });
         assert_eq!(found, set(&["", "a"]));
         let found = outcomes(true, |disk| {
             file(disk, ROOT, "a");
-            disk.force_all();
+            disk.sync_all();
             file(disk, ROOT, "b");
         });
         assert_eq!(found, set(&["a", "a b"]));
@@ -539,14 +539,14 @@ mod tests {
         let inner = directory(&mut disk, ROOT, "d");
         let kept = file(&mut disk, inner, "kept");
         let open = file(&mut disk, inner, "open");
-        disk.force(kept).unwrap();
-        disk.force(inner).unwrap();
+        disk.sync(kept).unwrap();
+        disk.sync(inner).unwrap();
         disk.opened(open).unwrap();
         disk.remove(inner, b"kept", false).unwrap();
         disk.remove(inner, b"open", false).unwrap();
         assert_eq!(disk.remove(ROOT, b"d", true), Ok(()));
         assert_eq!(disk.lookup(ROOT, b"d"), Err(Refusal::NotThere));
-        disk.force(ROOT).unwrap();
+        disk.sync(ROOT).unwrap();
         disk.cut();
         assert!(disk.node(kept).is_err() && disk.node(inner).is_err());
         assert!(disk.node(open).is_ok());

@@ -24,7 +24,7 @@ pub struct Image {
     pages: BTreeMap<u64, Page>,
 }
 
-/// A change that is not forced.
+/// A change that is not synced.
 #[derive(Clone, Debug)]
 enum Held {
     /// The whole page as it then was, and where the file ended at least.
@@ -129,7 +129,7 @@ impl File {
         self.live.apply(change.clone());
         self.held.push_back(change);
         if self.held.len() > MAX_HELD {
-            self.force_first(MAX_HELD / 2);
+            self.sync_first(MAX_HELD / 2);
         }
     }
 
@@ -176,15 +176,15 @@ impl File {
         Some(offset.max(page * PAGE_BYTES).min(self.live.size))
     }
 
-    fn force_first(&mut self, count: usize) {
+    fn sync_first(&mut self, count: usize) {
         for change in self.held.drain(..count) {
             self.disk.apply(change);
         }
     }
 
     /// All is on the disk.
-    pub fn force(&mut self) {
-        self.force_first(self.held.len());
+    pub fn sync(&mut self) {
+        self.sync_first(self.held.len());
     }
 
     /// The power is lost, and comes back.
@@ -252,16 +252,16 @@ mod tests {
             .collect()
     }
 
-    fn forced(byte: u8, pages: usize) -> File {
+    fn synced(byte: u8, pages: usize) -> File {
         let mut file = File::default();
         file.write(0, &vec![byte; pages * PAGE]);
-        file.force();
+        file.sync();
         file
     }
 
     #[test]
-    fn what_was_forced_is_there() {
-        let file = forced(1, 3);
+    fn what_was_synced_is_there() {
+        let file = synced(1, 3);
         assert!(
             outcomes(&file)
                 .iter()
@@ -271,7 +271,7 @@ mod tests {
 
     #[test]
     fn pages_come_one_by_one_and_torn_into_sectors() {
-        let mut file = forced(1, 3);
+        let mut file = synced(1, 3);
         file.write(0, &[2; 3 * PAGE]);
         assert_eq!(file.read(0, 3 * PAGE), vec![2; 3 * PAGE]);
         let found = outcomes(&file);
@@ -292,7 +292,7 @@ mod tests {
 
     #[test]
     fn a_new_end_may_be_there_with_holes_before_it() {
-        let mut file = forced(1, 1);
+        let mut file = synced(1, 1);
         file.write(PAGE as u64, &[2; 2 * PAGE]);
         let found = outcomes(&file);
         assert!(found.iter().all(|content| content[..PAGE] == [1; PAGE]));
@@ -306,7 +306,7 @@ mod tests {
 
     #[test]
     fn what_was_written_after_a_cut_is_not_there_without_it() {
-        let mut file = forced(1, 2);
+        let mut file = synced(1, 2);
         file.set_size(0);
         file.write(0, &[2; PAGE]);
         for content in outcomes(&file) {
@@ -319,7 +319,7 @@ mod tests {
 
     #[test]
     fn holes_and_sizes_are_there_in_order() {
-        let mut file = forced(1, 3);
+        let mut file = synced(1, 3);
         file.make_hole(100..PAGE as u64 * 2);
         file.set_size(PAGE as u64 * 5);
         assert_eq!(file.seek(0, true), Some(0));
@@ -340,13 +340,13 @@ mod tests {
 
     #[test]
     fn what_is_held_for_long_is_written() {
-        let mut file = forced(1, 1);
+        let mut file = synced(1, 1);
         for byte in 0..=MAX_HELD as u64 {
             file.write(0, &[byte as u8 | 1; 1]);
         }
         assert_eq!(file.held.len(), MAX_HELD + 1 - MAX_HELD / 2);
         file.set_size(10);
-        file.force();
+        file.sync();
         assert_eq!((file.disk.size, file.read(8, 10).len()), (10, 2));
         // What was cut off does not come back.
         file.set_size(20);

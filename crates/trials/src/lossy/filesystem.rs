@@ -417,8 +417,8 @@ impl Filesystem for Lossy {
     }
 
     fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let forced = self.disk().force(ino.0);
-        empty(reply, forced);
+        let synced = self.disk().sync(ino.0);
+        empty(reply, synced);
     }
 
     fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
@@ -465,8 +465,8 @@ impl Filesystem for Lossy {
     }
 
     fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let forced = self.disk().force(ino.0);
-        empty(reply, forced);
+        let synced = self.disk().sync(ino.0);
+        empty(reply, synced);
     }
 
     fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {

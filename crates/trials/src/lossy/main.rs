@@ -1,4 +1,4 @@
-//! A file system in memory that loses what was not forced when it gets the order `cut`.
+//! A file system in memory that loses what was not synced when it gets the order `cut`.
 //!
 //! It is for trials of what stands on it.
 //!
@@ -21,11 +21,11 @@ use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
-/// A file system whose disk forgets what was not forced.
+/// A file system whose disk forgets what was not synced.
 ///
 /// Runs until it is unmounted. A program that connects to the socket and sends the line `cut` takes
-/// the power away and gives it back: of what was not forced a part is there, by chance, and the
-/// answer, one line, says how much there was. Nothing may use it meanwhile. The line `sync` forces
+/// the power away and gives it back: of what was not synced a part is there, by chance, and the
+/// answer, one line, says how much there was. Nothing may use it meanwhile. The line `sync` syncs
 /// everything, as sync(2) does elsewhere: Linux does not pass that on.
 #[derive(Parser)]
 #[command(name = "pandofs-lossy")]
@@ -39,7 +39,7 @@ struct Arguments {
     /// Seed of chances
     #[arg(long, default_value_t = 1)]
     seed: u64,
-    /// A disk that answers all forces and does, by chance, every other one
+    /// A disk that answers all syncs and does, by chance, every other one
     #[arg(long)]
     lie: bool,
 }
@@ -86,12 +86,12 @@ fn obey(mut connection: &UnixStream, disk: &Mutex<Disk>) -> Result<()> {
                 let met = lock(disk).cut();
                 writeln!(
                     connection,
-                    "{} files and {} directories had changes that were not forced",
+                    "{} files and {} directories had changes that were not synced",
                     met.files, met.directories
                 )?;
             }
             "sync" => {
-                lock(disk).force_all();
+                lock(disk).sync_all();
                 writeln!(connection, "all is on the disk")?;
             }
             other => writeln!(connection, "unknown: {other}")?,

@@ -182,7 +182,7 @@ impl Cluster {
         Ok(kill_process(Pid::from_child(up), signal)?)
     }
 
-    /// The victim dies, its disk loses what was not forced, and it starts as after a start of its machine. `lost` is set
+    /// The victim dies, its disk loses what was not synced, and it starts as after a start of its machine. `lost` is set
     /// at the moment. What the disk says of it.
     ///
     /// # Errors

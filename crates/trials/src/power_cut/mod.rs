@@ -1,6 +1,6 @@
-//! A machine of one server loses its power under load, again and again, and what it had not forced.
+//! A machine of one server loses its power under load, again and again, and what it had not synced.
 //!
-//! What was forced is there, and programs get an error for the rest.
+//! What was synced is there, and programs get an error for the rest.
 
 mod machine;
 mod model;
@@ -22,7 +22,7 @@ const SHOWN: usize = 20;
 /// How checks end that tell of what is wrong: it failed, a server is away, something in the file system is wrong.
 const HONEST: [&str; 3] = ["exit status: 1", "exit status: 3", "exit status: 4"];
 
-/// Loses the power of a server's machine: what was forced is there, and programs get errors for the
+/// Loses the power of a server's machine: what was synced is there, and programs get errors for the
 /// rest
 #[derive(clap::Args, Debug)]
 pub struct Options {
@@ -44,7 +44,7 @@ pub struct Options {
     /// Programs at work
     #[arg(long, default_value_t = 4)]
     workers: usize,
-    /// The disk answers forces and forgets some of what was forced: nothing may hang or crash, and nothing be read that was
+    /// The disk answers syncs and forgets some of what was synced: nothing may hang or crash, and nothing be read that was
     /// never written; what is lost is not asked for
     #[arg(long)]
     lie: bool,
@@ -63,13 +63,13 @@ pub fn run(options: &Options) -> Result<()> {
     let seconds = begun.elapsed().as_secs_f64();
     if options.json {
         println!(
-            "{{\"seed\":{},\"rounds\":{rounds},\"operations\":{},\"forces\":{},\"told\":{},\"looked_at\":{},\"seconds\":{seconds:.1}}}",
-            options.seed, tally.operations, tally.forces, tally.told, tally.looked_at
+            "{{\"seed\":{},\"rounds\":{rounds},\"operations\":{},\"syncs\":{},\"told\":{},\"looked_at\":{},\"seconds\":{seconds:.1}}}",
+            options.seed, tally.operations, tally.syncs, tally.told, tally.looked_at
         );
     } else {
         println!(
-            "power-cut: {rounds} losses of power in {seconds:.0} s; {} operations, {} forces, {} told of a loss; {} looks at files and directories",
-            tally.operations, tally.forces, tally.told, tally.looked_at
+            "power-cut: {rounds} losses of power in {seconds:.0} s; {} operations, {} syncs, {} told of a loss; {} looks at files and directories",
+            tally.operations, tally.syncs, tally.told, tally.looked_at
         );
     }
     Ok(())

@@ -1,4 +1,4 @@
-//! A model of the possible states after a loss of power, given what was forced.
+//! A model of the possible states after a loss of power, given what was synced.
 //!
 //! It has them for single values, a directory's names and a file's contents.
 
@@ -17,7 +17,7 @@ pub struct Uncertain<T> {
     newest: T,
     /// It is one of these: one, unless something was lost and it was not looked at.
     live: Vec<T>,
-    /// It may be any of these when what was not forced is lost.
+    /// It may be any of these when what was not synced is lost.
     possible: Vec<T>,
 }
 
@@ -56,12 +56,12 @@ impl<T: Clone + PartialEq> Uncertain<T> {
         }
     }
 
-    /// A force succeeded: nothing of it was lost, nor will be.
-    pub fn forced(&mut self) {
+    /// A sync succeeded: nothing of it was lost, nor will be.
+    pub fn synced(&mut self) {
         self.possible.clone_from(&self.live);
     }
 
-    /// A force failed: anything since the last one that succeeded may be lost.
+    /// A sync failed: anything since the last one that succeeded may be lost.
     pub fn failed(&mut self) {
         self.live.clone_from(&self.possible);
     }
@@ -70,7 +70,7 @@ impl<T: Clone + PartialEq> Uncertain<T> {
         self.live.contains(found)
     }
 
-    /// It was looked at after a force.
+    /// It was looked at after a sync.
     pub fn found(&mut self, found: T) {
         *self = Uncertain::certain(found);
     }
@@ -181,9 +181,9 @@ impl Contents {
         change(&mut self.sizes, size, done);
     }
 
-    pub fn forced(&mut self) {
-        self.sizes.forced();
-        self.sectors.iter_mut().for_each(Uncertain::forced);
+    pub fn synced(&mut self) {
+        self.sizes.synced();
+        self.sectors.iter_mut().for_each(Uncertain::synced);
     }
 
     pub fn failed(&mut self) {
@@ -191,8 +191,8 @@ impl Contents {
         self.sectors.iter_mut().for_each(Uncertain::failed);
     }
 
-    /// It was read whole after a force; returns what is wrong with it. `believes`: it is to be what
-    /// was forced, and not only something that was once written there.
+    /// It was read whole after a sync; returns what is wrong with it. `believes`: it is to be what
+    /// was synced, and not only something that was once written there.
     pub fn found(&mut self, bytes: &[u8], newest: u64, believes: bool) -> Vec<String> {
         let mut wrong = Vec::new();
         let size = (bytes.len() / SECTOR) as u64;
@@ -272,7 +272,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_forced_is_certain_and_nothing_else() {
+    fn what_was_synced_is_certain_and_nothing_else() {
         let mut value = Uncertain::certain(1);
         value.set(2);
         value.set(3);
@@ -280,13 +280,13 @@ mod tests {
         let mut lost = value.clone();
         lost.failed();
         assert!([1, 2, 3].iter().all(|value| lost.may_be(value)));
-        // It was not looked at: what is forced now is one of those.
-        lost.forced();
+        // It was not looked at: what is synced now is one of those.
+        lost.synced();
         assert!(lost.may_be(&1) && *lost.newest() == 3);
         lost.found(2);
         lost.failed();
         assert!(lost.may_be(&2) && !lost.may_be(&3));
-        value.forced();
+        value.synced();
         value.failed();
         assert!(value.may_be(&3) && !value.may_be(&1));
         value.perhaps(4);
@@ -324,7 +324,7 @@ mod tests {
     fn contents_are_compared_sector_by_sector() {
         let mut file = Contents::empty(7);
         file.written(0, 3, 1, true);
-        file.forced();
+        file.synced();
         file.written(1, 3, 2, true);
         let whole = |writes: &[u64]| -> Vec<u8> {
             let sectors = writes.iter().enumerate();
@@ -362,7 +362,7 @@ mod tests {
                 "{wrong:?}"
             );
         }
-        // A disk that lies may go back behind what was forced, and never to what was not written there.
+        // A disk that lies may go back behind what was synced, and never to what was not written there.
         assert!(file.clone().found(&whole(&[2, 1]), 2, false).is_empty());
         let mut torn = whole(&[1, 1, 1]);
         torn[SECTOR + 100] ^= 1;

@@ -47,8 +47,8 @@ pub struct Worker {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Tally {
     pub operations: u64,
-    pub forces: u64,
-    /// Forces that failed after a loss; operations, too, where the disk lies.
+    pub syncs: u64,
+    /// Syncs that failed after a loss; operations, too, where the disk lies.
     pub told: u64,
     /// Files and directories that were looked at.
     pub looked_at: u64,
@@ -57,7 +57,7 @@ pub struct Tally {
 impl Tally {
     pub fn add(&mut self, other: &Tally) {
         self.operations += other.operations;
-        self.forces += other.forces;
+        self.syncs += other.syncs;
         self.told += other.told;
         self.looked_at += other.looked_at;
     }
@@ -111,8 +111,8 @@ impl Worker {
                 Some((name, ino)) if count >= FILES || what < 86 => match what {
                     0..45 => self.write(which, &name, ino),
                     45..53 => self.truncate(which, &name, ino),
-                    53..68 => self.force_file(which, &name, ino),
-                    68..76 => self.force_directory(which),
+                    53..68 => self.sync_file(which, &name, ino),
+                    68..76 => self.sync_directory(which),
                     76..82 => self.rename(which, name, lost),
                     _ => self.remove(which, name, ino, lost),
                 },
@@ -183,25 +183,25 @@ impl Worker {
         Ok(cut?)
     }
 
-    fn force_file(&mut self, which: usize, name: &str, ino: u64) -> Result<()> {
-        let forced = self.opened(which, name, ino)?.sync_all();
-        self.tally.forces += 1;
-        match forced {
-            Ok(()) => self.contents(ino).forced(),
+    fn sync_file(&mut self, which: usize, name: &str, ino: u64) -> Result<()> {
+        let synced = self.opened(which, name, ino)?.sync_all();
+        self.tally.syncs += 1;
+        match synced {
+            Ok(()) => self.contents(ino).synced(),
             Err(_) => self.contents(ino).failed(),
         }
-        Ok(forced?)
+        Ok(synced?)
     }
 
-    fn force_directory(&mut self, which: usize) -> Result<()> {
-        self.tally.forces += 1;
+    fn sync_directory(&mut self, which: usize) -> Result<()> {
+        self.tally.syncs += 1;
         let directory = &mut self.directories[which];
-        let forced = directory.handle.sync_all();
-        match forced {
-            Ok(()) => directory.names.forced(),
+        let synced = directory.handle.sync_all();
+        match synced {
+            Ok(()) => directory.names.synced(),
             Err(_) => directory.names.failed(),
         }
-        Ok(forced?)
+        Ok(synced?)
     }
 
     fn renamed(
@@ -269,7 +269,7 @@ impl Worker {
         self.renamed(which, removed.map(|()| Renaming::Remove(name)), lost)
     }
 
-    /// Forces everything, so that it gets an error for what was lost, and compares what there is
+    /// Syncs everything, so that it gets an error for what was lost, and compares what there is
     /// with that; what is wrong.
     ///
     /// # Errors
@@ -278,7 +278,7 @@ impl Worker {
         let mut wrong = Vec::new();
         let mut seen = Vec::new();
         for which in 0..DIRECTORIES {
-            let told = self.force_twice(|worker| worker.force_directory(which).is_err());
+            let told = self.sync_twice(|worker| worker.sync_directory(which).is_err());
             let directory = &mut self.directories[which];
             let path = directory.path.display().to_string();
             if told.again && self.believes {
@@ -305,7 +305,7 @@ impl Worker {
         }
         self.lost_files(&seen, &mut wrong);
         for (which, name, ino) in seen {
-            let told = self.force_twice(|worker| worker.force_file(which, &name, ino).is_err());
+            let told = self.sync_twice(|worker| worker.sync_file(which, &name, ino).is_err());
             let path = format!(
                 "{} (inode {ino:x}, fsync failed: {})",
                 self.directories[which].path.join(&name).display(),
@@ -349,7 +349,7 @@ impl Worker {
         }
     }
 
-    fn force_twice(&mut self, mut fails: impl FnMut(&mut Worker) -> bool) -> Told {
+    fn sync_twice(&mut self, mut fails: impl FnMut(&mut Worker) -> bool) -> Told {
         let first = fails(self);
         let again = first && fails(self);
         self.tally.told += u64::from(first);

@@ -40,7 +40,7 @@ pub(crate) enum Note {
 /// Receiver of notes.
 pub(crate) type Notes = Box<dyn Fn(Note) + Send + Sync>;
 
-/// An object with its checksums. One thread changes it; others may force it.
+/// An object with its checksums. One thread changes it; others may sync it.
 pub(crate) struct Checked<F> {
     pub(super) data: F,
     pub(super) sums: Sidecar<F>,
@@ -121,7 +121,7 @@ impl<F: Raw> Checked<F> {
         header.doubtful |= !header.settled && is_lost(header.generation);
         if header.doubtful {
             // The header may be older than the data: a cut that was done long ago would be done again to
-            // what was written and forced since. And there is no need: all checksums are in doubt.
+            // what was written and synced since. And there is no need: all checksums are in doubt.
             header.under_way = None;
         }
         let object = Checked {
@@ -135,15 +135,15 @@ impl<F: Raw> Checked<F> {
         Ok(object)
     }
 
-    /// Waits until data and checksums are on disk, by `force`.
-    pub fn force(&self, force: impl Fn(&F) -> io::Result<()>) -> io::Result<()> {
-        force(&self.data)?;
-        force(&self.sums.0)
+    /// Waits until data and checksums are on disk, by `sync`.
+    pub fn sync(&self, sync: impl Fn(&F) -> io::Result<()>) -> io::Result<()> {
+        sync(&self.data)?;
+        sync(&self.sums.0)
     }
 
     /// The same of the checksums alone.
-    pub fn force_sums(&self, force: impl Fn(&F) -> io::Result<()>) -> io::Result<()> {
-        force(&self.sums.0)
+    pub fn sync_sums(&self, sync: impl Fn(&F) -> io::Result<()>) -> io::Result<()> {
+        sync(&self.sums.0)
     }
 
     /// The data's file, for what changes nothing in it.
@@ -173,7 +173,7 @@ impl<F: Raw> Checked<F> {
         header.settled || (header.generation != self.current && !header.doubtful)
     }
 
-    /// Says that it is unsettled. That has to be forced before anything is changed.
+    /// Says that it is unsettled. That has to be synced before anything is changed.
     ///
     /// # Errors
     /// The system's.
@@ -211,7 +211,7 @@ impl<F: Raw> Checked<F> {
     }
 
     /// Says that it has followed so many cuts. What was done to it for that has to be on disk before, and this is to be
-    /// forced before anything else is changed. (Were it on disk before the cut is, the machine lost power and the cut came
+    /// synced before anything else is changed. (Were it on disk before the cut is, the machine lost power and the cut came
     /// once more, it would be taken for done.)
     ///
     /// # Errors

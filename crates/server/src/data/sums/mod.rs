@@ -35,27 +35,27 @@
 //!
 //! # A machine that loses power
 //!
-//! Until it is forced, the system writes pages of both files to the disk in any order, or not at all. So
+//! Until it is synced, the system writes pages of both files to the disk in any order, or not at all. So
 //! there has to be something on the disk beforehand from which one learns that an object was being changed,
-//! and that costs a force: without it no order of writes tells the loss of a page of checksums from damage to
+//! and that costs a sync: without it no order of writes tells the loss of a page of checksums from damage to
 //! the data. To pay it for each change, or for each first one after `fsync`, would double what a database
-//! costs, and to force the checksums whenever the data is would do so again. As with the write-intent bitmaps of
+//! costs, and to sync the checksums whenever the data is would do so again. As with the write-intent bitmaps of
 //! RAID, what is changed often stays marked:
 //!
 //! - An object begins *unsettled*, in the present *generation* ([`super::generation`]: a start of the machine).
-//!   No force is needed: a header that has not reached the disk (a missing or an empty file) says as much as
+//!   No sync is needed: a header that has not reached the disk (a missing or an empty file) says as much as
 //!   one that has.
-//! - `fsync` forces the data alone: the checksums on the disk are not trusted of an unsettled object.
-//! - An object that was not changed for a minute is forced, data and checksums, and *settled*: its header
-//!   says so, and need not be forced, as it is true whenever it reaches the disk.
-//! - Before the first change of a settled object its header says that it is unsettled, and *that* is forced,
-//!   while other objects are served (`pool.rs`). So an object costs one more force once it has lain
+//! - `fsync` syncs the data alone: the checksums on the disk are not trusted of an unsettled object.
+//! - An object that was not changed for a minute is synced, data and checksums, and *settled*: its header
+//!   says so, and need not be synced, as it is true whenever it reaches the disk.
+//! - Before the first change of a settled object its header says that it is unsettled, and *that* is synced,
+//!   while other objects are served (`pool.rs`). So an object costs one more sync once it has lain
 //!   still for a minute, and a new one, or one in steady use, none.
 //!
-//! A generation that is followed by another one is *lost*: what was not forced of it may be gone.
+//! A generation that is followed by another one is *lost*: what was not synced of it may be gone.
 //! An unsettled object of a lost generation is *doubtful*: a block that does not fit its checksum
 //! is taken as it is, gets the checksum that it should have, and the log says so. Nor is a change
-//! taken to be under way: the header on the disk may be older than data that was forced. That ends
+//! taken to be under way: the header on the disk may be older than data that was synced. That ends
 //! when the whole object has been looked at (`scrub`). A settled object is not doubtful, whatever
 //! happened to the machine.
 //!

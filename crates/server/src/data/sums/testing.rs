@@ -33,7 +33,7 @@ struct Fuse {
 #[derive(Debug, Default)]
 struct Content {
     bytes: Vec<u8>,
-    /// Contents of each page since the last force, the oldest first; the disk may have any of them.
+    /// Contents of each page since the last sync, the oldest first; the disk may have any of them.
     pages: BTreeMap<usize, Vec<Page>>,
     lengths: Vec<usize>,
 }
@@ -101,7 +101,7 @@ impl Machine {
         std::mem::take(&mut self.data.fuse.lock().unwrap().steps)
     }
 
-    /// Loses the power: each page has what was not forced, or not, by itself.
+    /// Loses the power: each page has what was not synced, or not, by itself.
     pub fn lose_power(&self, random: &mut StdRng) {
         self.data.lose_power(random);
         self.sums.lose_power(random);
@@ -122,7 +122,7 @@ impl SimFile {
         self.content().bytes[at] ^= 1 << bit;
     }
 
-    pub fn force(&self) -> io::Result<()> {
+    pub fn sync(&self) -> io::Result<()> {
         self.step(|_| ())?;
         let mut content = self.content();
         content.pages.clear();

@@ -219,38 +219,38 @@ fn a_full_disk_in_the_middle_leaves_every_block_readable() {
     }
 }
 
-/// A server's part that forces and settles an object.
+/// A server's part that syncs and settles an object.
 struct Server {
     machine: Machine,
     object: Checked<SimFile>,
     /// Contents on disk for sure, if nothing has been changed since.
-    forced: Option<Vec<u8>>,
+    synced: Option<Vec<u8>>,
 }
 
 impl Server {
     fn change(&mut self, op: &Op) {
         if self.object.must_unsettle() {
             self.object.unsettle().unwrap();
-            self.object.force(SimFile::force).unwrap();
+            self.object.sync(SimFile::sync).unwrap();
         }
         op.on_object(&self.object).unwrap();
-        self.forced = None;
+        self.synced = None;
     }
 
     /// As `fsync` does it.
-    fn force(&mut self) {
-        self.object.data().force().unwrap();
-        self.forced = Some(self.machine.data.bytes());
+    fn sync(&mut self) {
+        self.object.data().sync().unwrap();
+        self.synced = Some(self.machine.data.bytes());
     }
 
     fn settle(&mut self) {
-        self.object.force(SimFile::force).unwrap();
+        self.object.sync(SimFile::sync).unwrap();
         self.object.settle().unwrap();
     }
 }
 
 #[test]
-fn a_loss_of_power_leaves_every_block_readable_and_what_was_forced_right() {
+fn a_loss_of_power_leaves_every_block_readable_and_what_was_synced_right() {
     let (mut settled, mut taken) = (0, 0);
     for seed in 0..600 {
         let mut random = StdRng::seed_from_u64(seed);
@@ -259,14 +259,14 @@ fn a_loss_of_power_leaves_every_block_readable_and_what_was_forced_right() {
         let mut server = Server {
             machine,
             object,
-            forced: None,
+            synced: None,
         };
         let mut lost = vec![];
         for generation in 2..6 {
             for _ in 0..random.random_range(0..8) {
                 match random.random_range(0..4) {
-                    0 => server.force(),
-                    1 if server.forced.is_some() => server.settle(),
+                    0 => server.sync(),
+                    1 if server.synced.is_some() => server.settle(),
                     // Killed and started again.
                     2 => server.object = server.machine.open(generation - 1, &lost).unwrap(),
                     _ => server.change(&Op::random(&mut random)),
@@ -280,8 +280,8 @@ fn a_loss_of_power_leaves_every_block_readable_and_what_was_forced_right() {
             let what = format!("seed {seed}, generation {generation}");
             assert!(server.object.is_doubtful() || was_settled, "{what}");
             let found = read(&server.object);
-            if let Some(forced) = &server.forced {
-                assert!(found == *forced && found == before, "{what}");
+            if let Some(synced) = &server.synced {
+                assert!(found == *synced && found == before, "{what}");
             }
             settled += u32::from(server.object.is_settled());
             taken += server
@@ -297,8 +297,8 @@ fn a_loss_of_power_leaves_every_block_readable_and_what_was_forced_right() {
                 server.object.end_doubt().unwrap();
                 assert!(read(&server.object) == found, "{what}");
             }
-            if server.forced.is_some() {
-                server.force();
+            if server.synced.is_some() {
+                server.sync();
             }
         }
     }
@@ -450,7 +450,7 @@ fn missing_and_broken_checksums_are_no_reason_to_believe_everything() {
 fn a_settled_object_is_not_doubtful_and_an_unsettled_one_is() {
     let (machine, object) = with_damage();
     object.settle().unwrap();
-    object.force(SimFile::force).unwrap();
+    object.sync(SimFile::sync).unwrap();
     let object = machine.open(2, &[0, 1]).unwrap();
     assert!(!object.is_doubtful() && object.must_unsettle());
     assert_eq!(damaged(object.read(0, LONGEST)), [2]);

@@ -1,4 +1,4 @@
-//! Forced lengths of the files of a log: the file `FORCED`.
+//! Synced lengths of the files of a log: the file `SYNCED`.
 
 use crate::names::{FileId, Queue};
 use pandofs_log::LogError;
@@ -8,10 +8,10 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-pub const FILE_NAME: &str = "FORCED";
+pub const FILE_NAME: &str = "SYNCED";
 const ENCODED_BYTES: usize = 36;
 
-/// The first `bytes` bytes of file `file`, and all files before it, were forced.
+/// The first `bytes` bytes of file `file`, and all files before it, were synced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mark {
     pub file: u64,
@@ -71,9 +71,9 @@ impl Marks {
     }
 }
 
-/// State that all forces of a log share: the marks they leave, and whether one of them failed.
+/// State that all syncs of a log share: the marks they leave, and whether one of them failed.
 #[derive(Debug)]
-pub struct Forces {
+pub struct Syncs {
     path: PathBuf,
     file: File,
     marks: Mutex<Marks>,
@@ -81,10 +81,10 @@ pub struct Forces {
     failed: OnceLock<LogError>,
 }
 
-impl Forces {
+impl Syncs {
     /// Opens the marks of the log in `dir`. Makes them when there are none; then the file's
-    /// space is taken up at once, so that a full disk does not make a force fail.
-    pub fn open(dir: &Path) -> io::Result<Forces> {
+    /// space is taken up at once, so that a full disk does not make a sync fail.
+    pub fn open(dir: &Path) -> io::Result<Syncs> {
         let path = dir.join(FILE_NAME);
         let mut file = OpenOptions::new()
             .read(true)
@@ -102,7 +102,7 @@ impl Forces {
             file.write_all_at(&marks.encode(), 0)?;
             file.sync_all()?;
         }
-        Ok(Forces {
+        Ok(Syncs {
             path,
             file,
             marks: Mutex::new(marks),
@@ -120,7 +120,7 @@ impl Forces {
             file: file.number,
             bytes,
         };
-        // Held while writing: of two forces that end at once, the lesser must not be written last.
+        // Held while writing: of two syncs that end at once, the lesser must not be written last.
         let mut marks = self.marks.lock().unwrap_or_else(PoisonError::into_inner);
         let mark = marks.of_mut(file.queue);
         if raised <= *mark {
@@ -131,7 +131,7 @@ impl Forces {
         written.map_err(|error| self.fail(&self.path, &error))
     }
 
-    /// Closes the log to further appends and forces. Gives the error that they answer.
+    /// Closes the log to further appends and syncs. Gives the error that they answer.
     pub fn fail(&self, path: &Path, error: &io::Error) -> LogError {
         let failure = || LogError::Failed {
             path: path.to_owned(),
@@ -223,14 +223,14 @@ mod tests {
     #[test]
     fn marks_only_grow_and_are_there_again() {
         let dir = tempfile::tempdir().unwrap();
-        let forces = Forces::open(dir.path()).unwrap();
-        assert_eq!(forces.marks(), Marks::default());
-        forces.raise(file(Queue::Append, 3), 100).unwrap();
-        forces.raise(file(Queue::Rewrite, 1), 70).unwrap();
-        forces.raise(file(Queue::Append, 2), 5_000).unwrap();
-        forces.raise(file(Queue::Append, 3), 90).unwrap();
-        drop(forces);
-        let marks = Forces::open(dir.path()).unwrap().marks();
+        let syncs = Syncs::open(dir.path()).unwrap();
+        assert_eq!(syncs.marks(), Marks::default());
+        syncs.raise(file(Queue::Append, 3), 100).unwrap();
+        syncs.raise(file(Queue::Rewrite, 1), 70).unwrap();
+        syncs.raise(file(Queue::Append, 2), 5_000).unwrap();
+        syncs.raise(file(Queue::Append, 3), 90).unwrap();
+        drop(syncs);
+        let marks = Syncs::open(dir.path()).unwrap().marks();
         assert_eq!(
             marks.of(Queue::Append),
             Mark {
@@ -244,11 +244,11 @@ mod tests {
     #[test]
     fn the_first_failure_stays() {
         let dir = tempfile::tempdir().unwrap();
-        let forces = Forces::open(dir.path()).unwrap();
-        assert_eq!(forces.check(), Ok(()));
-        let first = forces.fail(Path::new("a"), &io::Error::other("one"));
-        let second = forces.fail(Path::new("b"), &io::Error::other("two"));
+        let syncs = Syncs::open(dir.path()).unwrap();
+        assert_eq!(syncs.check(), Ok(()));
+        let first = syncs.fail(Path::new("a"), &io::Error::other("one"));
+        let second = syncs.fail(Path::new("b"), &io::Error::other("two"));
         assert_eq!(first, second);
-        assert_eq!(forces.check(), Err(first));
+        assert_eq!(syncs.check(), Err(first));
     }
 }

@@ -1,4 +1,4 @@
-//! Forcing acknowledged changes to disk, and finding those that were lost before.
+//! Syncing acknowledged changes to disk, and finding those that were lost before.
 
 use crate::call::Call;
 use crate::core::Core;
@@ -6,7 +6,7 @@ use crate::data::expect_done;
 use crate::error::{ClientError, Result};
 use crate::route::reply_of;
 use crate::router::Target;
-use crate::unsynced::{Force, Place, changed_by, object_changed_by};
+use crate::unsynced::{Place, Sync, changed_by, object_changed_by};
 use pandofs_api::{DataRequest, Request, op};
 use pandofs_types::limits::UNSYNCED_TERM;
 use pandofs_types::{Credentials, FsError, Ino, ServerId, ShardId};
@@ -14,14 +14,14 @@ use pandofs_wire::message::{AnswerBody, RequestBody};
 use std::time::{Duration, Instant};
 
 impl Core {
-    /// Forces these shards' logs and these servers' data objects of the inode, and what else has
+    /// Syncs these shards' logs and these servers' data objects of the inode, and what else has
     /// changes of it: its entry may have moved to another shard since.
     ///
     /// # Errors
-    /// The error that kept a server from forcing it. `lose` gets one, once, when a server's machine
+    /// The error that kept a server from syncing it. `lose` gets one, once, when a server's machine
     /// was started anew after it had acknowledged changes of the inode to this client, and before
-    /// they were forced.
-    pub fn force(
+    /// they were synced.
+    pub fn sync_at(
         &self,
         caller: &Credentials,
         ino: Ino,
@@ -49,7 +49,7 @@ impl Core {
         let mut calls: Vec<Call> = objects.iter().map(object).collect();
         calls.extend(shards.iter().map(log));
         let answers = self.run_all(&mut calls);
-        let mut forces: Vec<Force> = Vec::with_capacity(calls.len());
+        let mut syncs: Vec<Sync> = Vec::with_capacity(calls.len());
         let mut failure = Ok(());
         for (call, answer) in calls.iter().zip(answers) {
             let is_object = matches!(call.target, Target::Server(_));
@@ -62,19 +62,19 @@ impl Core {
             };
             match (done, &call.answered_by) {
                 (Ok(()), Some((server, _))) if is_object => {
-                    forces.push((Place::Object(server.id), call.machine));
+                    syncs.push((Place::Object(server.id), call.machine));
                 }
-                (Ok(()), Some((server, _))) => forces.push((Place::Log(server.id), call.machine)),
+                (Ok(()), Some((server, _))) => syncs.push((Place::Log(server.id), call.machine)),
                 (done, _) => failure = failure.and(done),
             }
         }
         let lost = self
             .unsynced
-            .forced(ino, mark, &forces, || lose(FsError::Io.into()));
+            .synced(ino, mark, &syncs, || lose(FsError::Io.into()));
         for server in &lost {
             tracing::error!(
                 "changes of inode {ino} that server {server} had acknowledged may be lost: its machine was started anew \
-                 before they were forced; fsync fails once, so that they are made again"
+                 before they were synced; fsync fails once, so that they are made again"
             );
         }
         failure
@@ -92,7 +92,7 @@ impl Core {
                 let changed = object_changed_by(asked);
                 unsynced.changed(changed, Place::Object(server), call.machine, now)
             }
-            (RequestBody::Shard(asked), AnswerBody::Shard(Ok(reply))) if !self.forces_each() => {
+            (RequestBody::Shard(asked), AnswerBody::Shard(Ok(reply))) if !self.syncs_each() => {
                 let changed = changed_by(&asked.request, reply);
                 unsynced.changed(changed, Place::Log(server), call.machine, now)
             }
@@ -103,12 +103,12 @@ impl Core {
         }
     }
 
-    /// Shards acknowledge nothing before it is forced.
-    fn forces_each(&self) -> bool {
+    /// Shards acknowledge nothing before it is synced.
+    fn syncs_each(&self) -> bool {
         self.clusters.current().map.settings.flush_interval_ms == 0
     }
 
-    /// Forgets what needs no force any more. To be called every few seconds.
+    /// Forgets what needs no sync any more. To be called every few seconds.
     pub fn forget_unsynced(&self) {
         let map = &self.clusters.current().map;
         let interval = Duration::from_millis(map.settings.flush_interval_ms);

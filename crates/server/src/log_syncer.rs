@@ -1,4 +1,4 @@
-//! The thread that forces the log, so that the lane never waits for that.
+//! The thread that syncs the log, so that the lane never waits for that.
 
 use crate::error::ServerError;
 use crate::helper;
@@ -9,36 +9,36 @@ use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
 
-/// Forces the log once for each [`Forcer::begin`], and posts [`Mail::Forced`] when it is done. One
-/// force serves everything that was appended before it began, of any number of batches.
+/// Syncs the log once for each [`LogSyncer::begin`], and posts [`Mail::Synced`] when it is done. One
+/// sync serves everything that was appended before it began, of any number of batches.
 #[derive(Debug)]
-pub(crate) struct Forcer {
+pub(crate) struct LogSyncer {
     orders: Sender<()>,
     thread: JoinHandle<()>,
 }
 
-impl Forcer {
+impl LogSyncer {
     /// # Errors
     /// The system's, when it has no thread to give.
-    pub fn start(log: Arc<dyn Log>, mailbox: &Mailbox) -> io::Result<Forcer> {
+    pub fn start(log: Arc<dyn Log>, mailbox: &Mailbox) -> io::Result<LogSyncer> {
         let (orders, received) = mpsc::channel();
         let reports = mailbox.clone();
-        let thread = helper::spawn("forcer", mailbox, move || {
+        let thread = helper::spawn("log_syncer", mailbox, move || {
             for () in received {
-                reports.post(Mail::Forced(log.sync().map_err(ServerError::from)));
+                reports.post(Mail::Synced(log.sync().map_err(ServerError::from)));
             }
         })?;
-        Ok(Forcer { orders, thread })
+        Ok(LogSyncer { orders, thread })
     }
 
-    /// Begins a force; what was appended before this call is covered.
+    /// Begins a sync; what was appended before this call is covered.
     ///
     /// # Errors
     /// When the thread is gone.
     pub fn begin(&self) -> Result<(), ServerError> {
         self.orders
             .send(())
-            .map_err(|_| ServerError::HelperEnded { name: "forcer" })
+            .map_err(|_| ServerError::HelperEnded { name: "log_syncer" })
     }
 
     /// Ends the thread once it has done what was ordered.
