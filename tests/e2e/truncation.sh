@@ -11,9 +11,9 @@ mount_also "$B"
 mkdir "$MNT/striped"
 expect "layout set" "$PANDOFS" layout set --unit 64K "$MNT/striped"
 
-expect 'writes and cuts at once' python3 _cuts.py "$MNT/striped" "$B/striped" 20
+expect 'writes and cuts at once' python3 _truncations.py "$MNT/striped" "$B/striped" 20
 
-python3 _cuts.py "$MNT/striped" "$B/striped" 40 >"$SCRATCH/killed" 2>&1 &
+python3 _truncations.py "$MNT/striped" "$B/striped" 40 >"$SCRATCH/killed" 2>&1 &
 cutter=$!
 started+=("$cutter")
 for ((i = 0; ; i++)); do

@@ -94,7 +94,7 @@ impl Layout {
         })
     }
 
-    /// Bytes that data object `object` may keep when the file is cut to `size` bytes.
+    /// Bytes that data object `object` may keep when the file is truncated to `size` bytes.
     pub fn object_size(&self, object: u16, size: u64) -> u64 {
         let unit = u64::from(self.unit);
         let count = u64::from(self.count);
@@ -114,8 +114,8 @@ impl Layout {
 
 /// Asked of a server, about its data object of one file.
 ///
-/// An object counts the [cuts](crate::InodeReply::cuts) of its file that it has followed, and what changes it says which
-/// count its sender goes by. (A writes and its request is held up; B cuts the file and writes; were A's request carried out
+/// An object counts the [truncations](crate::InodeReply::truncations) of its file that it has followed, and what changes it says which
+/// count its sender goes by. (A writes and its request is held up; B truncates the file and writes; were A's request carried out
 /// then, it would undo what B has written.) With another count than the object's a change is answered `OtherCuts` and
 /// nothing is changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -125,15 +125,19 @@ pub enum DataRequest {
     /// Answers `Done`, or `OtherCuts`.
     Write {
         ino: Ino,
-        cuts: u32,
+        truncations: u32,
         offset: u64,
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },
-    /// The file was cut the `cuts`th time: cuts the object to `length` bytes at most, and lets go of space beyond its end;
-    /// never extends it. An object that has followed as many cuts is left as it is, so that it may be asked again
+    /// The file was truncated the `truncations`th time: truncates the object to `length` bytes at most, and lets go of space beyond its end;
+    /// never extends it. An object that has followed as many truncations is left as it is, so that it may be asked again
     /// whenever. Answers `Done`, once that is on disk.
-    Truncate { ino: Ino, cuts: u32, length: u64 },
+    Truncate {
+        ino: Ino,
+        truncations: u32,
+        length: u64,
+    },
     /// Answers `Done`, also if there is none.
     Remove { ino: Ino },
     /// Syncs the object. Answers `Done`.
@@ -145,7 +149,7 @@ pub enum DataRequest {
     /// Does this to `offset .. offset + length` of the object. Answers `Done`, or `OtherCuts`.
     Allocate {
         ino: Ino,
-        cuts: u32,
+        truncations: u32,
         offset: u64,
         length: u64,
         allocation: Allocation,
@@ -153,18 +157,18 @@ pub enum DataRequest {
     /// Looks from `offset` on for the next byte that has data, or that has none, as what lies beyond
     /// the object's end does. Answers `Found`.
     Seek { ino: Ino, offset: u64, data: bool },
-    /// What the inode held when the file outgrew it, which counts as a cut: writes it to the object's start, unless the
-    /// object has followed as many cuts. Answers `Done`, once that is on disk.
+    /// What the inode held when the file outgrew it, which counts as a truncation: writes it to the object's start, unless the
+    /// object has followed as many truncations. Answers `Done`, once that is on disk.
     Fill {
         ino: Ino,
-        cuts: u32,
+        truncations: u32,
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },
 }
 
-/// The count of cuts with which a file gets its data objects. An object that is not there has followed so many.
-pub const FIRST_CUTS: u32 = 1;
+/// The count of truncations with which a file gets its data objects. An object that is not there has followed so many.
+pub const FIRST_TRUNCATIONS: u32 = 1;
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DataReply {
@@ -189,10 +193,10 @@ pub enum DataReply {
     Found {
         offset: Option<u64>,
     },
-    /// The object has followed another number of cuts than the request goes by: more, and its sender has to ask the inode's
-    /// shard what the file is like; or fewer, and a cut is on its way. Nothing is changed.
-    OtherCuts {
-        cuts: u32,
+    /// The object has followed another number of truncations than the request goes by: more, and its sender has to ask the inode's
+    /// shard what the file is like; or fewer, and a truncation is on its way. Nothing is changed.
+    OtherTruncations {
+        truncations: u32,
     },
 }
 

@@ -17,7 +17,7 @@ pub use admin::{AdminReply, AdminRequest, ServerStatus, ShardStatus};
 pub use admin::{ScrubOrder, ScrubReport, ScrubState};
 pub use allocation::Allocation;
 pub use data::Extent;
-pub use data::{DataReply, DataRequest, FIRST_CUTS, Layout};
+pub use data::{DataReply, DataRequest, FIRST_TRUNCATIONS, Layout};
 pub use horizon::Horizon;
 pub use layout::LayoutChoice;
 pub use peer::{Age, Ask, CommitMessage, PeerMessage, Refused};

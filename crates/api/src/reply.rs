@@ -51,10 +51,10 @@ pub struct InodeReply {
     pub body: FileBody,
     /// For a directory: its map as its home knows it.
     pub dir: Option<Box<DirReply>>,
-    /// How often the file was cut: once when it got its data objects, and whenever it was given a size since that these
+    /// How often the file was truncated: once when it got its data objects, and whenever it was given a size since that these
     /// have to follow. Who changes them says which count it goes by ([`DataRequest`](crate::DataRequest)). It stays at
     /// `u32::MAX`.
-    pub cuts: u32,
+    pub truncations: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -106,7 +106,7 @@ fn stored(inode: &Inode) -> InodeRecord {
         trail: vec![],
         acls: pandofs_types::Acls::default(),
         may_be_named: inode.may_be_named,
-        cuts: 0,
+        truncations: 0,
     }
 }
 

@@ -66,17 +66,22 @@ impl Core {
                     file.learn(token, &inode);
                     let end = inode.attr.size;
                     let offset = end.saturating_sub(length);
-                    let calls = write_calls(file.ino, &layout, inode.cuts, offset, data);
+                    let calls = write_calls(file.ino, &layout, inode.truncations, offset, data);
                     if let Some(others) = self.try_objects(calls)? {
-                        // The file was cut between the two, and ends elsewhere now.
-                        if self.followed(caller, file)? == inode.cuts {
-                            return Err(out_of_step(file.ino, inode.cuts, others));
+                        // The file was truncated between the two, and ends elsewhere now.
+                        if self.followed(caller, file)? == inode.truncations {
+                            return Err(out_of_step(file.ino, inode.truncations, others));
                         }
                         continue;
                     }
                     // Again, after the data: another mount that has read the zeros drops them when
                     // it sees a later time.
-                    file.wrote(Written::Granted(offset..end), inode.cuts, now(), caller);
+                    file.wrote(
+                        Written::Granted(offset..end),
+                        inode.truncations,
+                        now(),
+                        caller,
+                    );
                     return Ok(offset);
                 }
             }

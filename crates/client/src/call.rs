@@ -94,18 +94,18 @@ impl Call<'static> {
 }
 
 impl<'d> Call<'d> {
-    /// Writes these bytes, one after the other, to a data object that has followed so many cuts,
+    /// Writes these bytes, one after the other, to a data object that has followed so many truncations,
     /// from `offset` on.
     pub fn write(
         server: ServerId,
         ino: Ino,
-        cuts: u32,
+        truncations: u32,
         offset: u64,
         bytes: Vec<&'d [u8]>,
     ) -> Call<'d> {
         let request = DataRequest::Write {
             ino,
-            cuts,
+            truncations,
             offset,
             data: Vec::new(),
         };
@@ -247,7 +247,7 @@ impl<'d> Call<'d> {
     }
 }
 
-/// Pauses that double, each cut at random to between half and the whole, so that clients that were
+/// Pauses that double, each truncation at random to between half and the whole, so that clients that were
 /// turned away together do not come back together.
 #[derive(Debug)]
 struct Pause {
@@ -279,7 +279,7 @@ impl Pause {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_api::FIRST_CUTS;
+    use pandofs_api::FIRST_TRUNCATIONS;
     use pandofs_api::op;
     use pandofs_types::Ino;
 
@@ -302,7 +302,7 @@ mod tests {
             length: 7,
         };
         assert!(!Call::data(ServerId(0), read).is_mutation());
-        let write = Call::write(ServerId(0), Ino(5), FIRST_CUTS, 0, vec![&[1], &[2]]);
+        let write = Call::write(ServerId(0), Ino(5), FIRST_TRUNCATIONS, 0, vec![&[1], &[2]]);
         assert!(write.is_mutation() && write.leaves_something());
         assert_eq!(write.data_bytes(), 2);
     }

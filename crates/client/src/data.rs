@@ -307,9 +307,10 @@ impl Core {
                 }
                 Body::Inline(_) => self.stripe(caller, file)?,
                 Body::Striped(layout) => {
-                    let calls = |cuts| write_calls(file.ino, &layout, cuts, offset, data);
-                    let cuts = self.change_objects(caller, file, &layout, calls)?;
-                    file.wrote(Written::Bytes(offset..end), cuts, now(), caller);
+                    let calls =
+                        |truncations| write_calls(file.ino, &layout, truncations, offset, data);
+                    let truncations = self.change_objects(caller, file, &layout, calls)?;
+                    file.wrote(Written::Bytes(offset..end), truncations, now(), caller);
                     return Ok(());
                 }
             }
@@ -377,11 +378,11 @@ impl Core {
         offset: u64,
         data: &[u8],
     ) -> Result<()> {
-        let cuts = hold.cuts;
-        let calls = write_calls(file.ino, layout, cuts, offset, data);
+        let truncations = hold.truncations;
+        let calls = write_calls(file.ino, layout, truncations, offset, data);
         let written = match self.try_objects(calls) {
             Ok(None) => Ok(()),
-            // It was answered before that cut, and it is unknown what of it would be left.
+            // It was answered before that truncation, and it is unknown what of it would be left.
             Ok(Some(_)) => {
                 let ino = file.ino;
                 tracing::error!(
@@ -396,7 +397,7 @@ impl Core {
         let written = written.and_then(|()| self.still_there(file));
         self.lease_cache.end_write(file.ino, hold);
         self.write_behind.end(written.is_ok());
-        file.end_write_behind(offset, written.clone().map(|()| cuts));
+        file.end_write_behind(offset, written.clone().map(|()| truncations));
         written
     }
 
@@ -461,12 +462,12 @@ impl Core {
         Ok(())
     }
 
-    /// Has data objects changed by `calls`, which go by the number of cuts that they are given,
+    /// Has data objects changed by `calls`, which go by the number of truncations that they are given,
     /// until all of them go by the same one as the objects; which that is. If one of them has to be
-    /// repeated all are: a cut comes before the whole change or after it.
+    /// repeated all are: a truncation comes before the whole change or after it.
     ///
     /// # Errors
-    /// `Io` when the objects have followed another number of cuts than the inode's shard knows of:
+    /// `Io` when the objects have followed another number of truncations than the inode's shard knows of:
     /// a disk has forgotten what was synced.
     pub(crate) fn change_objects<'d>(
         &self,
@@ -476,37 +477,39 @@ impl Core {
         calls: impl Fn(u32) -> Vec<Call<'d>>,
     ) -> Result<u32> {
         check_layout(layout)?;
-        let mut cuts = file.snapshot().cuts;
+        let mut truncations = file.snapshot().truncations;
         let mut is_certain = false;
         loop {
-            let Some(others) = self.try_objects(calls(cuts))? else {
-                return Ok(cuts);
+            let Some(others) = self.try_objects(calls(truncations))? else {
+                return Ok(truncations);
             };
             let now = self.followed(caller, file)?;
-            if is_certain && now == cuts {
-                return Err(out_of_step(file.ino, cuts, others));
+            if is_certain && now == truncations {
+                return Err(out_of_step(file.ino, truncations, others));
             }
-            (cuts, is_certain) = (now, true);
+            (truncations, is_certain) = (now, true);
         }
     }
 
-    /// Returns how often the file was cut, once its data objects have followed.
+    /// Returns how often the file was truncated, once its data objects have followed.
     pub(crate) fn followed(&self, caller: &Credentials, file: &File) -> Result<u32> {
         let token = file.token();
         let request = Request::Followed(op::Followed { ino: file.ino });
         let inode = inode_of(self.ask(caller, Target::Inode(file.ino), request)?)?;
         file.learn(token, &inode);
-        Ok(inode.cuts)
+        Ok(inode.truncations)
     }
 
-    /// Has data objects changed: none when that is done, or the number of cuts that one of them has
+    /// Has data objects changed: none when that is done, or the number of truncations that one of them has
     /// followed if that is another one than the calls go by.
     pub(crate) fn try_objects(&self, mut calls: Vec<Call<'_>>) -> Result<Option<u32>> {
         let mut others = None;
         for answer in self.run_all(&mut calls) {
             match answer? {
                 AnswerBody::Data(DataReply::Done) => {}
-                AnswerBody::Data(DataReply::OtherCuts { cuts }) => others = Some(cuts),
+                AnswerBody::Data(DataReply::OtherTruncations { truncations }) => {
+                    others = Some(truncations)
+                }
                 other => return Err(not_about_data(&other)),
             }
         }
@@ -533,22 +536,23 @@ impl Core {
     }
 }
 
-/// Writes `data` to data objects that have followed so many cuts.
+/// Writes `data` to data objects that have followed so many truncations.
 pub(crate) fn write_calls<'d>(
     ino: Ino,
     layout: &Layout,
-    cuts: u32,
+    truncations: u32,
     offset: u64,
     data: &'d [u8],
 ) -> Vec<Call<'d>> {
-    let write = |run: &Run| Call::write(run.server, ino, cuts, run.offset, gather(run, data));
+    let write =
+        |run: &Run| Call::write(run.server, ino, truncations, run.offset, gather(run, data));
     runs(layout, offset, data.len()).iter().map(write).collect()
 }
 
 /// The shard and a data object contradict one another.
-pub(crate) fn out_of_step(ino: Ino, cuts: u32, followed: u32) -> ClientError {
+pub(crate) fn out_of_step(ino: Ino, truncations: u32, followed: u32) -> ClientError {
     tracing::error!(
-        "inode {ino} was cut {cuts} times and one of its data objects has followed {followed} cuts: a disk has \
+        "inode {ino} was cut {truncations} times and one of its data objects has followed {followed} truncations: a disk has \
          forgotten what was synced; give the file its size once more (truncate), or write it anew"
     );
     FsError::Io.into()

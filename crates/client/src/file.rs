@@ -9,7 +9,7 @@ use crate::error::ClientError;
 use crate::limits::MAX_WRITES_BEHIND_PER_FILE;
 use crate::stay::Stay;
 use failures::Failures;
-use pandofs_api::{FIRST_CUTS, FileBody, InodeReply, Layout};
+use pandofs_api::{FIRST_TRUNCATIONS, FileBody, InodeReply, Layout};
 use pandofs_types::{Attr, Capabilities, Credentials, Ino, Time};
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -58,8 +58,8 @@ pub(crate) struct Pending {
     pub sparse: bool,
     /// All of it was written where the shard had made the file longer for it.
     pub granted: bool,
-    /// The data objects had followed so many cuts of the file when they took the last of it.
-    pub cuts: u32,
+    /// The data objects had followed so many truncations of the file when they took the last of it.
+    pub truncations: u32,
     pub mtime: Time,
     /// The first writer of those that may not keep the file's set-id bits; the last one if all may.
     pub caller: Credentials,
@@ -93,7 +93,7 @@ struct Known {
     /// Grows with every answer; starts at 1 so that no default token fits.
     generation: u64,
     /// Of the file, when it was heard of last.
-    cuts: u32,
+    truncations: u32,
     pending: Option<Pending>,
     /// No two of them overlap.
     writes_behind: Vec<WriteBehind>,
@@ -110,13 +110,13 @@ impl Known {
         self.size.max(written).max(behind.unwrap_or(0))
     }
 
-    /// Writes are added in any order. (A has written before a cut and stands still; B writes after
-    /// it; A's write is added to B's. Were it not for the cut taken to be gone, what the cut took
+    /// Writes are added in any order. (A has written before a truncation and stands still; B writes after
+    /// it; A's write is added to B's. Were it not for the truncation taken to be gone, what the truncation took
     /// away would be reported with what B wrote, and come back as zeros.)
     fn add_pending(&mut self, write: Pending) {
-        self.forget_cut(write.cuts);
+        self.forget_truncation(write.truncations);
         match &mut self.pending {
-            Some(pending) if pending.cuts > write.cuts => {}
+            Some(pending) if pending.truncations > write.truncations => {}
             Some(pending) => {
                 pending.start = pending.start.min(write.start);
                 pending.end = pending.end.max(write.end);
@@ -134,8 +134,8 @@ impl Known {
     }
 
     /// Forgets writes that were cut away since: the shard would change nothing for a report of it.
-    fn forget_cut(&mut self, now: u32) {
-        self.pending.take_if(|pending| pending.cuts < now);
+    fn forget_truncation(&mut self, now: u32) {
+        self.pending.take_if(|pending| pending.truncations < now);
     }
 }
 
@@ -161,7 +161,7 @@ pub(crate) struct Snapshot {
     /// The file's end, counting writes that are not reported.
     pub end: u64,
     /// Cuts of the file when it was heard of last.
-    pub cuts: u32,
+    pub truncations: u32,
     pub token: Token,
 }
 
@@ -182,7 +182,7 @@ impl File {
             size: inode.attr.size,
             certain: true,
             generation: 1,
-            cuts: inode.cuts,
+            truncations: inode.truncations,
             pending: None,
             writes_behind: Vec::new(),
             failures: Failures::default(),
@@ -206,7 +206,7 @@ impl File {
             body: known.body,
             certain: known.certain,
             end: known.end(),
-            cuts: known.cuts,
+            truncations: known.truncations,
             token: Token(known.generation),
         }
     }
@@ -232,8 +232,8 @@ impl File {
             }
         }
         known.generation += 1;
-        known.cuts = inode.cuts;
-        known.forget_cut(inode.cuts);
+        known.truncations = inode.truncations;
+        known.forget_truncation(inode.truncations);
     }
 
     /// The permission bits when they were heard of last.
@@ -245,7 +245,7 @@ impl File {
     pub fn striped(&self, layout: Layout) {
         let mut known = self.known();
         known.body = Body::Striped(layout);
-        known.cuts = known.cuts.max(FIRST_CUTS);
+        known.truncations = known.truncations.max(FIRST_TRUNCATIONS);
     }
 
     /// Returns whether there are writes that were never reported to the shard.
@@ -295,12 +295,12 @@ impl File {
             panic!("a write at {start} of inode {} ends twice", self.ino);
         };
         match result {
-            Ok(cuts) => known.add_pending(Pending {
+            Ok(truncations) => known.add_pending(Pending {
                 start: write.range.start,
                 end: write.range.end,
                 sparse: write.sparse,
                 granted: false,
-                cuts,
+                truncations,
                 mtime: write.mtime,
                 caller: write.caller,
                 since: Instant::now(),
@@ -325,8 +325,8 @@ impl File {
         })
     }
 
-    /// Data objects were written to that had followed so many cuts.
-    pub fn wrote(&self, written: Written, cuts: u32, mtime: Time, caller: &Credentials) {
+    /// Data objects were written to that had followed so many truncations.
+    pub fn wrote(&self, written: Written, truncations: u32, mtime: Time, caller: &Credentials) {
         let mut known = self.known();
         let known_end = known.end();
         let granted = matches!(written, Written::Granted(_));
@@ -340,7 +340,7 @@ impl File {
             end,
             sparse,
             granted,
-            cuts,
+            truncations,
             mtime,
             caller: caller.clone(),
             since: Instant::now(),
@@ -408,7 +408,7 @@ mod tests {
             attr,
             body,
             dir: None,
-            cuts: 0,
+            truncations: 0,
         }
     }
 
@@ -622,13 +622,19 @@ mod tests {
     #[test]
     fn what_was_written_before_a_cut_is_forgotten_after_it() {
         let file = File::new(Ino(5), &striped(100));
-        let wrote = |end, cuts| {
-            file.wrote(Written::Bytes(0..end), cuts, Time(20), &Credentials::ROOT);
-            file.pending().map(|pending| (pending.end, pending.cuts))
+        let wrote = |end, truncations| {
+            file.wrote(
+                Written::Bytes(0..end),
+                truncations,
+                Time(20),
+                &Credentials::ROOT,
+            );
+            file.pending()
+                .map(|pending| (pending.end, pending.truncations))
         };
-        let learn = |cuts| {
+        let learn = |truncations| {
             let inode = InodeReply {
-                cuts,
+                truncations,
                 ..striped(100)
             };
             file.learn(file.token(), &inode);
@@ -648,9 +654,17 @@ mod tests {
     /// It stood still between the end of the write and here.
     #[test]
     fn what_was_written_before_a_cut_is_not_added_to_what_was_written_after_it() {
-        let ended = |file: &File| file.pending().map(|pending| (pending.end, pending.cuts));
-        let wrote = |file: &File, end, cuts| {
-            file.wrote(Written::Bytes(0..end), cuts, Time(20), &Credentials::ROOT);
+        let ended = |file: &File| {
+            file.pending()
+                .map(|pending| (pending.end, pending.truncations))
+        };
+        let wrote = |file: &File, end, truncations| {
+            file.wrote(
+                Written::Bytes(0..end),
+                truncations,
+                Time(20),
+                &Credentials::ROOT,
+            );
         };
         let file = File::new(Ino(5), &striped(100));
         let begun = file.begin_write_behind(400..500, Time(20), &Credentials::ROOT);

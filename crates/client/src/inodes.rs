@@ -50,7 +50,7 @@ impl Client {
         self.getattr(caller, ino).map(Node::from)
     }
 
-    /// Changes what is `Some` and answers with all attributes. A file that is cut has lost the
+    /// Changes what is `Some` and answers with all attributes. A file that is truncated has lost the
     /// bytes when this returns.
     ///
     /// # Errors
@@ -444,7 +444,7 @@ impl Core {
             end: report.end,
             mtime: report.mtime,
             sparse: report.sparse,
-            cuts: report.cuts,
+            truncations: report.truncations,
         });
         let call = Call::shard(Target::Inode(file.ino), &report.caller, request);
         match self

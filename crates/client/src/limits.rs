@@ -36,7 +36,7 @@ pub(crate) const MAP_LOOK_INTERVAL: Duration = Duration::from_secs(10);
 /// ones are not answered early.
 pub(crate) const MAX_WRITE_LEASES: usize = 16_384;
 /// How long a recall waits for writes that were answered early under the lease. One that takes
-/// longer, and finds the file cut, has failed.
+/// longer, and finds the file truncated, has failed.
 pub(crate) const MAX_WRITE_LEASE_WAIT: Duration = Duration::from_secs(4);
 /// The first of the pauses after which a recall looks whether such writes have ended, each twice as
 /// long as the one before.

@@ -333,7 +333,7 @@ mod tests {
                 attr,
                 body: FileBody::None,
                 dir: None,
-                cuts: 0,
+                truncations: 0,
             },
         )
     }

@@ -93,11 +93,12 @@ impl Core {
                     }
                 }
                 Body::Striped(layout) => {
-                    let calls =
-                        |cuts| allocate_calls(file.ino, &layout, cuts, offset..end, allocation);
-                    let cuts = self.change_objects(caller, file, &layout, calls)?;
+                    let calls = |truncations| {
+                        allocate_calls(file.ino, &layout, truncations, offset..end, allocation)
+                    };
+                    let truncations = self.change_objects(caller, file, &layout, calls)?;
                     let grown = if allocation.extends() { end } else { 0 };
-                    file.wrote(Written::Space { end: grown }, cuts, now(), caller);
+                    file.wrote(Written::Space { end: grown }, truncations, now(), caller);
                     return Ok(());
                 }
             }
@@ -222,18 +223,18 @@ impl Core {
     }
 }
 
-/// Does this to a range of the file, in data objects that have followed so many cuts.
+/// Does this to a range of the file, in data objects that have followed so many truncations.
 fn allocate_calls(
     ino: Ino,
     layout: &Layout,
-    cuts: u32,
+    truncations: u32,
     range: Range<u64>,
     allocation: Allocation,
 ) -> Vec<Call<'static>> {
     let ask = |(server, offset, length)| {
         let request = DataRequest::Allocate {
             ino,
-            cuts,
+            truncations,
             offset,
             length,
             allocation,

@@ -5,7 +5,8 @@ mod common;
 
 use common::*;
 use pandofs_api::{
-    DataReply, DataRequest, FIRST_CUTS, FileBody, InodeReply, Layout, Refusal, Reply, Request, op,
+    DataReply, DataRequest, FIRST_TRUNCATIONS, FileBody, InodeReply, Layout, Refusal, Reply,
+    Request, op,
 };
 use pandofs_client::{Client, ClientError, OpenHow};
 use pandofs_types::limits::MAX_INLINE_BYTES;
@@ -33,7 +34,7 @@ struct Stored {
     inline: Vec<u8>,
     striped: bool,
     /// Of the file, since it is striped; its objects have followed.
-    cuts: u32,
+    truncations: u32,
     objects: HashMap<u16, Vec<u8>>,
     /// A server, and where in its object a block begins that cannot be read.
     damaged: Option<(u16, u64)>,
@@ -65,7 +66,7 @@ impl Stored {
             }
         };
         let mut inode = file(FILE);
-        inode.cuts = self.cuts;
+        inode.truncations = self.truncations;
         inode.attr.size = self.size;
         inode.attr.mtime = self.mtime;
         InodeReply { body, ..inode }
@@ -128,7 +129,7 @@ impl Stored {
                 let inline = std::mem::take(&mut self.inline);
                 self.objects.insert(LAYOUT.server_of(0).0, inline);
                 self.striped = true;
-                self.cuts = FIRST_CUTS;
+                self.truncations = FIRST_TRUNCATIONS;
             }
             Request::WroteData(op::WroteData { end, mtime, .. }) => {
                 self.size = self.size.max(*end);
@@ -137,7 +138,7 @@ impl Stored {
             Request::SetAttr(op::SetAttr { set, .. }) => {
                 if let Some(size) = set.size {
                     self.size = size;
-                    self.cuts += u32::from(self.striped);
+                    self.truncations += u32::from(self.striped);
                     self.inline.truncate(size as usize);
                     for (index, server) in LAYOUT.servers().enumerate() {
                         if let Some(object) = self.objects.get_mut(&server.0) {
@@ -167,8 +168,10 @@ impl Stored {
             {
                 DataReply::Failed(FsError::Io)
             }
-            DataRequest::Write { cuts, .. } if *cuts != self.cuts => {
-                DataReply::OtherCuts { cuts: self.cuts }
+            DataRequest::Write { truncations, .. } if *truncations != self.truncations => {
+                DataReply::OtherTruncations {
+                    truncations: self.truncations,
+                }
             }
             DataRequest::Write { .. } if self.full => DataReply::Failed(FsError::NoSpace),
             DataRequest::Read { offset, length, .. } => {
@@ -333,7 +336,7 @@ fn a_file_that_somebody_else_striped_is_written_to_its_objects() {
     {
         let mut stored = bench.stored();
         stored.striped = true;
-        stored.cuts = FIRST_CUTS;
+        stored.truncations = FIRST_TRUNCATIONS;
         stored.objects.insert(1, b"pando".to_vec());
     }
     bench.write(1, b"ONE");
@@ -558,7 +561,7 @@ fn a_large_write_may_be_answered_before_servers_have_it() {
         .unwrap();
 }
 
-/// Nobody could be told to wait for it before he cuts the file.
+/// Nobody could be told to wait for it before he truncates the file.
 #[test]
 fn without_a_lease_no_write_is_answered_early() {
     let bench = Bench::new();
@@ -575,14 +578,14 @@ fn without_a_lease_no_write_is_answered_early() {
         .unwrap();
 }
 
-/// It took longer than a recall waits, and the file was cut meanwhile.
+/// It took longer than a recall waits, and the file was truncated meanwhile.
 #[test]
 fn a_write_answered_early_that_meets_a_cut_has_failed() {
     let bench = Bench::leasing();
     bench.write(0, &pattern(10_000));
     bench.size();
     let cut = |stored: &mut Stored| {
-        stored.cuts += 1;
+        stored.truncations += 1;
         stored.size = 0;
     };
     bench.stored().before.insert("write", Box::new(cut));

@@ -5,8 +5,8 @@ mod common;
 
 use common::*;
 use pandofs_api::{
-    Allocation, DataReply, DataRequest, FIRST_CUTS, FileBody, InodeReply, Layout, Refusal, Reply,
-    Request, op,
+    Allocation, DataReply, DataRequest, FIRST_TRUNCATIONS, FileBody, InodeReply, Layout, Refusal,
+    Reply, Request, op,
 };
 use pandofs_client::{Client, Seek};
 use pandofs_types::{FsError, Ino, ServerId};
@@ -43,7 +43,7 @@ impl Stored {
     fn inode(&self) -> Reaction {
         let mut inode = file(FILE);
         inode.attr.size = self.size;
-        inode.cuts = FIRST_CUTS;
+        inode.truncations = FIRST_TRUNCATIONS;
         ok(Reply::Inode(InodeReply {
             body: self.body.clone(),
             ..inode
@@ -225,7 +225,7 @@ fn each_data_object_is_asked_once_for_space() {
     });
     let ask = |server, offset, length| {
         let request = DataRequest::Allocate {
-            cuts: FIRST_CUTS,
+            truncations: FIRST_TRUNCATIONS,
             ino: FILE,
             offset,
             length,

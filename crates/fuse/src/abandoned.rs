@@ -6,7 +6,7 @@
 //! outcome is not reported. A file that was opened is closed again, as the kernel knows of no open
 //! file, and the kernel's caches of all that was changed are invalidated.
 //!
-//! The kernel locks what it has changed (a directory, a file that is written to or cut) until it is
+//! The kernel locks what it has changed (a directory, a file that is written to or truncated) until it is
 //! answered, so that of two changes of the same the second begins when the first has ended. For an
 //! operation that was abandoned the mount does that: a change waits for those of the same name or
 //! the same inode that were abandoned before. So a file that is copied anew does not get bytes of

@@ -89,13 +89,13 @@ impl Caller {
             self.alone().with(Capabilities::FSETID)
         } else {
             // An older kernel never says so.
-            self.cutting(groups_decide)
+            self.truncating(groups_decide)
         }
     }
 
-    /// The caller that cuts a file, or takes or gives back its space: the right to keep its set-id
+    /// The caller that truncates a file, or takes or gives back its space: the right to keep its set-id
     /// bits, if it has that, or else the groups, if they decide what becomes of them.
-    pub fn cutting(self, groups_decide: impl FnOnce() -> bool) -> Credentials {
+    pub fn truncating(self, groups_decide: impl FnOnce() -> bool) -> Credentials {
         if self.capabilities().has(Capabilities::FSETID) {
             self.alone().with(Capabilities::FSETID)
         } else if groups_decide() {
@@ -150,15 +150,15 @@ impl Callers {
     }
 
     /// As [`Self::ask`] for what may cut a file: whether it does, and as for [`Caller::cutting`].
-    pub fn ask_to_cut<T>(
+    pub fn ask_to_truncate<T>(
         &self,
         caller: Caller,
-        cuts: bool,
+        truncations: bool,
         groups_decide: impl FnOnce() -> bool,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        let least = if cuts {
-            caller.cutting(groups_decide)
+        let least = if truncations {
+            caller.truncating(groups_decide)
         } else {
             caller.alone()
         };

@@ -249,7 +249,7 @@ impl Filesystem for PandoFs {
         let groups_decide = || self.client.groups_decide(ino(number));
         let opened = self
             .callers
-            .ask_to_cut(request.into(), truncate, groups_decide, |c| {
+            .ask_to_truncate(request.into(), truncate, groups_decide, |c| {
                 self.client.open_node(c, ino(number), access, truncate)
             });
         match opened {

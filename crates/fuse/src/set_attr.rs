@@ -67,14 +67,14 @@ fn set_attr(
     if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
         return client.setattr(&caller.complete(), ino, set);
     }
-    let cuts = set.size.is_some();
+    let truncations = set.size.is_some();
     let groups_decide = || client.groups_decide(ino);
-    match callers.ask_to_cut(caller, cuts, groups_decide, |caller| {
+    match callers.ask_to_truncate(caller, truncations, groups_decide, |caller| {
         client.setattr(caller, ino, set.clone())
     }) {
         // `ftruncate`: opening the file for writing gave the right, and it lasts, even if nobody
         // may open it any more or ever could (who makes a file opens it whatever its mode).
-        Err(ClientError::Fs(FsError::Access)) if opened && cuts => {
+        Err(ClientError::Fs(FsError::Access)) if opened && truncations => {
             let caller = caller.complete().writing_anyway();
             again(|| client.setattr(&caller, ino, set))
         }

@@ -73,7 +73,7 @@ impl PandoFs {
     ) -> Result<(), Errno> {
         let allocation = allocation(mode)?;
         self.abandoned.changes(vec![Changed::Inode(ino)])?;
-        let caller = &caller.cutting(|| self.client.groups_decide(ino));
+        let caller = &caller.truncating(|| self.client.groups_decide(ino));
         let done = self
             .client
             .allocate(caller, ino, offset, length, allocation);

@@ -490,7 +490,7 @@ fn holes_are_found_and_not_counted() {
     fallocate(&file, FallocateFlags::KEEP_SIZE, 0, 3 * MIB).unwrap();
     assert_eq!(file.metadata().unwrap().len(), 0);
     assert!(blocks() >= 3 * MIB / 512, "{} blocks", blocks());
-    // Space reserved beyond the end goes when the file is cut to where it ends.
+    // Space reserved beyond the end goes when the file is truncated to where it ends.
     file.set_len(0).unwrap();
     assert_eq!(blocks(), 0);
     fallocate(&file, FallocateFlags::empty(), 0, 3 * MIB + 5).unwrap();

@@ -158,7 +158,7 @@ fn mode_after_giving(caller: &Credentials, inode: &InodeRecord) -> u16 {
     }
 }
 
-/// Permission bits after somebody wrote to or cut the file: set-id is for what its owner wrote.
+/// Permission bits after somebody wrote to or truncated the file: set-id is for what its owner wrote.
 pub fn mode_after_write(caller: &Credentials, inode: &InodeRecord) -> u16 {
     if caller.has(Capabilities::FSETID) {
         inode.mode

@@ -34,7 +34,7 @@ pub struct InodeRecord {
     /// It was made without a name and may get one: as long as it has never had any.
     pub may_be_named: bool,
     /// How often it was given a size while it had data objects; begins anew after 2^32 - 1.
-    pub cuts: u32,
+    pub truncations: u32,
 }
 
 /// What an inode holds.
@@ -231,11 +231,11 @@ pub enum ReclaimRecord {
         layout: Option<Layout>,
         trail: Vec<ShardId>,
     },
-    /// The file was cut to this many bytes, the last time for the `cuts`th time; its data objects are to follow.
-    Cut {
+    /// The file was truncated to this many bytes, the last time for the `truncations`th time; its data objects are to follow.
+    Truncate {
         layout: Layout,
         size: u64,
-        cuts: u32,
+        truncations: u32,
     },
     /// The file has outgrown its inode; what the inode held is to be written to the first data object.
     /// Until it is, `tx` locks the inode: a write to the data object must not come before.

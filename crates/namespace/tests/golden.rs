@@ -29,7 +29,7 @@ variants!(kind_of, KINDS, Kind:
     Meta, Inode, Entry, Parts, Forwarding, Xattr, Transaction, Slot, Reclaim, Split, Staging, Staged,
     Horizon, LockHolder, Leaseholder);
 variants!(body_of, BODIES, Body: Nothing, Symlink, Inline, Striped, Dir, Sparse);
-variants!(reclaim_of, RECLAIMS, ReclaimRecord: Orphan, Gone, Cut, Fill);
+variants!(reclaim_of, RECLAIMS, ReclaimRecord: Orphan, Gone, Truncate, Fill);
 
 const SHARD: ShardId = ShardId(0x0203);
 const POSITION: Position = Position(0x0102_0304_0506_0780);
@@ -162,7 +162,7 @@ fn inode(kind: FileKind, rdev: u32, body: Body) -> InodeRecord {
         trail: vec![ShardId(1), ShardId(300)],
         acls: Acls::default(),
         may_be_named: false,
-        cuts: 300,
+        truncations: 300,
     }
 }
 
@@ -311,11 +311,11 @@ fn the_rest_is_pinned() {
             },
         ),
         (
-            "Cut",
-            ReclaimRecord::Cut {
+            "Truncate",
+            ReclaimRecord::Truncate {
                 layout,
                 size: 70_000,
-                cuts: 301,
+                truncations: 301,
             },
         ),
         (

@@ -47,8 +47,8 @@ impl DataTickets {
     ///
     /// A request other than [`Asked::First`] must not be kept until the disk has something: the
     /// answer may come meanwhile, and then it would be sent under a new number and carried out once
-    /// more. (A cuts an object, the answer is late, A asks again, and that waits for the disk; the
-    /// answer comes, a client writes behind the cut; what has waited goes out now and takes the
+    /// more. (A truncates an object, the answer is late, A asks again, and that waits for the disk; the
+    /// answer comes, a client writes behind the truncation; what has waited goes out now and takes the
     /// client's data away.)
     pub fn ask(&mut self, shard: ShardId, ticket: u64) -> Asked {
         match self.numbers.get(&(shard, ticket)) {

@@ -1,7 +1,7 @@
 //! Free space of a disk, and the part of it that is kept back.
 //!
 //! A disk that is full to its last block could not even take the records of what makes room again. So a
-//! server takes up nothing that needs space once a [`reserve`] is all that is left. Removals, cuts, and what
+//! server takes up nothing that needs space once a [`reserve`] is all that is left. Removals, truncations, and what
 //! was promised before go on out of it.
 
 use crate::limits::{

@@ -360,7 +360,7 @@ fn pull<T, E: Display>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_api::{DataReply, DataRequest, FIRST_CUTS};
+    use pandofs_api::{DataReply, DataRequest, FIRST_TRUNCATIONS};
     use pandofs_placement::ServerLoad;
     use pandofs_types::Ino;
     use pandofs_types::limits::MAX_IO_BYTES;
@@ -380,7 +380,7 @@ mod tests {
         PeerMessage::Data {
             ticket,
             request: DataRequest::Write {
-                cuts: FIRST_CUTS,
+                truncations: FIRST_TRUNCATIONS,
                 ino: Ino(1),
                 offset: 0,
                 data,

@@ -6,7 +6,7 @@ mod common;
 
 use common::link::Shards;
 use common::{Connection, FS, ID, Memory, map};
-use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, FIRST_CUTS};
+use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, FIRST_TRUNCATIONS};
 use pandofs_placement::ClusterMap;
 use pandofs_server::limits::MAX_OWED_BYTES;
 use pandofs_types::limits::MAX_IO_BYTES;
@@ -17,7 +17,7 @@ const INO: Ino = Ino(0x55);
 
 fn write(offset: u64, data: &[u8]) -> DataRequest {
     DataRequest::Write {
-        cuts: FIRST_CUTS,
+        truncations: FIRST_TRUNCATIONS,
         ino: INO,
         offset,
         data: data.to_vec(),
@@ -44,7 +44,7 @@ fn an_object_is_written_read_cut_and_removed() {
     );
     assert_eq!(
         shards.ask(DataRequest::Truncate {
-            cuts: FIRST_CUTS + 1,
+            truncations: FIRST_TRUNCATIONS + 1,
             ino: INO,
             length: 5
         }),

@@ -8,8 +8,8 @@ use common::held_log::HeldLog;
 use common::link::{OTHER, accept, listen, messages, send};
 use common::{Connection, ID, Memory, eventually, map};
 use pandofs_api::{
-    AdminReply, AdminRequest, DataReply, DataRequest, FIRST_CUTS, PeerMessage, Refusal, Reply,
-    Request, op,
+    AdminReply, AdminRequest, DataReply, DataRequest, FIRST_TRUNCATIONS, PeerMessage, Refusal,
+    Reply, Request, op,
 };
 use pandofs_log::{Log, LogError};
 use pandofs_server::{Server, ServerError, StartError};
@@ -271,7 +271,7 @@ fn a_store_and_a_log_that_do_not_fit_each_other_are_refused() {
 }
 
 /// A cut that was sent is sent again as it was, and at once. Were it held until the log is synced, its
-/// answer could come first, a client write behind the cut, and what was held take that away.
+/// answer could come first, a client write behind the truncation, and what was held take that away.
 #[test]
 fn a_repeated_data_request_does_not_wait_for_the_disk_again() {
     let memory = Memory::with_map(|dir| {
@@ -307,7 +307,7 @@ fn a_repeated_data_request_does_not_wait_for_the_disk_again() {
     };
     let cut = DataRequest::Truncate {
         ino,
-        cuts: FIRST_CUTS + 1,
+        truncations: FIRST_TRUNCATIONS + 1,
         length: 0,
     };
     assert_eq!(*request, cut);

@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Connection, FS, ID, map};
-use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, FIRST_CUTS};
+use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, FIRST_TRUNCATIONS};
 use pandofs_log::LogError;
 use pandofs_server::{Options, Pairs, Server, ServerHandle, StartError, stored};
 use pandofs_types::{FsId, Ino, ServerId, ShardId};
@@ -44,7 +44,7 @@ fn it_comes_back_with_its_data() {
         }
         client.create(&format!("file-{round}")).unwrap();
         let write = DataRequest::Write {
-            cuts: FIRST_CUTS,
+            truncations: FIRST_TRUNCATIONS,
             ino: Ino(5),
             offset: round,
             data: vec![round as u8],
@@ -97,7 +97,7 @@ fn what_a_stopped_server_has_stored_can_be_read_with_what_only_its_log_has() {
     client.create("a").unwrap();
     let data = vec![1; 3];
     let write = DataRequest::Write {
-        cuts: FIRST_CUTS,
+        truncations: FIRST_TRUNCATIONS,
         ino: Ino(5),
         offset: 0,
         data,

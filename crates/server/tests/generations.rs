@@ -5,7 +5,7 @@
 mod common;
 
 use common::{Connection, FS, Memory, eventually};
-use pandofs_api::{DataReply, DataRequest, FIRST_CUTS};
+use pandofs_api::{DataReply, DataRequest, FIRST_TRUNCATIONS};
 use pandofs_types::{Ino, SessionId};
 use pandofs_wire::buffer::{Progress, WriteBuffer};
 use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Peer};
@@ -17,7 +17,7 @@ const SESSION: u64 = 7;
 fn write(data: &[u8]) -> DataRequest {
     DataRequest::Write {
         ino: INO,
-        cuts: FIRST_CUTS,
+        truncations: FIRST_TRUNCATIONS,
         offset: 0,
         data: data.to_vec(),
     }

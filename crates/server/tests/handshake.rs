@@ -154,8 +154,8 @@ fn malformed_frames_harm_nobody_else() {
     too_long.extend([0; 100]);
     let mut no_request = Vec::new();
     frame::encode_into(&mut no_request, &(1_u64, 250_u8)).unwrap();
-    let mut cut_request = Vec::new();
-    frame::encode_into(&mut cut_request, &1_u64).unwrap();
+    let mut truncate_request = Vec::new();
+    frame::encode_into(&mut truncate_request, &1_u64).unwrap();
     let mut from_a_server = Vec::new();
     frame::encode_into(
         &mut from_a_server,
@@ -179,7 +179,7 @@ fn malformed_frames_harm_nobody_else() {
         ("a wrong checksum", wrong_checksum),
         ("a frame over the limit", too_long),
         ("no known request", no_request),
-        ("half a request", cut_request),
+        ("half a request", truncate_request),
         ("another kind of frame", from_a_server),
         ("a name with a slash", name_with_slash),
     ];

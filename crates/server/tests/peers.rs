@@ -6,7 +6,7 @@ mod common;
 
 use common::link::{OTHER, accept, listen, messages, send};
 use common::{Connection, ID, Memory, eventually, map};
-use pandofs_api::{CommitMessage, DataReply, DataRequest, FIRST_CUTS, Horizon, PeerMessage};
+use pandofs_api::{CommitMessage, DataReply, DataRequest, FIRST_TRUNCATIONS, Horizon, PeerMessage};
 use pandofs_placement::{DirBounds, DirPolicy, Granularity, ServerLoad, objects};
 use pandofs_types::{Epoch, Ino, ServerId, ShardId, TxId};
 use pandofs_wire::buffer::{Progress, WriteBuffer};
@@ -18,7 +18,7 @@ fn memory() -> Memory {
 
 fn write(ticket: u64) -> PeerMessage {
     let request = DataRequest::Write {
-        cuts: FIRST_CUTS,
+        truncations: FIRST_TRUNCATIONS,
         ino: Ino(ticket),
         offset: 0,
         data: vec![1],
@@ -81,20 +81,20 @@ fn a_request_that_comes_again_is_answered_again_and_not_carried_out_again() {
     let server = memory.start();
     let mut to_server = Connection::welcomed(server.address(), Peer::Server { id: OTHER });
     let mut client = Connection::client(server.address(), 1);
-    let write = |cuts, data: &[u8]| DataRequest::Write {
-        cuts,
+    let write = |truncations, data: &[u8]| DataRequest::Write {
+        truncations,
         ino: Ino(9),
         offset: 0,
         data: data.to_vec(),
     };
     assert_eq!(
-        client.data(write(FIRST_CUTS, b"0123456789")),
+        client.data(write(FIRST_TRUNCATIONS, b"0123456789")),
         DataReply::Done
     );
     let cut = PeerMessage::Data {
         ticket: 5,
         request: DataRequest::Truncate {
-            cuts: FIRST_CUTS + 1,
+            truncations: FIRST_TRUNCATIONS + 1,
             ino: Ino(9),
             length: 2,
         },
@@ -102,7 +102,7 @@ fn a_request_that_comes_again_is_answered_again_and_not_carried_out_again() {
     send(&mut to_server, vec![cut.clone()]);
     let mut link = accept(&listener);
     assert_eq!(messages(&mut link), [done(5)]);
-    let after = write(FIRST_CUTS + 1, b"abcdefghij");
+    let after = write(FIRST_TRUNCATIONS + 1, b"abcdefghij");
     assert_eq!(client.data(after), DataReply::Done);
     send(&mut to_server, vec![cut]);
     assert_eq!(messages(&mut link), [done(5)]);

@@ -7,8 +7,8 @@ mod common;
 use common::link::Shards;
 use common::{Connection, DEADLINE, Memory, map};
 use pandofs_api::{
-    AdminReply, AdminRequest, DataReply, DataRequest, FIRST_CUTS, Refusal, ScrubOrder, ScrubReport,
-    ScrubState,
+    AdminReply, AdminRequest, DataReply, DataRequest, FIRST_TRUNCATIONS, Refusal, ScrubOrder,
+    ScrubReport, ScrubState,
 };
 use pandofs_server::Server;
 use pandofs_store::{Batch, Cached, KvRead, MemoryStore, Store, StoreError, Visit};
@@ -49,7 +49,7 @@ fn wait_for(admin: &mut Connection, wanted: impl Fn(&ScrubReport) -> bool) -> Sc
 
 fn write(ino: u64, offset: usize, data: &[u8]) -> DataRequest {
     DataRequest::Write {
-        cuts: FIRST_CUTS,
+        truncations: FIRST_TRUNCATIONS,
         ino: Ino(ino),
         offset: offset as u64,
         data: data.to_vec(),
@@ -144,7 +144,7 @@ fn a_scrub_finds_what_nobody_has_read_and_forgets_what_was_put_right() {
     assert_eq!(scrub(&mut admin).damaged, [(8, 3)]);
     assert!(!sums(&memory, 0x1_0000).exists() && !sums(&memory, 10).exists());
     let cut = DataRequest::Truncate {
-        cuts: FIRST_CUTS + 1,
+        truncations: FIRST_TRUNCATIONS + 1,
         ino: Ino(8),
         length: 2 * BLOCK as u64,
     };

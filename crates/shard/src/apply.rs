@@ -250,7 +250,7 @@ impl Shard {
                 if let Some(ino) = request.request.operation().changes_objects()
                     && matches!(
                         view_of(&self.config, overlay, false).reclaim(ino)?,
-                        Some(ReclaimRecord::Cut { .. } | ReclaimRecord::Fill { .. })
+                        Some(ReclaimRecord::Truncate { .. } | ReclaimRecord::Fill { .. })
                     )
                 {
                     self.reclaims.wait_for_objects(ino, request, reply);

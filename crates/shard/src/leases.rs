@@ -399,7 +399,7 @@ impl Shard {
     fn lease_inode(&mut self, session: SessionId, ino: Ino, kind: FileKind) -> Leased {
         let lasts = kind == FileKind::Dir;
         // Who has a lease may write, and what is written now would be cut away with the rest.
-        if self.reclaims.is_cutting(ino) {
+        if self.reclaims.is_truncating(ino) {
             return Leased::NOTHING;
         }
         if lasts && self.grant(session, LeaseKey::Parts(ino), lasts).is_none() {

@@ -1,14 +1,14 @@
 //! The reclaim list at work: orphans that nobody has open are freed, data objects and forwarding
-//! records of what is gone are removed, those of what was cut are cut. Every item is done at least once
-//! and doing it twice changes nothing, so all of this may be lost in a crash. That holds of a cut, and of filling, although
-//! others have written to the object meanwhile: it has followed that count of cuts, and is left as it is. (A cuts the file,
+//! records of what is gone are removed, those of what was truncated are truncated. Every item is done at least once
+//! and doing it twice changes nothing, so all of this may be lost in a crash. That holds of a truncation, and of filling, although
+//! others have written to the object meanwhile: it has followed that count of truncations, and is left as it is. (A truncates the file,
 //! the object follows, and that it has is not synced; B writes; this machine loses power and asks the object again.)
 
 use crate::port::Output;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use hashbrown::{HashMap, HashSet};
-use pandofs_api::{DataReply, DataRequest, FIRST_CUTS, PeerMessage, Reply, ShardRequest};
+use pandofs_api::{DataReply, DataRequest, FIRST_TRUNCATIONS, PeerMessage, Reply, ShardRequest};
 use pandofs_namespace::records::{ReclaimRecord, decode};
 use pandofs_namespace::{Stop, keys};
 use pandofs_store::Overlay;
@@ -84,10 +84,10 @@ impl Reclaims {
         self.work.values().any(fills)
     }
 
-    /// Whether the file's data objects are still to be cut.
-    pub fn is_cutting(&self, ino: Ino) -> bool {
+    /// Whether the file's data objects are still to be truncated.
+    pub fn is_truncating(&self, ino: Ino) -> bool {
         let work = self.work.get(&ino);
-        work.is_some_and(|work| matches!(work.record, ReclaimRecord::Cut { .. }))
+        work.is_some_and(|work| matches!(work.record, ReclaimRecord::Truncate { .. }))
     }
 
     pub fn wait_for_objects(&mut self, ino: Ino, request: ShardRequest, reply: Reply) {
@@ -213,18 +213,26 @@ impl Shard {
                     layout.server_of(0),
                     DataRequest::Fill {
                         ino,
-                        cuts: FIRST_CUTS,
+                        truncations: FIRST_TRUNCATIONS,
                         data,
                     },
                 );
             }
-            ReclaimRecord::Cut { layout, size, cuts } => {
-                let cuts = *cuts;
+            ReclaimRecord::Truncate {
+                layout,
+                size,
+                truncations,
+            } => {
+                let truncations = *truncations;
                 for object in 0..layout.count {
                     let length = layout.object_size(object, *size);
                     ticket(
                         layout.server_of(object),
-                        DataRequest::Truncate { ino, cuts, length },
+                        DataRequest::Truncate {
+                            ino,
+                            truncations,
+                            length,
+                        },
                     );
                 }
             }
@@ -314,7 +322,7 @@ impl Shard {
         let mut txn = self.txn(overlay);
         let left = txn.view().stored_inode(ino)?;
         if left.is_some_and(|inode| inode.kind != FileKind::Dir && inode.nlink == 0) {
-            // It was cut while it had no name: who has it open keeps it from here on.
+            // It was truncated while it had no name: who has it open keeps it from here on.
             txn.put_reclaim(ino, &ReclaimRecord::Orphan);
         } else {
             txn.delete_reclaim(ino);

@@ -172,7 +172,7 @@ impl Shard {
                 trail: Vec::new(),
                 acls: Acls::default(),
                 may_be_named: false,
-                cuts: 0,
+                truncations: 0,
             };
             txn.add_inode(ino, &inode);
             let parts = PartsRecord {

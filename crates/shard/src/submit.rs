@@ -144,12 +144,12 @@ impl Shard {
                 if let Some(ino) = request.request.operation().changes_objects()
                     && matches!(
                         view_of(&self.config, overlay, false).reclaim(ino)?,
-                        Some(ReclaimRecord::Cut { .. } | ReclaimRecord::Fill { .. })
+                        Some(ReclaimRecord::Truncate { .. } | ReclaimRecord::Fill { .. })
                     )
                     && let Ok(reply) = kept.result
                 {
                     // It was applied before a restart and the data objects are still to follow: after
-                    // an answer the client would write to them, and they be cut or filled then.
+                    // an answer the client would write to them, and they be truncated or filled then.
                     if self.is_first(request.key, ticket) {
                         self.reclaims.wait_for_objects(ino, request, reply);
                     }

@@ -103,10 +103,10 @@ fn records() -> Vec<(&'static str, Record)> {
             "Reclaimed",
             Record::Reclaimed {
                 ino: FILE,
-                done: ReclaimRecord::Cut {
+                done: ReclaimRecord::Truncate {
                     layout: samples::layout(),
                     size: 70_000,
-                    cuts: 301,
+                    truncations: 301,
                 },
             },
         ),

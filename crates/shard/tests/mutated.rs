@@ -1,4 +1,4 @@
-//! Log records and stored values that are almost right: bytes of real ones, those of the golden files, changed and cut.
+//! Log records and stored values that are almost right: bytes of real ones, those of the golden files, changed and truncated.
 //! Each is a value or an error.
 
 #![allow(clippy::unwrap_used, reason = "a test may fail")]

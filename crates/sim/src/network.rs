@@ -46,12 +46,13 @@ impl Network {
         for fault in &self.faults {
             match *fault {
                 Fault::Cut {
-                    from: cut_from,
-                    to: cut_to,
+                    from: truncated_from,
+                    to: truncated_to,
                     start,
                     end,
                 } => {
-                    is_lost |= (cut_from, cut_to) == (from, to) && (start..end).contains(&now);
+                    is_lost |=
+                        (truncated_from, truncated_to) == (from, to) && (start..end).contains(&now);
                 }
                 Fault::Noise {
                     start,

@@ -109,7 +109,7 @@ pub enum Death {
 pub struct Object {
     pub size: u64,
     /// Of its file, that it has followed.
-    cuts: u32,
+    truncations: u32,
 }
 
 /// Operations begun after one that has not ended before that one is named as a straggler: as a run has few.
@@ -552,17 +552,25 @@ impl Server {
         match request {
             DataRequest::Fill { ino, .. } | DataRequest::Truncate { ino, .. }
                 if process.removed.has(ino) => {}
-            DataRequest::Fill { ino, cuts, data } => {
+            DataRequest::Fill {
+                ino,
+                truncations,
+                data,
+            } => {
                 let object = self.objects.entry(ino).or_default();
-                if object.cuts < cuts {
-                    object.cuts = cuts;
+                if object.truncations < truncations {
+                    object.truncations = truncations;
                     object.size = object.size.max(data.len() as u64);
                 }
             }
-            DataRequest::Truncate { ino, cuts, length } => {
+            DataRequest::Truncate {
+                ino,
+                truncations,
+                length,
+            } => {
                 let object = self.objects.entry(ino).or_default();
-                if object.cuts < cuts {
-                    object.cuts = cuts;
+                if object.truncations < truncations {
+                    object.truncations = truncations;
                     object.size = object.size.min(length);
                 }
             }

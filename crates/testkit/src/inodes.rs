@@ -619,7 +619,7 @@ fn on_handle<I: Inodes>(inodes: &mut I, handle: &Handle, op: &Op) -> Outcome {
     Ok(Answer::Done)
 }
 
-/// Opening the file for writing gave the right to cut it, and the right lasts.
+/// Opening the file for writing gave the right to truncate it, and the right lasts.
 fn set_size<I: Inodes>(inodes: &mut I, handle: &Handle, size: u64) -> Done<()> {
     let Handle { client, by, ino } = handle;
     let set = SetAttr {

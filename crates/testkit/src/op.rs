@@ -30,7 +30,7 @@ impl Path {
     }
 }
 
-/// The parts with slashes between them; a part of more than 20 bytes is cut and its length given.
+/// The parts with slashes between them; a part of more than 20 bytes is truncated and its length given.
 impl fmt::Debug for Path {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("\"")?;
@@ -44,7 +44,7 @@ impl fmt::Debug for Path {
     }
 }
 
-/// Bytes that are printed as text, and cut when they are many.
+/// Bytes that are printed as text, and truncated when they are many.
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Blob(pub Vec<u8>);
 

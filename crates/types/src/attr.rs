@@ -68,7 +68,7 @@ pub struct SetAttr {
     pub atime: Option<SetTime>,
     pub mtime: Option<SetTime>,
     /// Of what is no directory set-user-id goes, and set-group-id where the group may execute it or the caller
-    /// could not set it: somebody writes to it, or cuts it, who may not keep them. A new `mode` counts all the
+    /// could not set it: somebody writes to it, or truncates it, who may not keep them. A new `mode` counts all the
     /// same. Whoever may write to the file may ask for it.
     pub clear_set_id: bool,
 }

@@ -20,7 +20,7 @@ impl Operation for GetAttr {
     }
 }
 
-/// As `GetAttr`, once the file's data objects have followed all of its cuts: `Refusal::TryAgain` before. Answers
+/// As `GetAttr`, once the file's data objects have followed all of its truncations: `Refusal::TryAgain` before. Answers
 /// `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Followed {

@@ -5,8 +5,8 @@ use pandofs_types::{Ino, Time};
 use serde::{Deserialize, Serialize};
 
 /// Data objects were written from byte `start` of the file on, and up to `end` (0: nothing grew).
-/// `sparse`: that may have left holes, or space beyond the file's end. `cuts`: the data objects had followed so
-/// many [cuts](crate::InodeReply::cuts) then. If there was another since, it took away what was written, and nothing is
+/// `sparse`: that may have left holes, or space beyond the file's end. `truncations`: the data objects had followed so
+/// many [truncations](crate::InodeReply::truncations) then. If there was another since, it took away what was written, and nothing is
 /// changed. Answers `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WroteData {
@@ -15,7 +15,7 @@ pub struct WroteData {
     pub end: u64,
     pub mtime: Time,
     pub sparse: bool,
-    pub cuts: u32,
+    pub truncations: u32,
 }
 
 impl Operation for WroteData {

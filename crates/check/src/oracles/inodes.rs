@@ -19,7 +19,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
         let subject = || format!("inode {ino} on shard {shard}");
         let reclaim = tables.reclaim.get(&(shard, ino));
         let orphan = matches!(reclaim, Some(ReclaimRecord::Orphan));
-        let kept = orphan || matches!(reclaim, Some(ReclaimRecord::Cut { .. }));
+        let kept = orphan || matches!(reclaim, Some(ReclaimRecord::Truncate { .. }));
         let has_name = named.binary_search(&(shard, ino)).is_ok();
         if !has_name && !kept && ino != Ino::ROOT {
             report.add(subject(), format!("no name leads to this {:?}", inode.kind));

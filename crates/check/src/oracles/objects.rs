@@ -44,7 +44,7 @@ pub fn check(tables: &Tables, report: &mut Report<'_>) {
                 layout: Some(layout),
                 ..
             }
-            | ReclaimRecord::Cut { layout, .. }
+            | ReclaimRecord::Truncate { layout, .. }
             | ReclaimRecord::Fill { layout, .. } => {
                 allow(ino, layout);
             }

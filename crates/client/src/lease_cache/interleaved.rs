@@ -1,4 +1,4 @@
-//! Test of two clients that write to one file and cut it, step by step, in a seed's order.
+//! Test of two clients that write to one file and truncate it, step by step, in a seed's order.
 //!
 //! Their state ([`LeaseCache`], [`File`]) is the library's, the inode's shard and the data objects
 //! are simulated. The outcome has to be that of one order of the calls.
@@ -31,10 +31,10 @@ const SEEDS: u64 = 10_000;
 /// Something wrong that is done on purpose.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plant {
-    /// A client takes in answers from before its own cuts.
+    /// A client takes in answers from before its own truncations.
     TakesLateAnswers,
-    /// A write that was noted late is reported with what was written after a cut.
-    MergesOverCuts,
+    /// A write that was noted late is reported with what was written after a truncation.
+    MergesOverTruncations,
     /// A recall does not wait for writes.
     WaitsForNobody,
 }
@@ -42,13 +42,13 @@ enum Plant {
 /// The inode's shard, and the data objects with the number of the last write in each block.
 struct Shard {
     size: u64,
-    cuts: u32,
+    truncations: u32,
     blocks: [u32; BLOCKS as usize],
     /// True if each client may have a lease.
     leases: [bool; 2],
     /// Changes that wait for leases to end.
     waiting: u32,
-    /// The last cut.
+    /// The last truncation.
     last: Option<usize>,
 }
 
@@ -80,7 +80,7 @@ impl Shard {
             attr,
             body: FileBody::Striped(layout),
             dir: None,
-            cuts: self.cuts,
+            truncations: self.truncations,
         }
     }
 }
@@ -88,7 +88,7 @@ impl Shard {
 struct Client {
     lease_cache: LeaseCache,
     file: File,
-    /// The kernel's lock of the inode: one write until it is answered, or a cut.
+    /// The kernel's lock of the inode: one write until it is answered, or a truncation.
     is_locked: bool,
     is_reporting: bool,
     /// Blocks of writes that are not over.
@@ -126,7 +126,7 @@ struct Waits {
     change: Change,
     call: Call<'static>,
     token: Token,
-    /// Otherwise it is the cut.
+    /// Otherwise it is the truncation.
     report: Option<Pending>,
 }
 
@@ -136,7 +136,7 @@ enum What {
         block: u64,
     },
     /// So many blocks are kept.
-    Cut {
+    Truncate {
         kept: u64,
     },
     Report,
@@ -162,7 +162,7 @@ struct World {
     shard: Shard,
     clients: [Client; 2],
     tasks: Vec<Task>,
-    /// A write that was answered was refused by the data objects: the file was cut under its lease.
+    /// A write that was answered was refused by the data objects: the file was truncated under its lease.
     refused: bool,
 }
 
@@ -175,7 +175,7 @@ impl World {
         let time = Boottime::now();
         let shard = Shard {
             size: 0,
-            cuts: 0,
+            truncations: 0,
             blocks: [0; BLOCKS as usize],
             leases: [false; 2],
             waiting: 0,
@@ -262,7 +262,7 @@ impl World {
             0..4 => What::Write {
                 block: self.rng.below(BLOCKS),
             },
-            4 => What::Cut {
+            4 => What::Truncate {
                 kept: *self.rng.pick(&[0, 0, 2, BLOCKS]),
             },
             5 => What::Report,
@@ -277,7 +277,7 @@ impl World {
                 state.is_locked = true;
                 Step::Begins(None)
             }
-            What::Cut { .. } => {
+            What::Truncate { .. } => {
                 if state.is_locked {
                     return;
                 }
@@ -308,7 +308,7 @@ impl World {
                 self.begin_write(number)
             }
             Step::Writes(hold) => {
-                let is_done = hold.cuts == self.shard.cuts;
+                let is_done = hold.truncations == self.shard.truncations;
                 self.refused |= !is_done;
                 if let What::Write { block } = what
                     && is_done
@@ -318,12 +318,12 @@ impl World {
                 Step::Written(hold, is_done)
             }
             Step::Written(hold, is_done) => {
-                let cuts = is_done.then_some(hold.cuts);
+                let truncations = is_done.then_some(hold.truncations);
                 self.clients[client].lease_cache.end_write(FILE, hold);
-                Step::Ended(cuts)
+                Step::Ended(truncations)
             }
-            Step::Ended(cuts) => {
-                self.end_write(number, cuts);
+            Step::Ended(truncations) => {
+                self.end_write(number, truncations);
                 Step::Over
             }
             Step::Asks => Step::Learns(self.ask(client)),
@@ -343,7 +343,7 @@ impl World {
         self.tasks[number].step = next;
         if self.plant == Some(Plant::TakesLateAnswers) {
             for client in &self.clients {
-                client.lease_cache.state().forget_own_cuts();
+                client.lease_cache.state().forget_own_truncations();
             }
         }
     }
@@ -374,16 +374,20 @@ impl World {
         }
     }
 
-    fn end_write(&mut self, number: usize, cuts: Option<u32>) {
+    fn end_write(&mut self, number: usize, truncations: Option<u32>) {
         let Task { client, what, .. } = self.tasks[number];
         let What::Write { block } = what else {
             unreachable!("only writes end so");
         };
         let state = &mut self.clients[client];
-        let after = state.file.pending().map(|pending| pending.cuts);
-        let merges = self.plant == Some(Plant::MergesOverCuts);
-        let noted = cuts.ok_or(ClientError::Fs(FsError::Io));
-        let noted = noted.map(|cuts| after.filter(|_| merges).map_or(cuts, |a| a.max(cuts)));
+        let after = state.file.pending().map(|pending| pending.truncations);
+        let merges = self.plant == Some(Plant::MergesOverTruncations);
+        let noted = truncations.ok_or(ClientError::Fs(FsError::Io));
+        let noted = noted.map(|truncations| {
+            after
+                .filter(|_| merges)
+                .map_or(truncations, |a| a.max(truncations))
+        });
         state.file.end_write_behind(range(block).start, noted);
         state.writes.remove(&block);
     }
@@ -392,8 +396,8 @@ impl World {
     fn change(&mut self, number: usize) -> Step {
         let Task { client, what, .. } = self.tasks[number];
         let state = &mut self.clients[client];
-        let is_cut = matches!(what, What::Cut { .. });
-        if state.is_reporting || (is_cut && !state.writes.is_empty()) {
+        let is_truncated = matches!(what, What::Truncate { .. });
+        if state.is_reporting || (is_truncated && !state.writes.is_empty()) {
             return Step::Changes;
         }
         let report = state.file.pending();
@@ -404,9 +408,9 @@ impl World {
                 end: report.end,
                 mtime: report.mtime,
                 sparse: report.sparse,
-                cuts: report.cuts,
+                truncations: report.truncations,
             }),
-            (None, What::Cut { kept }) => Request::SetAttr(op::SetAttr {
+            (None, What::Truncate { kept }) => Request::SetAttr(op::SetAttr {
                 ino: FILE,
                 set: SetAttr {
                     size: Some(kept * BLOCK),
@@ -445,12 +449,12 @@ impl World {
         let shard = &mut self.shard;
         match (&waits.report, what) {
             (Some(report), _) => {
-                if report.cuts >= shard.cuts {
+                if report.truncations >= shard.truncations {
                     shard.size = shard.size.max(report.end);
                 }
             }
-            (None, What::Cut { kept }) => {
-                shard.cuts += 1;
+            (None, What::Truncate { kept }) => {
+                shard.truncations += 1;
                 shard.size = kept * BLOCK;
                 shard.blocks[kept as usize..].fill(0);
                 shard.last = Some(number);
@@ -487,8 +491,8 @@ impl World {
         state.file.learn(token, inode);
         match (what, report) {
             // The cut comes next.
-            (What::Cut { .. }, Some(_)) => Step::Changes,
-            (What::Cut { .. }, None) => {
+            (What::Truncate { .. }, Some(_)) => Step::Changes,
+            (What::Truncate { .. }, None) => {
                 state.is_locked = false;
                 self.tasks[number].ended = self.now;
                 Step::Over
@@ -535,7 +539,7 @@ impl World {
         let last = self.shard.last.map(|number| &self.tasks[number]);
         let (began, ended) = last.map_or((0, 0), |cut| (cut.begun, cut.ended));
         let kept = match last.map(|cut| cut.what) {
-            Some(What::Cut { kept }) => kept,
+            Some(What::Truncate { kept }) => kept,
             _ => 0,
         };
         let (mut before, mut at_once, mut after) = (Vec::new(), Vec::new(), Vec::new());
@@ -606,7 +610,7 @@ fn answers_from_before_a_cut_are_found_that_are_taken_in_after_it() {
 
 #[test]
 fn writes_are_found_that_are_reported_with_what_was_written_after_a_cut() {
-    assert!(finds(Plant::MergesOverCuts).is_some());
+    assert!(finds(Plant::MergesOverTruncations).is_some());
 }
 
 #[test]

@@ -136,7 +136,7 @@ impl Learning<'_> {
         let is_known = (self.is_known)(state, key)
             && (inode.attr.kind != FileKind::Dir || (self.is_known)(state, LeaseKey::Parts(ino)));
         if leased.has(Leased::ATTRIBUTES) && state.is_leased(key, self.events) {
-            state.write_lease(ino, self.events, inode.cuts, until, self.server);
+            state.write_lease(ino, self.events, inode.truncations, until, self.server);
         }
         if leased.has(Leased::ATTRIBUTES) && state.has_room(state.inodes.len()) && is_known {
             let mut reply = inode.clone();

@@ -14,7 +14,7 @@ impl LeaseCache {
     /// All keys are looked at again each time, and in the end without dropping what is cached. (A
     /// recall has X, which is written to slowly, and Y, which is not written to. It waits for X; a
     /// first write to Y begins meanwhile under what is cached of Y, and is answered; X is written;
-    /// the recall is answered with Y's write under way, which comes after the cut.)
+    /// the recall is answered with Y's write under way, which comes after the truncation.)
     pub fn recall(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
         let mut state = self.state();
         let wanted = keys.iter().map(|&key| match key {

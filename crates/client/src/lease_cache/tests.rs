@@ -44,7 +44,7 @@ fn inode(mode: u16) -> InodeReply {
         },
         body: FileBody::None,
         dir: None,
-        cuts: 0,
+        truncations: 0,
     }
 }
 
@@ -314,9 +314,9 @@ fn what_is_answered_for_a_shorter_time_is_cached_for_as_long_as_it_was_leased_be
     assert!(short.1 < long.1);
 }
 
-fn cut_inode(cuts: u32) -> Result<Reply, Refusal> {
+fn truncate_inode(truncations: u32) -> Result<Reply, Refusal> {
     Ok(Reply::Inode(InodeReply {
-        cuts,
+        truncations,
         ..inode(0o644)
     }))
 }
@@ -325,12 +325,12 @@ fn hold(lease_cache: &LeaseCache) -> Hold {
     hold_of(lease_cache, FILE)
 }
 
-/// A write under the lease there is: it begins and ends, and knows of so many cuts.
+/// A write under the lease there is: it begins and ends, and knows of so many truncations.
 fn write(lease_cache: &LeaseCache) -> u32 {
     let hold = hold(lease_cache);
-    let cuts = hold.cuts;
+    let truncations = hold.truncations;
     lease_cache.end_write(FILE, hold);
-    cuts
+    truncations
 }
 
 fn hold_of(lease_cache: &LeaseCache, ino: Ino) -> Hold {
@@ -346,17 +346,21 @@ fn who_writes_under_a_lease_knows_how_often_the_file_was_cut() {
     let now = Boottime::now();
     assert!(matches!(lease_cache.begin_write(FILE, now), Begun::Ask));
     let early = send(&lease_cache, getattr());
-    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(3));
+    learn(
+        &lease_cache,
+        &send(&lease_cache, getattr()),
+        &truncate_inode(3),
+    );
     assert_eq!(write(&lease_cache), 3);
     // A change of this client's own, and an answer from before, take nothing away.
     let change = change(&lease_cache, &chmod());
-    learn(&lease_cache, &early, &cut_inode(2));
+    learn(&lease_cache, &early, &truncate_inode(2));
     let under_way = hold(&lease_cache);
     changed(
         &lease_cache,
         &send(&lease_cache, chmod()),
         change,
-        &cut_inode(3).unwrap(),
+        &truncate_inode(3).unwrap(),
     );
     lease_cache.end_write(FILE, under_way);
     // A lease ends by its time.
@@ -373,11 +377,11 @@ fn who_writes_under_a_lease_knows_how_often_the_file_was_cut() {
 fn who_cuts_the_file_itself_writes_under_no_lease_from_before() {
     let lease_cache = lease_cache();
     let now = Boottime::now();
-    let leased = |cuts| {
+    let leased = |truncations| {
         learn(
             &lease_cache,
             &send(&lease_cache, getattr()),
-            &cut_inode(cuts),
+            &truncate_inode(truncations),
         )
     };
     leased(3);
@@ -385,7 +389,7 @@ fn who_cuts_the_file_itself_writes_under_no_lease_from_before() {
     let own = change(&lease_cache, &chmod());
     let mut cut = send(&lease_cache, chmod());
     cut.leased.clear();
-    changed(&lease_cache, &cut, own, &cut_inode(4).unwrap());
+    changed(&lease_cache, &cut, own, &truncate_inode(4).unwrap());
     lease_cache.end_write(FILE, under_way);
     assert!(matches!(lease_cache.begin_write(FILE, now), Begun::Ask));
     leased(4);
@@ -397,18 +401,18 @@ fn who_cuts_the_file_itself_writes_under_no_lease_from_before() {
 }
 
 /// A question is answered, the thread that asked stands still, and another one of the same client
-/// cuts the file meanwhile.
+/// truncates the file meanwhile.
 #[test]
 fn a_late_answer_leases_nothing_after_a_cut_of_ones_own() {
     let now = Boottime::now();
-    let is_cut = |lease_cache: &LeaseCache, reply: Option<Reply>| {
+    let is_truncated = |lease_cache: &LeaseCache, reply: Option<Reply>| {
         let own = change(lease_cache, &chmod());
         let mut cut = send(lease_cache, chmod());
         cut.leased.clear();
         lease_cache.changed(own, reply.as_ref(), cut.lease_grant(), now);
     };
     let asks = |lease_cache: &LeaseCache| matches!(lease_cache.begin_write(FILE, now), Begun::Ask);
-    // The file is written to before the cut, or for the first time after it; the cut is answered or
+    // The file is written to before the truncation, or for the first time after it; the truncation is answered or
     // not.
     for (is_written, is_answered) in [(true, true), (true, false), (false, true)] {
         let lease_cache = lease_cache();
@@ -416,16 +420,23 @@ fn a_late_answer_leases_nothing_after_a_cut_of_ones_own() {
             assert!(asks(&lease_cache));
         }
         let late = send(&lease_cache, getattr());
-        is_cut(&lease_cache, is_answered.then(|| cut_inode(4).unwrap()));
+        is_truncated(
+            &lease_cache,
+            is_answered.then(|| truncate_inode(4).unwrap()),
+        );
         assert!(asks(&lease_cache));
-        learn(&lease_cache, &late, &cut_inode(3));
+        learn(&lease_cache, &late, &truncate_inode(3));
         assert!(asks(&lease_cache), "{is_written} {is_answered}");
-        learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(4));
+        learn(
+            &lease_cache,
+            &send(&lease_cache, getattr()),
+            &truncate_inode(4),
+        );
         assert_eq!(write(&lease_cache), 4);
     }
 }
 
-/// It was cut, and that was not synced when the power failed.
+/// It was truncated, and that was not synced when the power failed.
 #[test]
 fn a_server_may_come_back_with_fewer_cuts() {
     let lease_cache = lease_cache();
@@ -436,18 +447,22 @@ fn a_server_may_come_back_with_fewer_cuts() {
         &lease_cache,
         &send(&lease_cache, chmod()),
         own,
-        &cut_inode(4).unwrap(),
+        &truncate_inode(4).unwrap(),
     );
     let late = send(&lease_cache, getattr());
     lease_cache.lost(SERVER);
     lease_cache.subscribed(SERVER, now);
-    learn(&lease_cache, &late, &cut_inode(4));
+    learn(&lease_cache, &late, &truncate_inode(4));
     assert!(matches!(lease_cache.begin_write(FILE, now), Begun::Ask));
     // It is not cached, as it is being changed, and is leased all the same.
     let own = change(&lease_cache, &chmod());
-    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(3));
+    learn(
+        &lease_cache,
+        &send(&lease_cache, getattr()),
+        &truncate_inode(3),
+    );
     assert_eq!(write(&lease_cache), 3);
-    lease_cache.changed(own, cut_inode(3).ok().as_ref(), None, now);
+    lease_cache.changed(own, truncate_inode(3).ok().as_ref(), None, now);
     assert_eq!(write(&lease_cache), 3);
 }
 
@@ -455,15 +470,23 @@ fn a_server_may_come_back_with_fewer_cuts() {
 #[test]
 fn who_writes_when_more_cuts_are_heard_of_was_under_no_lease_all_the_time() {
     let lease_cache = lease_cache();
-    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(3));
+    learn(
+        &lease_cache,
+        &send(&lease_cache, getattr()),
+        &truncate_inode(3),
+    );
     let under_way = hold(&lease_cache);
     let own = change(&lease_cache, &chmod());
-    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(4));
+    learn(
+        &lease_cache,
+        &send(&lease_cache, getattr()),
+        &truncate_inode(4),
+    );
     changed(
         &lease_cache,
         &send(&lease_cache, chmod()),
         own,
-        &cut_inode(4).unwrap(),
+        &truncate_inode(4).unwrap(),
     );
     lease_cache.end_write(FILE, under_way);
     assert_eq!(write(&lease_cache), 4);
@@ -477,7 +500,11 @@ fn waits(lease_cache: &LeaseCache, keys: &[LeaseKey]) -> bool {
 #[test]
 fn a_recall_waits_for_what_is_written_under_the_lease() {
     let lease_cache = lease_cache();
-    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(3));
+    learn(
+        &lease_cache,
+        &send(&lease_cache, getattr()),
+        &truncate_inode(3),
+    );
     let early = send(&lease_cache, getattr());
     let (first, second) = (hold(&lease_cache), hold(&lease_cache));
     let keys = [LeaseKey::Inode(FILE)];
@@ -494,9 +521,13 @@ fn a_recall_waits_for_what_is_written_under_the_lease() {
     assert_eq!((mode(&lease_cache), lease_cache.recalled()), (None, 1));
     assert!(matches!(begun(), Begun::Ask));
     // An answer that was on its way then leases nothing.
-    learn(&lease_cache, &early, &cut_inode(3));
+    learn(&lease_cache, &early, &truncate_inode(3));
     assert!(matches!(begun(), Begun::Ask));
-    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(4));
+    learn(
+        &lease_cache,
+        &send(&lease_cache, getattr()),
+        &truncate_inode(4),
+    );
     assert_eq!(write(&lease_cache), 4);
     // One that takes longer is waited for no more.
     let slow = hold(&lease_cache);
@@ -507,14 +538,14 @@ fn a_recall_waits_for_what_is_written_under_the_lease() {
 }
 
 /// An answer about this inode.
-fn cut_inode_of(ino: Ino, cuts: u32) -> Result<Reply, Refusal> {
+fn truncate_inode_of(ino: Ino, truncations: u32) -> Result<Reply, Refusal> {
     let attr = Attr {
         ino,
         ..inode(0o644).attr
     };
     Ok(Reply::Inode(InodeReply {
         attr,
-        cuts,
+        truncations,
         ..inode(0o644)
     }))
 }
@@ -524,12 +555,16 @@ fn cut_inode_of(ino: Ino, cuts: u32) -> Result<Reply, Refusal> {
 fn a_recall_waits_for_what_begins_while_it_waits() {
     const OTHER: Ino = Ino(6);
     let lease_cache = lease_cache();
-    learn(&lease_cache, &send(&lease_cache, getattr()), &cut_inode(3));
+    learn(
+        &lease_cache,
+        &send(&lease_cache, getattr()),
+        &truncate_inode(3),
+    );
     let asked = send(
         &lease_cache,
         call(Request::GetAttr(op::GetAttr { ino: OTHER })),
     );
-    learn(&lease_cache, &asked, &cut_inode_of(OTHER, 8));
+    learn(&lease_cache, &asked, &truncate_inode_of(OTHER, 8));
     let first = hold(&lease_cache);
     let keys = [LeaseKey::Inode(FILE), LeaseKey::Inode(OTHER)];
     assert!(waits(&lease_cache, &keys));
@@ -548,7 +583,7 @@ fn with_very_many_files_written_to_they_are_looked_through_now_and_then() {
     for serial in 1..=MAX_WRITE_LEASES as u64 {
         let ino = Ino(serial);
         let asked = send(&lease_cache, call(Request::GetAttr(op::GetAttr { ino })));
-        learn(&lease_cache, &asked, &cut_inode_of(ino, 1));
+        learn(&lease_cache, &asked, &truncate_inode_of(ino, 1));
         holds.push(hold_of(&lease_cache, ino));
     }
     let begin = |after| lease_cache.begin_write(Ino(0), now + after);

@@ -1,12 +1,12 @@
 //! Write leases: leases under which writes are answered early.
 //!
-//! A write to data objects that is answered before the servers have it comes before every cut of
+//! A write to data objects that is answered before the servers have it comes before every truncation of
 //! the file that begins after the answer. So it is begun under a lease of the inode's attributes.
-//! Before a cut the lease is recalled, and the recall is answered when the writes that began under
-//! it have ended. (A write is answered and on its way; B cuts the file to nothing, and gets its
-//! answer; the write arrives, is refused for a cut, and no one knows if that was before it.) Where
-//! no lease is given, a write is answered when the data objects have it: with a cut at the same
-//! time either may be first, and the objects count cuts, so that it comes wholly before or wholly
+//! Before a truncation the lease is recalled, and the recall is answered when the writes that began under
+//! it have ended. (A write is answered and on its way; B truncates the file to nothing, and gets its
+//! answer; the write arrives, is refused for a truncation, and no one knows if that was before it.) Where
+//! no lease is given, a write is answered when the data objects have it: with a truncation at the same
+//! time either may be first, and the objects count truncations, so that it comes wholly before or wholly
 //! after.
 
 use super::{LeaseCache, State};
@@ -20,7 +20,7 @@ use std::sync::atomic::Ordering;
 #[derive(Debug, Default)]
 pub(super) struct WriteLease {
     held: Option<Held>,
-    /// The cuts at this session's last change of its own.
+    /// The truncations at this session's last change of its own.
     least: u32,
     /// Requests from before this event lease nothing.
     since: u64,
@@ -34,7 +34,7 @@ pub(super) struct WriteLease {
 
 #[derive(Clone, Copy, Debug)]
 struct Held {
-    cuts: u32,
+    truncations: u32,
     until: Boottime,
     server: ServerId,
 }
@@ -44,7 +44,7 @@ struct Held {
 #[must_use]
 pub struct Hold {
     /// Of the file, when it began.
-    pub cuts: u32,
+    pub truncations: u32,
 }
 
 /// The permission to begin a write.
@@ -73,32 +73,32 @@ impl WriteLease {
 
 impl State {
     /// The answer to what was asked after this event leases the attributes of the inode, which has
-    /// been cut so often.
+    /// been truncated so often.
     ///
-    /// This session's lease is not recalled for a cut of its own, so that an answer may come late
-    /// without having been recalled. (A asks, gets 3 cuts, and stands still; B, of the same
-    /// session, cuts, and gets 4; A takes in its 3, C writes under that and reports it: the shard
+    /// This session's lease is not recalled for a truncation of its own, so that an answer may come late
+    /// without having been recalled. (A asks, gets 3 truncations, and stands still; B, of the same
+    /// session, truncates, and gets 4; A takes in its 3, C writes under that and reports it: the shard
     /// takes what C has written for cut away.)
     pub(super) fn write_lease(
         &mut self,
         ino: Ino,
         events: u64,
-        cuts: u32,
+        truncations: u32,
         until: Boottime,
         server: ServerId,
     ) {
         if let Some(lease) = self.write_leases.get_mut(&ino)
             && events >= lease.since
-            && cuts >= lease.least
+            && truncations >= lease.least
         {
-            // Answers overtake one another; there are never fewer cuts than there were.
+            // Answers overtake one another; there are never fewer truncations than there were.
             let known = lease.held.filter(|held| held.server == server);
-            if known.is_some_and(|held| held.cuts < cuts) {
+            if known.is_some_and(|held| held.truncations < truncations) {
                 // Whatever is being written under it knows of too few.
                 lease.let_go();
             }
             lease.held = Some(Held {
-                cuts: known.map_or(cuts, |held| held.cuts.max(cuts)),
+                truncations: known.map_or(truncations, |held| held.truncations.max(truncations)),
                 until: known.map_or(until, |held| held.until.max(until)),
                 server,
             });
@@ -106,17 +106,20 @@ impl State {
     }
 
     /// This session has changed the inode itself and was answered with `reply`, or not at all,
-    /// which is the event. Its lease is not recalled for its own cut. (A cuts the file, the answer
+    /// which is the event. Its lease is not recalled for its own truncation. (A truncates the file, the answer
     /// leases nothing, A writes under the lease from before: the write is reported as older than
-    /// the cut, and what was written is gone.)
+    /// the truncation, and what was written is gone.)
     pub(super) fn own_change(&mut self, ino: Ino, event: u64, reply: Option<&Reply>) {
         let Some(lease) = self.write_leases.get_mut(&ino) else {
             return;
         };
         match reply {
             Some(Reply::Inode(inode)) => {
-                lease.least = lease.least.max(inode.cuts);
-                if lease.held.is_some_and(|held| held.cuts < lease.least) {
+                lease.least = lease.least.max(inode.truncations);
+                if lease
+                    .held
+                    .is_some_and(|held| held.truncations < lease.least)
+                {
                     lease.let_go();
                 }
             }
@@ -163,7 +166,7 @@ impl State {
 
     /// As if answers were taken in from before changes by this session.
     #[cfg(test)]
-    pub(super) fn forget_own_cuts(&mut self) {
+    pub(super) fn forget_own_truncations(&mut self) {
         for lease in self.write_leases.values_mut() {
             (lease.least, lease.since) = (0, 0);
         }
@@ -171,7 +174,7 @@ impl State {
 
     pub(super) fn lose_write_leases(&mut self, server: ServerId) {
         for lease in self.write_leases.values_mut() {
-            // It may come back without the last cuts, which were not synced. No answer is taken in
+            // It may come back without the last truncations, which were not synced. No answer is taken in
             // to what was asked before.
             lease.least = 0;
             if lease.held.is_some_and(|held| held.server == server) {
@@ -192,11 +195,11 @@ impl LeaseCache {
             return Begun::Without;
         }
         let cached = state.inodes.get(&ino).map(|inode| Held {
-            cuts: inode.reply.cuts,
+            truncations: inode.reply.truncations,
             until: inode.until,
             server: inode.server,
         });
-        // An answer that is on its way may be from before a cut of this session's that left no
+        // An answer that is on its way may be from before a truncation of this session's that left no
         // trace here.
         let events = self.events.load(Ordering::SeqCst);
         let lease = state
@@ -211,7 +214,9 @@ impl LeaseCache {
             && !lease.is_wanted
         {
             lease.under_way += 1;
-            return Begun::Held(Hold { cuts: held.cuts });
+            return Begun::Held(Hold {
+                truncations: held.truncations,
+            });
         }
         let in_vain = lease.not_before.is_some_and(|not_before| not_before > now);
         match lease.is_wanted || in_vain {

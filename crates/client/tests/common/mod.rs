@@ -308,7 +308,7 @@ pub fn file(ino: Ino) -> InodeReply {
         attr: attr(ino, FileKind::File),
         body,
         dir: None,
-        cuts: 0,
+        truncations: 0,
     }
 }
 
@@ -327,7 +327,7 @@ pub fn dir(ino: Ino, map: DirMap) -> InodeReply {
         attr,
         body: FileBody::None,
         dir,
-        cuts: 0,
+        truncations: 0,
     }
 }
 

@@ -54,7 +54,7 @@ pub fn result(serial: u64) -> StepResult {
             attr,
             body: FileBody::None,
             dir: None,
-            cuts: 0,
+            truncations: 0,
         })),
         entry: None,
     }

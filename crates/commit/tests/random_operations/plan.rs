@@ -137,7 +137,7 @@ pub fn result_of(step: &Step) -> StepResult {
             attr,
             body: FileBody::None,
             dir: None,
-            cuts: 0,
+            truncations: 0,
         })),
         entry: None,
     }

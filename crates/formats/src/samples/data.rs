@@ -23,7 +23,7 @@ pub fn data_requests() -> Named<DataRequest> {
             "Write",
             DataRequest::Write {
                 ino,
-                cuts: 300,
+                truncations: 300,
                 offset: 5,
                 data: b"sap".to_vec(),
             },
@@ -32,7 +32,7 @@ pub fn data_requests() -> Named<DataRequest> {
             "Truncate",
             DataRequest::Truncate {
                 ino,
-                cuts: 301,
+                truncations: 301,
                 length: 6,
             },
         ),
@@ -44,7 +44,7 @@ pub fn data_requests() -> Named<DataRequest> {
             "Allocate",
             DataRequest::Allocate {
                 ino,
-                cuts: 302,
+                truncations: 302,
                 offset: 1 << 20,
                 length: 1 << 33,
                 allocation: Allocation::Reserve { keep_size: true },
@@ -62,7 +62,7 @@ pub fn data_requests() -> Named<DataRequest> {
             "Fill",
             DataRequest::Fill {
                 ino,
-                cuts: 1,
+                truncations: 1,
                 data: b"pith".to_vec(),
             },
         ),
@@ -93,7 +93,10 @@ pub fn data_replies() -> Named<DataReply> {
             },
         ),
         ("Found nothing", DataReply::Found { offset: None }),
-        ("OtherCuts", DataReply::OtherCuts { cuts: 300 }),
+        (
+            "OtherTruncations",
+            DataReply::OtherTruncations { truncations: 300 },
+        ),
     ]
 }
 

@@ -316,7 +316,7 @@ mod tests {
     variants!(data_request_of, DATA_REQUESTS, DataRequest:
         Read, Write, Truncate, Remove, Sync, Usage, Space, Allocate, Seek, Fill);
     variants!(data_reply_of, DATA_REPLIES, DataReply:
-        Done, Data, Usage, Space, Failed, Found, OtherCuts);
+        Done, Data, Usage, Space, Failed, Found, OtherTruncations);
     variants!(admin_request_of, ADMIN_REQUESTS, AdminRequest: Status, Map, Dump, Objects, Flush, Scrub, TakeMap);
     variants!(admin_reply_of, ADMIN_REPLIES, AdminReply: Done, Status, Map, Pairs, Objects, Failed, Scrub);
 

@@ -15,14 +15,14 @@ pub fn inode_reply() -> InodeReply {
             layout: layout(),
         },
         dir: None,
-        cuts: 0,
+        truncations: 0,
     }
 }
 
 fn striped() -> InodeReply {
     InodeReply {
         body: FileBody::Striped(layout()),
-        cuts: 300,
+        truncations: 300,
         ..inode_reply()
     }
 }
@@ -43,7 +43,7 @@ fn directory() -> InodeReply {
             parent: Ino::ROOT,
             settings: settings(),
         })),
-        cuts: 0,
+        truncations: 0,
     }
 }
 

@@ -178,7 +178,7 @@ pub fn requests() -> Named<Request> {
                 end: 1 << 33,
                 mtime: Time(TIME.0 + 9),
                 sparse: true,
-                cuts: 300,
+                truncations: 300,
             }),
         ),
         (

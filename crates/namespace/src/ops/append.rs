@@ -69,7 +69,7 @@ fn striped(extend: &op::Extend, view: &View<'_>, cx: &Context<'_>) -> Result<Ino
         }
         _ => return Err(FsError::Invalid.into()),
     }
-    // It would have to wait for the cut between this and the write, when the file is longer already.
+    // It would have to wait for the truncation between this and the write, when the file is longer already.
     setattr::check_followed(view, extend.ino)?;
     match inode.size.checked_add(extend.length) {
         Some(end) if end <= MAX_FILE_BYTES => Ok(inode),

@@ -249,7 +249,7 @@ pub(crate) fn inode_of(view: &View<'_>, ino: Ino, new: &NewFile) -> InodeRecord 
         trail: Vec::new(),
         acls: new.acls.clone(),
         may_be_named: false,
-        cuts: 0,
+        truncations: 0,
     }
 }
 

@@ -1,4 +1,4 @@
-//! Getattr: an inode by its number; also once its data objects have followed all cuts.
+//! Getattr: an inode by its number; also once its data objects have followed all truncations.
 
 use super::{Execute, inode_reply, setattr};
 use crate::{Context, Stop, View};
@@ -11,7 +11,7 @@ impl Execute for op::GetAttr {
     }
 }
 
-/// `TryAgain` while data objects are still to be cut.
+/// `TryAgain` while data objects are still to be truncated.
 impl Execute for op::Followed {
     fn read(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Reply, Stop> {
         let inode = cx.inode(view, self.ino)?;

@@ -222,7 +222,7 @@ pub fn inode_reply(
         attr,
         body: file_body(inode, false),
         dir,
-        cuts: inode.cuts,
+        truncations: inode.truncations,
     })
 }
 

@@ -1,7 +1,7 @@
 //! Open: checks rights; with `truncate` also empties the file. That the session has it open is the
 //! driver's to remember.
 
-use super::{Checked, Choices, Execute, Mutation, inode_reply, setattr::cut};
+use super::{Checked, Choices, Execute, Mutation, inode_reply, setattr::truncate};
 use crate::permission::{WRITE, check_inode};
 use crate::records::InodeRecord;
 use crate::{Context, Effect, Stop, Txn, View};
@@ -21,7 +21,7 @@ impl Execute for op::Open {
 
     fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
         let mut inode = file(self, &txn.view(), cx)?;
-        cut(txn, cx, self.ino, &mut inode, 0)?;
+        truncate(txn, cx, self.ino, &mut inode, 0)?;
         txn.put_inode(self.ino, &inode);
         txn.effects.push(Effect::Opened { ino: self.ino });
         let reply = inode_reply(&txn.view(), self.ino, &inode)?;

@@ -54,7 +54,7 @@ impl Execute for op::ReadDir {
                     last.with_ordinal(next.min(MAX_NAMES_PER_HASH) as u8)
                 }
                 _ => {
-                    // A group of names with one hash is never cut: their ordinals count from its start.
+                    // A group of names with one hash is never split: their ordinals count from its start.
                     if entries.len() >= max_entries || bytes >= max_bytes {
                         next = hashed;
                         return Ok(ControlFlow::Break(()));

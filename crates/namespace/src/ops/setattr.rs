@@ -30,7 +30,7 @@ impl Execute for op::SetAttr {
             drop_capability(txn, ino, &mut inode)?;
         }
         if let Some(size) = set.size {
-            cut(txn, cx, ino, &mut inode, size)?;
+            truncate(txn, cx, ino, &mut inode, size)?;
             // An explicit time in the same call is the one that stays.
             set_times(&mut inode, set, now);
         }
@@ -121,18 +121,18 @@ fn set_times(inode: &mut InodeRecord, set: &SetAttr, now: Time) {
     inode.mtime = set.mtime.map_or(inode.mtime, time);
 }
 
-/// `TryAgain` while the file's data objects are still to be cut.
+/// `TryAgain` while the file's data objects are still to be truncated.
 pub(crate) fn check_followed(view: &View<'_>, ino: Ino) -> Result<(), Stop> {
     match view.reclaim(ino)? {
-        Some(ReclaimRecord::Cut { .. }) => Err(Refusal::TryAgain.into()),
+        Some(ReclaimRecord::Truncate { .. }) => Err(Refusal::TryAgain.into()),
         _ => Ok(()),
     }
 }
 
-/// Gives the file this size. What lies beyond in data objects is cut by the driver before the request
+/// Gives the file this size. What lies beyond in data objects is truncated by the driver before the request
 /// is answered; the reclaim record makes sure of it in a crash, since otherwise bytes that were cut off
 /// would come back when the file grows again.
-pub(crate) fn cut(
+pub(crate) fn truncate(
     txn: &mut Txn<'_, '_>,
     cx: &Context<'_>,
     ino: Ino,
@@ -148,15 +148,22 @@ pub(crate) fn cut(
             let was_sparse = matches!(inode.body, Body::Sparse(_));
             // To the size that it has: what was reserved beyond goes. To a larger one: what somebody has written beyond
             // that and not reported.
-            let is_cut = size < inode.size || size == 0 || (was_sparse && size == inode.size);
-            if is_cut || !cx.choices.alone {
-                inode.cuts = inode.cuts.saturating_add(1);
-                let cuts = inode.cuts;
+            let is_truncated = size < inode.size || size == 0 || (was_sparse && size == inode.size);
+            if is_truncated || !cx.choices.alone {
+                inode.truncations = inode.truncations.saturating_add(1);
+                let truncations = inode.truncations;
                 let size = match txn.view().reclaim(ino)? {
-                    Some(ReclaimRecord::Cut { size: pending, .. }) => pending.min(size),
+                    Some(ReclaimRecord::Truncate { size: pending, .. }) => pending.min(size),
                     _ => size,
                 };
-                txn.put_reclaim(ino, &ReclaimRecord::Cut { layout, size, cuts });
+                txn.put_reclaim(
+                    ino,
+                    &ReclaimRecord::Truncate {
+                        layout,
+                        size,
+                        truncations,
+                    },
+                );
             }
             inode.body = if size > inode.size || (was_sparse && size > 0) {
                 Body::Sparse(layout)

@@ -8,7 +8,7 @@ use super::write_inline::inline_bytes;
 use super::{Checked, Choices, Execute, Mutation, inode_reply};
 use crate::records::{Body, InodeRecord, ReclaimRecord};
 use crate::{Context, Stop, Txn, View};
-use pandofs_api::{FIRST_CUTS, Reply, op};
+use pandofs_api::{FIRST_TRUNCATIONS, Reply, op};
 use pandofs_types::{FsError, LeaseKey, ServerId, TxId};
 
 impl Execute for op::Stripe {
@@ -26,7 +26,7 @@ impl Execute for op::Stripe {
             } else {
                 Body::Striped(layout)
             };
-            inode.cuts = FIRST_CUTS;
+            inode.truncations = FIRST_TRUNCATIONS;
             if !data.is_empty() {
                 let tx = TxId {
                     coordinator: txn.shard,

@@ -17,9 +17,9 @@ impl Execute for op::WroteData {
 
     fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
         let mut inode = file(self, &txn.view(), cx)?;
-        // The data objects have taken it before they followed the last cut: what of it lay beyond the new end is gone,
+        // The data objects have taken it before they followed the last truncation: what of it lay beyond the new end is gone,
         // and is not to come back as zeros.
-        if self.cuts >= inode.cuts {
+        if self.truncations >= inode.truncations {
             grow(self, txn, cx, &mut inode)?;
         }
         let reply = inode_reply(&txn.view(), self.ino, &inode)?;
@@ -48,7 +48,7 @@ fn grow(
     if wrote.end > MAX_FILE_BYTES {
         return Err(FsError::FileTooBig.into());
     }
-    // Also if the client did not know of a hole: somebody may have cut the file since it last heard of it.
+    // Also if the client did not know of a hole: somebody may have truncated the file since it last heard of it.
     if (wrote.sparse || wrote.start > inode.size)
         && let Body::Striped(layout) = inode.body
     {

@@ -59,7 +59,7 @@ impl Perform for NewDir {
             attr: new_dir_attr(ino, new),
             body: FileBody::None,
             dir: Some(Box::new(dir)),
-            cuts: 0,
+            truncations: 0,
         };
         Ok(Prepared {
             result: StepResult {
@@ -97,7 +97,7 @@ impl Perform for NewDir {
             trail: Vec::new(),
             acls: new.acls.clone(),
             may_be_named: false,
-            cuts: 0,
+            truncations: 0,
         };
         txn.add_inode(ino, &inode);
         let parts = PartsRecord {

@@ -127,6 +127,6 @@ fn copy_of_inode(parts: &crate::records::PartsRecord) -> crate::records::InodeRe
         trail: Vec::new(),
         acls: parts.acls.clone(),
         may_be_named: false,
-        cuts: 0,
+        truncations: 0,
     }
 }

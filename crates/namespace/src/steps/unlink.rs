@@ -43,7 +43,10 @@ impl Perform for step::Unlink {
         } else {
             txn.put_inode(ino, &inode);
             // A cut goes on; whoever finishes it finds that the inode has no name.
-            let cut = matches!(txn.view().reclaim(ino)?, Some(ReclaimRecord::Cut { .. }));
+            let cut = matches!(
+                txn.view().reclaim(ino)?,
+                Some(ReclaimRecord::Truncate { .. })
+            );
             if !cut {
                 txn.put_reclaim(ino, &ReclaimRecord::Orphan);
             }

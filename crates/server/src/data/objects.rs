@@ -8,7 +8,8 @@ use super::open::{OpenObject, OpenObjects};
 use super::removed::Removed;
 use super::rewriting::Rewrites;
 use super::settling::Unsettled;
-use super::sums::{BLOCK, Checked, Note, SUM_BYTES, SumsError};
+use super::space::{with_sums, without_sums};
+use super::sums::{BLOCK, Checked, Note, SumsError};
 use super::syncer::Work;
 use crate::disk::{Disk, Need, Room};
 use crate::limits::MAX_OPEN_OBJECTS;
@@ -93,7 +94,7 @@ pub(crate) enum Outcome {
     Sync(Work),
     /// To be carried out once that it is unsettled is synced.
     Unsettle(Arc<OpenObject>, DataRequest),
-    /// Done to the object for this cut: once that is synced, that it has followed is written and synced, then answered.
+    /// Done to the object for this truncation: once that is synced, that it has followed is written and synced, then answered.
     Follow(Arc<OpenObject>, u32),
 }
 
@@ -119,7 +120,7 @@ impl Objects {
     }
 
     /// Carries out a request. All requests for one object have to come to the same `Objects`. What is
-    /// written or cut is answered once it is on disk, if that is asked for: by a shard, which has promised
+    /// written or truncated is answered once it is on disk, if that is asked for: by a shard, which has promised
     /// somebody that it will be done.
     pub fn execute(&mut self, request: DataRequest, synced: bool) -> Outcome {
         if let Some(reply) = self.comes_too_late(&request) {
@@ -157,12 +158,20 @@ impl Objects {
                 Ok(object) if synced => return self.sync_object(object),
                 done => done.map(|_| DataReply::Done),
             },
-            DataRequest::Truncate { ino, cuts, length } => match self.truncate(ino, length) {
-                Ok(object) => return self.follow(object, cuts),
+            DataRequest::Truncate {
+                ino,
+                truncations,
+                length,
+            } => match self.truncate(ino, length) {
+                Ok(object) => return self.follow(object, truncations),
                 Err(error) => Err(error),
             },
-            DataRequest::Fill { ino, cuts, data } => match self.write(ino, 0, &data) {
-                Ok(object) => return self.follow(object, cuts),
+            DataRequest::Fill {
+                ino,
+                truncations,
+                data,
+            } => match self.write(ino, 0, &data) {
+                Ok(object) => return self.follow(object, truncations),
                 Err(error) => Err(error),
             },
             DataRequest::Usage { ino } => self.usage(ino),
@@ -303,14 +312,14 @@ impl Objects {
         }
     }
 
-    /// One that is not there is made, to say that it has followed. (A writes and its request is held up; B cuts the file;
+    /// One that is not there is made, to say that it has followed. (A writes and its request is held up; B truncates the file;
     /// were nothing there then, A's would be carried out.)
     pub(super) fn truncate(&mut self, ino: Ino, length: u64) -> Result<Arc<OpenObject>, FsError> {
         let object = match self.object(ino)? {
             Some(object) => object,
             None => self.create(ino)?,
         };
-        let cut = object.checked.cut(length);
+        let cut = object.checked.truncate(length);
         self.count_change(&object);
         cut.map_err(|error| self.failure("truncate", ino, &error))?;
         let gone = length.div_ceil(BLOCK)..u64::MAX;
@@ -647,22 +656,6 @@ fn check_range(offset: u64, length: usize) -> Result<(), FsError> {
 fn is_out_of_files(error: &io::Error) -> bool {
     let code = error.raw_os_error();
     code == Some(Errno::MFILE.raw_os_error()) || code == Some(Errno::NFILE.raw_os_error())
-}
-
-/// Bytes that data of this length takes of the disk with its checksums, at most: whole blocks.
-pub(super) fn with_sums(length: u64) -> u64 {
-    /// Bytes that a change may take besides: the ends of the range and of its checksums, and what the local
-    /// file system notes.
-    const BESIDES: u64 = 4 * BLOCK;
-    length
-        .saturating_add(length / BLOCK * SUM_BYTES)
-        .saturating_add(BESIDES)
-}
-
-/// Bytes of data for which this much of the disk is enough, with their checksums.
-pub(super) fn without_sums(room: u64) -> u64 {
-    let blocks = room.saturating_sub(with_sums(0)) / (BLOCK + SUM_BYTES);
-    blocks * BLOCK
 }
 
 /// Error for the client from one of the system; what it does not explain goes to the log.

@@ -188,7 +188,7 @@ mod tests {
     use super::*;
     use crate::mailbox::Mail;
     use crate::testing::Inbox;
-    use pandofs_api::{AdminReply, DataReply, FIRST_CUTS};
+    use pandofs_api::{AdminReply, DataReply, FIRST_TRUNCATIONS};
     use pandofs_types::{FsError, ShardId};
     use tempfile::TempDir;
 
@@ -206,7 +206,7 @@ mod tests {
                 pool.request(
                     origin,
                     DataRequest::Write {
-                        cuts: FIRST_CUTS,
+                        truncations: FIRST_TRUNCATIONS,
                         ino: Ino(ino),
                         offset: 0,
                         data,
@@ -272,7 +272,7 @@ mod tests {
         let origin = |number| DataOrigin::Shard { number };
         for ino in 1..=100 {
             let write = DataRequest::Write {
-                cuts: FIRST_CUTS,
+                truncations: FIRST_TRUNCATIONS,
                 ino: Ino(ino),
                 offset: 0,
                 data: vec![1],
@@ -349,13 +349,13 @@ mod tests {
     }
 
     fn write(offset: u64, data: &[u8]) -> DataRequest {
-        write_by(FIRST_CUTS, offset, data)
+        write_by(FIRST_TRUNCATIONS, offset, data)
     }
 
-    fn write_by(cuts: u32, offset: u64, data: &[u8]) -> DataRequest {
+    fn write_by(truncations: u32, offset: u64, data: &[u8]) -> DataRequest {
         DataRequest::Write {
             ino: INO,
-            cuts,
+            truncations,
             offset,
             data: data.to_vec(),
         }
@@ -378,7 +378,7 @@ mod tests {
             READ,
             write(2, b"x"),
             DataRequest::Truncate {
-                cuts: FIRST_CUTS + 1,
+                truncations: FIRST_TRUNCATIONS + 1,
                 ino: INO,
                 length: 4,
             },
@@ -393,12 +393,12 @@ mod tests {
         client.wait_until_settled();
         assert_eq!(client.ask(vec![READ]), [DataReply::Data(b"faxc".to_vec())]);
         // Removed while it is known as one that may have to be settled; nothing makes it anew.
-        let after = write_by(FIRST_CUTS + 1, 0, b"y");
+        let after = write_by(FIRST_TRUNCATIONS + 1, 0, b"y");
         let replies = client.ask(vec![after, DataRequest::Remove { ino: INO }]);
         assert_eq!(replies, [DataReply::Done, DataReply::Done]);
         let late = DataRequest::Truncate {
             ino: INO,
-            cuts: FIRST_CUTS + 2,
+            truncations: FIRST_TRUNCATIONS + 2,
             length: 0,
         };
         let replies = client.ask(vec![write(1, b"z"), late]);
@@ -418,20 +418,20 @@ mod tests {
         client.ask(vec![write(0, b"old contents")]);
         let cut = |length| DataRequest::Truncate {
             ino: INO,
-            cuts: FIRST_CUTS + 1,
+            truncations: FIRST_TRUNCATIONS + 1,
             length,
         };
         let requests = vec![
             cut(3),
-            write_by(FIRST_CUTS + 1, 3, b"new"),
+            write_by(FIRST_TRUNCATIONS + 1, 3, b"new"),
             READ,
             write(0, b"held up"),
             cut(0),
         ];
         let mut replies = client.ask(requests);
         replies.sort_by_key(|reply| *reply == DataReply::Done);
-        let late = DataReply::OtherCuts {
-            cuts: FIRST_CUTS + 1,
+        let late = DataReply::OtherTruncations {
+            truncations: FIRST_TRUNCATIONS + 1,
         };
         let read = DataReply::Data(b"oldnew".to_vec());
         assert_eq!(replies.len(), 5);

@@ -1,9 +1,9 @@
 //! Space of data objects: had in advance, given back, and looked for.
 
 use super::extents::without_space;
-use super::objects::{Objects, failure, with_sums};
+use super::objects::{Objects, failure};
 use super::open::OpenObject;
-use super::sums::{BLOCK, Raw};
+use super::sums::{BLOCK, Raw, SUM_BYTES};
 use crate::disk::{Need, reserve};
 use crate::limits::{ALLOCATION_STEP_SHARE, MAX_ALLOCATION_STEP_BYTES};
 use pandofs_api::{Allocation, DataReply};
@@ -175,9 +175,25 @@ fn checked(offset: u64, length: u64) -> Result<Range<u64>, FsError> {
     }
 }
 
+/// Bytes that data of this length takes of the disk with its checksums, at most: whole blocks.
+pub(super) fn with_sums(length: u64) -> u64 {
+    /// Bytes that a change may take besides: the ends of the range and of its checksums, and what the local
+    /// file system notes.
+    const BESIDES: u64 = 4 * BLOCK;
+    length
+        .saturating_add(length / BLOCK * SUM_BYTES)
+        .saturating_add(BESIDES)
+}
+
+/// Bytes of data for which this much of the disk is enough, with their checksums.
+pub(super) fn without_sums(room: u64) -> u64 {
+    let blocks = room.saturating_sub(with_sums(0)) / (BLOCK + SUM_BYTES);
+    blocks * BLOCK
+}
+
 #[cfg(test)]
 mod tests {
-    use super::super::objects::{Holdings, without_sums};
+    use super::super::objects::Holdings;
     use super::*;
     use crate::disk::Room;
     use crate::limits::SETTLE_AFTER;
@@ -253,7 +269,7 @@ mod tests {
         objects.allocate(INO, 0, UNIT, reserve(false)).unwrap();
         assert_eq!(content(&dir), vec![0; UNIT as usize]);
         assert!(blocks(&mut objects) * SPACE_UNIT >= 2 * UNIT);
-        // What lies beyond the end goes when the object is cut to where it ends.
+        // What lies beyond the end goes when the object is truncated to where it ends.
         objects.truncate(INO, UNIT).unwrap();
         assert!(blocks(&mut objects) * SPACE_UNIT < 2 * UNIT);
     }

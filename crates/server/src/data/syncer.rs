@@ -37,9 +37,9 @@ pub(crate) enum Purpose {
     Unsettle,
     /// To settle one that was not.
     Settle,
-    /// To say that it has followed this cut, whose changes were made.
+    /// To say that it has followed this truncation, whose changes were made.
     Follow(u32),
-    /// That it has followed a cut, after so many before.
+    /// That it has followed a truncation, after so many before.
     Followed { before: u32 },
 }
 

@@ -6,7 +6,7 @@ use super::open::OpenObject;
 use super::sums::Checked;
 use super::syncer::Work;
 use crate::limits::SETTLE_AFTER;
-use pandofs_api::{AdminReply, DataReply, DataRequest, FIRST_CUTS};
+use pandofs_api::{AdminReply, DataReply, DataRequest, FIRST_TRUNCATIONS};
 use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES};
 use pandofs_types::{FsError, Ino};
 use std::fs::{File, OpenOptions};
@@ -28,9 +28,9 @@ fn done(objects: &mut Objects, request: DataRequest) -> DataReply {
     match objects.execute(request, false) {
         Outcome::Done(reply) => reply,
         Outcome::Unsettle(..) => panic!("it is settled"),
-        Outcome::Follow(object, cuts) => {
+        Outcome::Follow(object, truncations) => {
             object.sync_data().unwrap();
-            object.checked.follow(cuts).unwrap();
+            object.checked.follow(truncations).unwrap();
             object.sync_header().unwrap();
             DataReply::Done
         }
@@ -42,7 +42,7 @@ fn done(objects: &mut Objects, request: DataRequest) -> DataReply {
 
 fn write(objects: &mut Objects, ino: u64, offset: u64, data: &[u8]) {
     let request = DataRequest::Write {
-        cuts: FIRST_CUTS,
+        truncations: FIRST_TRUNCATIONS,
         ino: Ino(ino),
         offset,
         data: data.to_vec(),
@@ -93,7 +93,7 @@ fn what_is_to_be_synced_is_answered_by_whoever_syncs_it() {
         assert_eq!(
             is_synced(
                 DataRequest::Write {
-                    cuts: FIRST_CUTS,
+                    truncations: FIRST_TRUNCATIONS,
                     ino,
                     offset,
                     data
@@ -105,19 +105,19 @@ fn what_is_to_be_synced_is_answered_by_whoever_syncs_it() {
     }
 }
 
-fn write_by(cuts: u32, data: &[u8]) -> DataRequest {
+fn write_by(truncations: u32, data: &[u8]) -> DataRequest {
     DataRequest::Write {
         ino: Ino(7),
-        cuts,
+        truncations,
         offset: 0,
         data: data.to_vec(),
     }
 }
 
-fn truncate(cuts: u32, length: u64) -> DataRequest {
+fn truncate(truncations: u32, length: u64) -> DataRequest {
     DataRequest::Truncate {
         ino: Ino(7),
-        cuts,
+        truncations,
         length,
     }
 }
@@ -145,18 +145,18 @@ fn what_the_inode_held_is_filled_in_once() {
     let (_dir, mut objects) = objects();
     let fill = || DataRequest::Fill {
         ino: Ino(7),
-        cuts: FIRST_CUTS,
+        truncations: FIRST_TRUNCATIONS,
         data: b"from the inode".to_vec(),
     };
     assert_eq!(done(&mut objects, fill()), DataReply::Done);
     assert_eq!(read(&mut objects, 7, 0, 100), b"from the inode");
-    let newer = write_by(FIRST_CUTS, b"newer");
+    let newer = write_by(FIRST_TRUNCATIONS, b"newer");
     assert_eq!(done(&mut objects, newer), DataReply::Done);
     assert_eq!(done(&mut objects, fill()), DataReply::Done);
     assert_eq!(read(&mut objects, 7, 0, 100), b"newerthe inode");
 }
 
-/// A write is held up on its way, and the file is cut meanwhile; or it comes from somebody who has heard of the cut before
+/// A write is held up on its way, and the file is truncated meanwhile; or it comes from somebody who has heard of the truncation before
 /// the object has.
 #[test]
 fn a_change_by_another_number_of_cuts_is_refused() {
@@ -166,18 +166,26 @@ fn a_change_by_another_number_of_cuts_is_refused() {
             write(&mut objects, 7, 0, b"old contents");
         }
         let early = done(&mut objects, write_by(2, b"new"));
-        assert_eq!(early, DataReply::OtherCuts { cuts: FIRST_CUTS });
+        assert_eq!(
+            early,
+            DataReply::OtherTruncations {
+                truncations: FIRST_TRUNCATIONS
+            }
+        );
         assert_eq!(done(&mut objects, truncate(2, 0)), DataReply::Done);
         let late = done(&mut objects, write_by(1, b"held up"));
-        assert_eq!(late, DataReply::OtherCuts { cuts: 2 });
+        assert_eq!(late, DataReply::OtherTruncations { truncations: 2 });
         let zero = DataRequest::Allocate {
             ino: Ino(7),
-            cuts: 1,
+            truncations: 1,
             offset: 0,
             length: 4_096,
             allocation: pandofs_api::Allocation::Zero { keep_size: false },
         };
-        assert_eq!(done(&mut objects, zero), DataReply::OtherCuts { cuts: 2 });
+        assert_eq!(
+            done(&mut objects, zero),
+            DataReply::OtherTruncations { truncations: 2 }
+        );
         assert_eq!(read(&mut objects, 7, 0, 100), b"");
         assert_eq!(done(&mut objects, write_by(2, b"new")), DataReply::Done);
         assert_eq!(read(&mut objects, 7, 0, 100), b"new");
@@ -192,11 +200,14 @@ fn an_object_says_that_it_has_followed_when_that_is_on_disk_and_not_before() {
     let Outcome::Follow(object, 2) = objects.execute(truncate(2, 3), true) else {
         panic!("it is not to follow");
     };
-    assert_eq!(object.checked.cuts(), 0);
+    assert_eq!(object.checked.truncations(), 0);
     let holdings = Holdings::prepare(dir.path()).unwrap();
     let mut after = Objects::new(Arc::new(holdings), 2, SETTLE_AFTER);
-    let cut_again = after.execute(truncate(2, 3), true);
-    assert!(matches!(cut_again, Outcome::Follow(_, 2)), "{cut_again:?}");
+    let truncate_again = after.execute(truncate(2, 3), true);
+    assert!(
+        matches!(truncate_again, Outcome::Follow(_, 2)),
+        "{truncate_again:?}"
+    );
     assert_eq!(done(&mut after, truncate(2, 3)), DataReply::Done);
     // That it has may not have been synced by the thread that said so.
     let again = after.execute(truncate(2, 3), true);
@@ -214,7 +225,7 @@ fn truncating_cuts_and_never_extends() {
     assert_eq!(read(&mut objects, 7, 0, 100), b"0123");
     let beyond = DataRequest::Write {
         ino: Ino(7),
-        cuts: 3,
+        truncations: 3,
         offset: 6,
         data: b"x".to_vec(),
     };
@@ -293,7 +304,7 @@ fn what_is_out_of_bounds_is_refused() {
         ),
         (
             DataRequest::Write {
-                cuts: FIRST_CUTS,
+                truncations: FIRST_TRUNCATIONS,
                 ino: Ino(1),
                 offset: MAX_FILE_BYTES,
                 data: vec![0],
@@ -302,7 +313,7 @@ fn what_is_out_of_bounds_is_refused() {
         ),
         (
             DataRequest::Write {
-                cuts: FIRST_CUTS,
+                truncations: FIRST_TRUNCATIONS,
                 ino: Ino(1),
                 offset: 0,
                 data: vec![0; MAX_IO_BYTES + 1],

@@ -52,7 +52,7 @@ pub(crate) enum Job {
 /// Whether that could be done; damage is made known otherwise.
 pub(crate) type Judged = Result<(), FsError>;
 
-/// Requests for one object that wait until that it is unsettled, or has followed a cut, is on disk.
+/// Requests for one object that wait until that it is unsettled, or has followed a truncation, is on disk.
 type Held = VecDeque<(DataOrigin, DataRequest)>;
 
 #[derive(Debug)]
@@ -62,7 +62,7 @@ pub(super) struct Worker {
     syncers: Vec<Sender<(Waiter, Work)>>,
     mailbox: Mailbox,
     held: HashMap<Ino, Held>,
-    /// Requests that are answered when an object has followed a cut.
+    /// Requests that are answered when an object has followed a truncation.
     following: HashMap<Ino, DataOrigin>,
     /// An object is being synced to be settled. One at a time: whoever waits for a sync of his own
     /// should not wait for many of these.
@@ -153,9 +153,9 @@ impl Worker {
             }
             Job::Synced {
                 object,
-                purpose: Purpose::Follow(cuts),
+                purpose: Purpose::Follow(truncations),
                 result,
-            } => self.follow(object, cuts, result),
+            } => self.follow(object, truncations, result),
             Job::Synced {
                 object,
                 purpose: Purpose::Followed { before },
@@ -175,7 +175,7 @@ impl Worker {
     }
 
     fn request(&mut self, origin: DataOrigin, request: DataRequest) {
-        // A shard forgets what it wanted written or cut once that is answered. A client says when.
+        // A shard forgets what it wanted written or truncated once that is answered. A client says when.
         let synced = !matches!(origin, DataOrigin::Client { .. });
         match self.objects.execute(request, synced) {
             Outcome::Done(reply) => self.answer(origin, reply),
@@ -186,24 +186,28 @@ impl Worker {
                 let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Unsettle);
                 self.sync(waiter, Work::Header(object));
             }
-            Outcome::Follow(object, cuts) => {
+            Outcome::Follow(object, truncations) => {
                 let held = self.held.insert(object.ino, Held::new());
-                assert!(held.is_none(), "{} follows two cuts at once", object.ino);
+                assert!(
+                    held.is_none(),
+                    "{} follows two truncations at once",
+                    object.ino
+                );
                 self.following.insert(object.ino, origin);
-                let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Follow(cuts));
+                let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Follow(truncations));
                 self.sync(waiter, Work::Object(object));
             }
         }
     }
 
-    /// Notes that the change of an object for a cut is on disk: it says that it has followed.
-    /// Nothing else is done to it before that is on disk too. (A write that comes after the cut is
-    /// carried out and synced, the machine loses power, and the cut comes once more to an object
+    /// Notes that the change of an object for a truncation is on disk: it says that it has followed.
+    /// Nothing else is done to it before that is on disk too. (A write that comes after the truncation is
+    /// carried out and synced, the machine loses power, and the truncation comes once more to an object
     /// that does not say that it has followed.)
-    fn follow(&mut self, object: Arc<OpenObject>, cuts: u32, result: Result<(), FsError>) {
-        let before = object.checked.cuts();
+    fn follow(&mut self, object: Arc<OpenObject>, truncations: u32, result: Result<(), FsError>) {
+        let before = object.checked.truncations();
         let said = result.and_then(|()| {
-            let said = object.checked.follow(cuts);
+            let said = object.checked.follow(truncations);
             said.map_err(|error| {
                 self.objects
                     .failure("write the checksums of", object.ino, &error)
@@ -224,7 +228,7 @@ impl Worker {
         let reply = match result {
             Ok(()) => DataReply::Done,
             Err(error) => {
-                // So that the cut is done whole when it comes again.
+                // So that the truncation is done whole when it comes again.
                 if let Err(error) = object.checked.follow(before) {
                     self.objects.failure("write the checksums of", ino, &error);
                 }

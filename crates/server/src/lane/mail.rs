@@ -80,7 +80,7 @@ impl Lane {
             | DataReply::Usage { .. }
             | DataReply::Failed(_)
             | DataReply::Found { .. }
-            | DataReply::OtherCuts { .. } => {}
+            | DataReply::OtherTruncations { .. } => {}
         }
         match origin {
             DataOrigin::Client {

@@ -118,17 +118,17 @@ mod tests {
 
     /// Each request for an object, and whether clients may send it.
     fn objects_table() -> Vec<(DataRequest, bool)> {
-        let (ino, cuts, offset, length) = (Ino(5), 1, 0, 1);
+        let (ino, truncations, offset, length) = (Ino(5), 1, 0, 1);
         let data = vec![1];
         let write = DataRequest::Write {
             ino,
-            cuts,
+            truncations,
             offset,
             data: data.clone(),
         };
         let allocate = DataRequest::Allocate {
             ino,
-            cuts,
+            truncations,
             offset,
             length,
             allocation: Allocation::Reserve { keep_size: true },
@@ -151,9 +151,23 @@ mod tests {
             (DataRequest::Space, true),
             (allocate, true),
             (seek, true),
-            (DataRequest::Truncate { ino, cuts, length }, false),
+            (
+                DataRequest::Truncate {
+                    ino,
+                    truncations,
+                    length,
+                },
+                false,
+            ),
             (DataRequest::Remove { ino }, false),
-            (DataRequest::Fill { ino, cuts, data }, false),
+            (
+                DataRequest::Fill {
+                    ino,
+                    truncations,
+                    data,
+                },
+                false,
+            ),
         ]
     }
 

@@ -1,7 +1,7 @@
 //! Access control lists and attributes that only the system gives meaning to.
 
 use crate::support::{Cluster, name};
-use pandofs_api::{Allocation, FIRST_CUTS, NewNode, Refusal, Reply, Request, XattrMode, op};
+use pandofs_api::{Allocation, FIRST_TRUNCATIONS, NewNode, Refusal, Reply, Request, XattrMode, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_types::acl::{ACCESS_ACL, DEFAULT_ACL};
 use pandofs_types::{Acl, AclEntry, FsError, Ino, SetAttr, ShardId, Time};
@@ -185,7 +185,7 @@ fn file_capabilities_go_with_what_they_were_given_to() {
             end: 9,
             mtime: Time(cluster.now),
             sparse: false,
-            cuts: FIRST_CUTS,
+            truncations: FIRST_TRUNCATIONS,
         }),
     ];
     for change in changes {

@@ -137,7 +137,7 @@ fn one_that_may_not_be_named_never_is() {
     assert_eq!(links(&mut cluster, ino), Some(0));
 }
 
-/// A file that is cut is on the reclaim list for another reason for a while.
+/// A file that is truncated is on the reclaim list for another reason for a while.
 #[test]
 fn one_that_was_cut_may_be_named_still() {
     let mut cluster = one_shard();

@@ -91,8 +91,8 @@ impl Cluster {
             Err(Refused::NotInline { striped: false, .. }) => self.stripe(client, by, ino)?,
             Err(other) => return Err(other.into()),
         };
-        let cuts = self.read_inode(client, by, ino)?.cuts;
-        self.write_objects(ino, cuts, &layout, offset, data);
+        let truncations = self.read_inode(client, by, ino)?.truncations;
+        self.write_objects(ino, truncations, &layout, offset, data);
         self.report(client, by, ino, offset..offset + data.len() as u64, false)
     }
 
@@ -104,14 +104,14 @@ impl Cluster {
         written: Range<u64>,
         sparse: bool,
     ) -> Done<()> {
-        let cuts = self.read_inode(client, by, ino)?.cuts;
+        let truncations = self.read_inode(client, by, ino)?.truncations;
         let request = Request::WroteData(op::WroteData {
             ino,
             start: written.start,
             end: written.end,
             mtime: self.now,
             sparse,
-            cuts,
+            truncations,
         });
         self.expect(client, by, Target::Inode(ino), request)?;
         Ok(())
@@ -120,7 +120,7 @@ impl Cluster {
     pub(super) fn write_objects(
         &mut self,
         ino: Ino,
-        cuts: u32,
+        truncations: u32,
         layout: &Layout,
         offset: u64,
         data: &[u8],
@@ -132,12 +132,12 @@ impl Cluster {
                 extent.server,
                 DataRequest::Write {
                     ino,
-                    cuts,
+                    truncations,
                     offset: extent.object_offset,
                     data,
                 },
             );
-            assert_eq!(reply, DataReply::Done, "nobody cuts meanwhile");
+            assert_eq!(reply, DataReply::Done, "nobody truncations meanwhile");
         }
     }
 

@@ -15,7 +15,8 @@ use crate::rng::Rng;
 use crate::subject::Census;
 use node::Node;
 use pandofs_api::{
-    DataReply, DataRequest, FIRST_CUTS, PeerMessage, Refusal, Reply, ShardRequest, ShardStatus,
+    DataReply, DataRequest, FIRST_TRUNCATIONS, PeerMessage, Refusal, Reply, ShardRequest,
+    ShardStatus,
 };
 use pandofs_check::ClusterDump;
 use pandofs_placement::{
@@ -30,11 +31,11 @@ use std::sync::Arc;
 
 /// Nanoseconds that pass with each batch.
 const BATCH_TIME: i64 = 1_000;
-/// A data object, and how many cuts of its file it has followed.
+/// A data object, and how many truncations of its file it has followed.
 #[derive(Debug, Default)]
 struct Object {
     bytes: Bytes,
-    cuts: u32,
+    truncations: u32,
 }
 
 /// The connection of a shard with the data objects; those of clients follow.
@@ -380,29 +381,37 @@ impl Cluster {
             }
             DataRequest::Write {
                 ino,
-                cuts,
+                truncations,
                 offset,
                 data,
             } => {
-                if let Some(others) = self.other_cuts(server, ino, cuts) {
+                if let Some(others) = self.other_truncations(server, ino, truncations) {
                     return others;
                 }
                 let object = self.objects.entry((server, ino)).or_default();
                 object.bytes.write(offset, &data);
             }
-            DataRequest::Fill { ino, cuts, data } => {
+            DataRequest::Fill {
+                ino,
+                truncations,
+                data,
+            } => {
                 let object = self.objects.entry((server, ino)).or_default();
-                if object.cuts < cuts {
+                if object.truncations < truncations {
                     object.bytes.write(0, &data);
-                    object.cuts = cuts;
+                    object.truncations = truncations;
                 }
             }
-            DataRequest::Truncate { ino, cuts, length } => {
+            DataRequest::Truncate {
+                ino,
+                truncations,
+                length,
+            } => {
                 let object = self.objects.entry((server, ino)).or_default();
-                if object.cuts < cuts {
+                if object.truncations < truncations {
                     let size = object.bytes.size().min(length);
                     object.bytes.set_size(size);
-                    object.cuts = cuts;
+                    object.truncations = truncations;
                 }
             }
             DataRequest::Remove { ino } => {
@@ -414,12 +423,12 @@ impl Cluster {
             }
             DataRequest::Allocate {
                 ino,
-                cuts,
+                truncations,
                 offset,
                 length,
                 allocation,
             } => {
-                if let Some(others) = self.other_cuts(server, ino, cuts) {
+                if let Some(others) = self.other_truncations(server, ino, truncations) {
                     return others;
                 }
                 let end = offset + length;
@@ -447,11 +456,15 @@ impl Cluster {
         DataReply::Done
     }
 
-    /// What is answered to a change that goes by another number of cuts than the object.
-    fn other_cuts(&self, server: ServerId, ino: Ino, cuts: u32) -> Option<DataReply> {
+    /// What is answered to a change that goes by another number of truncations than the object.
+    fn other_truncations(&self, server: ServerId, ino: Ino, truncations: u32) -> Option<DataReply> {
         let object = self.objects.get(&(server, ino));
-        let followed = object.map_or(0, |object| object.cuts).max(FIRST_CUTS);
-        (followed != cuts).then_some(DataReply::OtherCuts { cuts: followed })
+        let followed = object
+            .map_or(0, |object| object.truncations)
+            .max(FIRST_TRUNCATIONS);
+        (followed != truncations).then_some(DataReply::OtherTruncations {
+            truncations: followed,
+        })
     }
 
     /// A shard's process dies and starts again: the store has what was flushed and some of the rest,

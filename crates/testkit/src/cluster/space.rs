@@ -29,18 +29,18 @@ impl Cluster {
             Err(refused) => refused,
         };
         let layout = self.striped(client, by, ino, refused)?;
-        let cuts = self.read_inode(client, by, ino)?.cuts;
+        let truncations = self.read_inode(client, by, ino)?.truncations;
         let parts: Vec<_> = layout.object_ranges(range.start, range.end).collect();
         for (server, offset, length) in parts {
             let request = DataRequest::Allocate {
                 ino,
-                cuts,
+                truncations,
                 offset,
                 length,
                 allocation,
             };
             let reply = self.data(server, request);
-            assert_eq!(reply, DataReply::Done, "nobody cuts meanwhile");
+            assert_eq!(reply, DataReply::Done, "nobody truncations meanwhile");
         }
         let end = if allocation.extends() { range.end } else { 0 };
         self.report(client, by, ino, 0..end, true)
@@ -114,7 +114,7 @@ impl Cluster {
         let request = Request::Extend(op::Extend { ino, length });
         let inode = inode_of(self.expect(client, by, Target::Inode(ino), request)?)?;
         let start = inode.attr.size - length;
-        self.write_objects(ino, inode.cuts, &layout, start, data);
+        self.write_objects(ino, inode.truncations, &layout, start, data);
         self.report(client, by, ino, start..inode.attr.size, false)
     }
 

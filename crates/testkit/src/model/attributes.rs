@@ -104,12 +104,12 @@ impl Model {
         }
         errors.none_if(self.may(by, WRITE, id), FsError::Access);
         errors.finish()?;
-        self.cut(by, id, size, false)?;
+        self.truncate_node(by, id, size, false)?;
         Ok(Expected::Done)
     }
 
     /// `always`: the times change even if the size does not.
-    pub(super) fn cut(
+    pub(super) fn truncate_node(
         &mut self,
         by: &Credentials,
         id: NodeId,

@@ -36,7 +36,7 @@ impl Model {
         errors.none_if(self.may(by, wanted, id), FsError::Access);
         errors.finish()?;
         if truncate {
-            self.cut(by, id, 0, true)?;
+            self.truncate_node(by, id, 0, true)?;
         }
         self.handles.insert(
             handle,
@@ -105,7 +105,7 @@ impl Model {
             return Err(Stop::Unspecified);
         }
         let by = self.callers[handle.caller].clone();
-        self.cut(&by, handle.node, size, false)?;
+        self.truncate_node(&by, handle.node, size, false)?;
         Ok(Expected::Done)
     }
 }

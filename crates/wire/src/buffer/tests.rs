@@ -1,7 +1,7 @@
 use super::*;
 use crate::message::{RequestBody, RequestFrame};
 use bytes::Bytes;
-use pandofs_api::{DataRequest, FIRST_CUTS};
+use pandofs_api::{DataRequest, FIRST_TRUNCATIONS};
 use pandofs_types::Ino;
 use pandofs_types::limits::MAX_FRAME_BYTES;
 
@@ -169,7 +169,7 @@ fn tails_are_written_in_their_places_however_little_is_taken() {
 
 fn write_frame(id: u64, data: Vec<u8>) -> RequestFrame {
     let request = DataRequest::Write {
-        cuts: FIRST_CUTS,
+        truncations: FIRST_TRUNCATIONS,
         ino: Ino(7),
         offset: 9,
         data,

@@ -70,7 +70,7 @@ impl<F: Raw> Checked<F> {
             doubtful: false,
             generation: current,
             under_way: None,
-            cuts: 0,
+            truncations: 0,
         };
         let sums = Sidecar(sums);
         sums.put_header(&header)?;
@@ -100,7 +100,7 @@ impl<F: Raw> Checked<F> {
             doubtful: false,
             generation: 0,
             under_way: None,
-            cuts: 0,
+            truncations: 0,
         };
         let mut header = match sums.header()? {
             Found::Header(header) => header,
@@ -120,7 +120,7 @@ impl<F: Raw> Checked<F> {
         };
         header.doubtful |= !header.settled && is_lost(header.generation);
         if header.doubtful {
-            // The header may be older than the data: a cut that was done long ago would be done again to
+            // The header may be older than the data: a truncation that was done long ago would be done again to
             // what was written and synced since. And there is no need: all checksums are in doubt.
             header.under_way = None;
         }
@@ -206,19 +206,19 @@ impl<F: Raw> Checked<F> {
     }
 
     /// Cuts of the file that it has followed, 0 if none.
-    pub fn cuts(&self) -> u32 {
-        self.header().cuts
+    pub fn truncations(&self) -> u32 {
+        self.header().truncations
     }
 
-    /// Says that it has followed so many cuts. What was done to it for that has to be on disk before, and this is to be
-    /// synced before anything else is changed. (Were it on disk before the cut is, the machine lost power and the cut came
+    /// Says that it has followed so many truncations. What was done to it for that has to be on disk before, and this is to be
+    /// synced before anything else is changed. (Were it on disk before the truncation is, the machine lost power and the truncation came
     /// once more, it would be taken for done.)
     ///
     /// # Errors
     /// The system's.
-    pub fn follow(&self, cuts: u32) -> io::Result<()> {
+    pub fn follow(&self, truncations: u32) -> io::Result<()> {
         let mut header = self.ready()?;
-        header.cuts = cuts;
+        header.truncations = truncations;
         self.sums.put_header(&header)
     }
 
@@ -342,24 +342,24 @@ impl<F: Raw> Checked<F> {
     ///
     /// # Errors
     /// The system's.
-    pub fn cut(&self, length: u64) -> io::Result<()> {
+    pub fn truncate(&self, length: u64) -> io::Result<()> {
         let mut header = self.ready()?;
         let has = self.data.length()?;
         if has <= length {
             // Also to the length that it has: that lets go of what was reserved beyond.
             self.data.set_length(has)?;
-            return self.sums.cut(blocks_up_to(length));
+            return self.sums.truncate(blocks_up_to(length));
         }
         let edge = self.edge(&header, length / BLOCK, &(length..u64::MAX))?;
         let edges = [edge.unwrap_or(0), 0];
-        self.change(&mut header, Change::Cut { length }, edges, || {
-            self.do_cut(length, edges)
+        self.change(&mut header, Change::Truncate { length }, edges, || {
+            self.do_truncate(length, edges)
         })
     }
 
-    pub(super) fn do_cut(&self, length: u64, edges: [u32; 2]) -> io::Result<()> {
+    pub(super) fn do_truncate(&self, length: u64, edges: [u32; 2]) -> io::Result<()> {
         self.data.set_length(self.data.length()?.min(length))?;
-        self.sums.cut(blocks_up_to(length))?;
+        self.sums.truncate(blocks_up_to(length))?;
         if !length.is_multiple_of(BLOCK) {
             self.sums.write(length / BLOCK, &edges[..1])?;
         }

@@ -20,7 +20,7 @@ impl<F: Raw> Checked<F> {
                 let end = offset.saturating_add(*length);
                 self.take_as_they_are(&(offset / BLOCK..blocks_up_to(end)))
             }
-            Change::Cut { length } => self.do_cut(*length, under_way.edges),
+            Change::Truncate { length } => self.do_truncate(*length, under_way.edges),
             Change::Zero { range } => {
                 // Not beyond the end: a hole changes no length.
                 if !range.is_empty() {

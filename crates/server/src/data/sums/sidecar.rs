@@ -11,9 +11,9 @@
 //! | 12 to 15 | bytes of a block, 4,096 |
 //! | 16 to 23 | generation |
 //! | 24 to 31 | where the change begins |
-//! | 32 to 39 | its bytes; of a cut 0 |
-//! | 40 to 43, 44 to 47 | what the checksums of the blocks will be in which a cut or zeros begin and end, if these change in part |
-//! | 48 to 51 | the cuts of the file that the object has followed; 0 of one that has followed none |
+//! | 32 to 39 | its bytes; of a truncation 0 |
+//! | 40 to 43, 44 to 47 | what the checksums of the blocks will be in which a truncation or zeros begin and end, if these change in part |
+//! | 48 to 51 | the truncations of the file that the object has followed; 0 of one that has followed none |
 //! | 52 to 59 | 0 |
 //! | 60 to 63 | CRC-32C of bytes 0 to 59 |
 //!
@@ -41,7 +41,7 @@ pub(super) enum Change {
         length: u64,
     },
     /// To this length.
-    Cut {
+    Truncate {
         length: u64,
     },
     /// To zeros.
@@ -68,7 +68,7 @@ pub(super) struct Header {
     pub generation: u64,
     pub under_way: Option<UnderWay>,
     /// Cuts of the file that the object has followed.
-    pub cuts: u32,
+    pub truncations: u32,
 }
 
 /// Bytes found at the place of the header.
@@ -93,7 +93,7 @@ impl Header {
         if let Some(UnderWay { change, edges }) = &self.under_way {
             let (code, offset, length) = match change {
                 Change::Write { offset, length } => (1, *offset, *length),
-                Change::Cut { length } => (2, *length, 0),
+                Change::Truncate { length } => (2, *length, 0),
                 Change::Zero { range } => (3, range.start, range.end - range.start),
             };
             bytes[11] = code;
@@ -102,7 +102,7 @@ impl Header {
             bytes[40..44].copy_from_slice(&edges[0].to_be_bytes());
             bytes[44..48].copy_from_slice(&edges[1].to_be_bytes());
         }
-        bytes[48..52].copy_from_slice(&self.cuts.to_be_bytes());
+        bytes[48..52].copy_from_slice(&self.truncations.to_be_bytes());
         let sum = crc32c::crc32c(&bytes[..60]);
         bytes[60..].copy_from_slice(&sum.to_be_bytes());
         bytes
@@ -126,7 +126,7 @@ impl Header {
         let change = match bytes[11] {
             0 => None,
             1 => Some(Change::Write { offset, length }),
-            2 => Some(Change::Cut { length: offset }),
+            2 => Some(Change::Truncate { length: offset }),
             3 => Some(Change::Zero {
                 range: offset..offset.checked_add(length)?,
             }),
@@ -138,7 +138,7 @@ impl Header {
             doubtful: bytes[10] & DOUBTFUL != 0,
             generation: u64_at(16)?,
             under_way: change.map(|change| UnderWay { change, edges }),
-            cuts: u32_at(48)?,
+            truncations: u32_at(48)?,
         })
     }
 }
@@ -189,7 +189,7 @@ impl<F: Raw> Sidecar<F> {
     }
 
     /// Lets go of all checksums from block `count` on.
-    pub fn cut(&self, count: u64) -> io::Result<()> {
+    pub fn truncate(&self, count: u64) -> io::Result<()> {
         let end = place(count);
         if self.0.length()? > end {
             self.0.set_length(end)?;
@@ -231,7 +231,7 @@ mod tests {
             doubtful: true,
             generation: 0x0102_0304,
             under_way,
-            cuts: 0x0a0b_0c0d,
+            truncations: 0x0a0b_0c0d,
         }
     }
 
@@ -249,7 +249,7 @@ mod tests {
             offset: 4_096,
             length: 5,
         };
-        let cut = Change::Cut { length: 4_097 };
+        let cut = Change::Truncate { length: 4_097 };
         let zero = Change::Zero { range: 100..10_000 };
         let under_way = |change, edges| header(Some(UnderWay { change, edges }));
         [
@@ -327,8 +327,8 @@ mod tests {
         assert_eq!(sidecar.read(1, 5).unwrap(), [0, 1, 0, 0, 0]);
         sidecar.reserve(&(4..100)).unwrap();
         assert_eq!(sidecar.0.metadata().unwrap().len(), length);
-        sidecar.cut(2).unwrap();
-        sidecar.cut(9).unwrap();
+        sidecar.truncate(2).unwrap();
+        sidecar.truncate(9).unwrap();
         assert_eq!(sidecar.0.metadata().unwrap().len(), 64 + 4 * 2);
         assert_eq!(sidecar.read(1, 5).unwrap(), [0; 5]);
         assert_eq!(sidecar.header().unwrap(), Found::Header(header(None)));

@@ -54,7 +54,7 @@ impl Op {
     fn on_object<F: Raw>(&self, object: &Checked<F>) -> Result<(), SumsError> {
         match self {
             Op::Write { offset, bytes } => object.write(*offset as u64, bytes),
-            Op::Cut(length) => Ok(object.cut(*length as u64)?),
+            Op::Cut(length) => Ok(object.truncate(*length as u64)?),
             Op::Allocate(range, allocation) => {
                 let range = range.start as u64..range.end as u64;
                 Ok(object.allocate(&range, *allocation)?)
@@ -381,7 +381,7 @@ fn a_damaged_block_is_not_made_valid_by_changing_a_part_of_it() {
         assert_eq!(damaged(object.read(0, LONGEST)), [2], "step {step}");
     }
     let object = machine.open(1, &[]).unwrap();
-    object.cut(at(2_000)).unwrap();
+    object.truncate(at(2_000)).unwrap();
     object.write(3 * BLOCK, b"more").unwrap();
     assert_eq!(damaged(object.read(0, LONGEST)), [2]);
 }
@@ -392,7 +392,7 @@ fn a_damaged_block_that_goes_whole_is_none() {
     let changes: [Change; 4] = [
         |object| object.write(2 * BLOCK, &[1; B]),
         |object| object.write(BLOCK + 9, &[1; 3 * B]),
-        |object| Ok(object.cut(2 * BLOCK)?),
+        |object| Ok(object.truncate(2 * BLOCK)?),
         |object| Ok(object.allocate(&(2 * BLOCK..3 * BLOCK), Allocation::Punch)?),
     ];
     for change in changes {
@@ -470,5 +470,5 @@ fn a_settled_object_is_not_doubtful_and_an_unsettled_one_is() {
 fn a_settled_object_is_not_changed() {
     let (_machine, object) = with_damage();
     object.settle().unwrap();
-    let _: io::Result<()> = object.cut(1);
+    let _: io::Result<()> = object.truncate(1);
 }

@@ -1,11 +1,11 @@
-//! Files that are cut while this client changes their data objects.
+//! Files that are truncated while this client changes their data objects.
 #![allow(clippy::unwrap_used)]
 
 mod common;
 
 use common::*;
 use pandofs_api::{
-    DataReply, DataRequest, FIRST_CUTS, FileBody, InodeReply, Layout, Reply, Request, op,
+    DataReply, DataRequest, FIRST_TRUNCATIONS, FileBody, InodeReply, Layout, Reply, Request, op,
 };
 use pandofs_client::{Client, ClientError, OpenHow};
 use pandofs_types::{FsError, Ino, ServerId, ShardId};
@@ -27,16 +27,16 @@ const LAYOUT: Layout = Layout {
 #[derive(Default)]
 struct Stored {
     size: u64,
-    cuts: u32,
-    /// The cuts that each object has followed; it follows the inode when the shard is asked for
+    truncations: u32,
+    /// The truncations that each object has followed; it follows the inode when the shard is asked for
     /// them, unless it forgets.
     followed: [u32; 2],
     forgets: bool,
     /// Cuts the file and the second object right before the next write to it.
-    cut_before_write: bool,
+    truncated_before_write: bool,
     /// The connection ends in place of the next answer to a write.
     hangs_up: bool,
-    /// Changes of objects that were carried out: server, count of cuts.
+    /// Changes of objects that were carried out: server, count of truncations.
     done: Vec<(u16, u32)>,
     /// The counts that were reported.
     reported: Vec<u32>,
@@ -52,7 +52,7 @@ impl Stored {
     fn reply(&self) -> InodeReply {
         let mut inode = InodeReply {
             body: FileBody::Striped(LAYOUT),
-            cuts: self.cuts,
+            truncations: self.truncations,
             ..file(FILE)
         };
         inode.attr.size = self.size;
@@ -67,7 +67,7 @@ impl Stored {
                 Request::Followed(_) => {
                     self.log.push("followed");
                     if !self.forgets {
-                        self.followed = [self.cuts; 2];
+                        self.followed = [self.truncations; 2];
                     }
                     self.inode()
                 }
@@ -76,8 +76,10 @@ impl Stored {
                     self.size += length;
                     self.inode()
                 }
-                Request::WroteData(op::WroteData { cuts, end, .. }) => {
-                    self.reported.push(*cuts);
+                Request::WroteData(op::WroteData {
+                    truncations, end, ..
+                }) => {
+                    self.reported.push(*truncations);
                     self.size = self.size.max(*end);
                     self.inode()
                 }
@@ -85,22 +87,24 @@ impl Stored {
                 _ => unexpected(request),
             },
             RequestBody::Data(
-                DataRequest::Write { cuts, .. } | DataRequest::Allocate { cuts, .. },
+                DataRequest::Write { truncations, .. } | DataRequest::Allocate { truncations, .. },
             ) => {
                 let object = usize::from(server) - 1;
-                if object == 1 && std::mem::take(&mut self.cut_before_write) {
-                    self.cuts += 1;
+                if object == 1 && std::mem::take(&mut self.truncated_before_write) {
+                    self.truncations += 1;
                     self.size = 0;
-                    self.followed[1] = self.cuts;
+                    self.followed[1] = self.truncations;
                 }
                 if std::mem::take(&mut self.hangs_up) {
                     return Reaction::HangUp;
                 }
                 let followed = self.followed[object];
-                if followed != *cuts {
-                    return data(DataReply::OtherCuts { cuts: followed });
+                if followed != *truncations {
+                    return data(DataReply::OtherTruncations {
+                        truncations: followed,
+                    });
                 }
-                self.done.push((server, *cuts));
+                self.done.push((server, *truncations));
                 data(DataReply::Done)
             }
             _ => unexpected(request),
@@ -120,8 +124,8 @@ impl Bench {
         let folder = tempfile::tempdir().unwrap();
         let map = map(folder.path(), 3, 4);
         let stored = Arc::new(Mutex::new(Stored {
-            cuts: FIRST_CUTS,
-            followed: [FIRST_CUTS; 2],
+            truncations: FIRST_TRUNCATIONS,
+            followed: [FIRST_TRUNCATIONS; 2],
             ..Stored::default()
         }));
         let servers = (0..3)
@@ -159,45 +163,48 @@ impl Bench {
     }
 }
 
-/// It has written to one object when the file is cut: were only the rest repeated, one half would
-/// be of before the cut and the other of after it.
+/// It has written to one object when the file is truncated: were only the rest repeated, one half would
+/// be of before the truncation and the other of after it.
 #[test]
 fn a_write_that_meets_a_cut_is_repeated_whole() {
     let bench = Bench::new();
-    bench.stored().cut_before_write = true;
+    bench.stored().truncated_before_write = true;
     bench.write().unwrap();
     bench.client.flush(FILE).unwrap();
     let stored = bench.stored();
     let mut after: Vec<_> = stored.done.clone();
-    after.retain(|(_, cuts)| *cuts == FIRST_CUTS + 1);
+    after.retain(|(_, truncations)| *truncations == FIRST_TRUNCATIONS + 1);
     after.sort_unstable();
-    assert_eq!(after, [(1, FIRST_CUTS + 1), (2, FIRST_CUTS + 1)]);
-    assert_eq!(stored.reported, [FIRST_CUTS + 1]);
+    assert_eq!(
+        after,
+        [(1, FIRST_TRUNCATIONS + 1), (2, FIRST_TRUNCATIONS + 1)]
+    );
+    assert_eq!(stored.reported, [FIRST_TRUNCATIONS + 1]);
     assert_eq!(stored.log, ["followed"]);
     assert_eq!(stored.size, 2 * UNIT);
 }
 
-/// Another client cuts the file; this one has heard of it, the data objects have not.
+/// Another client truncates the file; this one has heard of it, the data objects have not.
 #[test]
 fn who_has_heard_of_a_cut_first_waits_until_the_objects_have_followed() {
     let bench = Bench::new();
-    bench.stored().cuts = FIRST_CUTS + 1;
+    bench.stored().truncations = FIRST_TRUNCATIONS + 1;
     bench.client.getattr(&ME, FILE).unwrap();
     bench.write().unwrap();
     let stored = bench.stored();
     assert_eq!(stored.log, ["followed"]);
-    assert!(stored.done.contains(&(1, FIRST_CUTS + 1)));
-    assert!(stored.done.contains(&(2, FIRST_CUTS + 1)));
+    assert!(stored.done.contains(&(1, FIRST_TRUNCATIONS + 1)));
+    assert!(stored.done.contains(&(2, FIRST_TRUNCATIONS + 1)));
 }
 
 /// The disk of the shard or of an object has lost what it had said to be on it.
 #[test]
 fn who_will_never_follow_is_not_waited_for() {
-    for (cuts, followed) in [(5, 4), (5, 6)] {
+    for (truncations, followed) in [(5, 4), (5, 6)] {
         let bench = Bench::new();
         {
             let mut stored = bench.stored();
-            stored.cuts = cuts;
+            stored.truncations = truncations;
             stored.followed = [followed; 2];
             stored.forgets = true;
         }
@@ -210,12 +217,12 @@ fn who_will_never_follow_is_not_waited_for() {
 fn what_is_appended_goes_behind_the_end_that_a_cut_has_left() {
     let bench = Bench::new();
     bench.stored().size = UNIT;
-    bench.stored().cut_before_write = true;
+    bench.stored().truncated_before_write = true;
     let offset = bench.client.append(&ME, FILE, b"leaf").unwrap();
     assert_eq!(offset, 0);
     let stored = bench.stored();
     assert_eq!(stored.log, ["extend", "followed", "extend"]);
-    assert_eq!(stored.done, [(1, FIRST_CUTS + 1)]);
+    assert_eq!(stored.done, [(1, FIRST_TRUNCATIONS + 1)]);
     assert_eq!(stored.size, 4);
 }
 

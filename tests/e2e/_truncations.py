@@ -1,4 +1,4 @@
-"""_cuts.py DIR_OF_A DIR_OF_B SECONDS: two mounts of one file system, one file.
+"""_truncations.py DIR_OF_A DIR_OF_B SECONDS: two mounts of one file system, one file.
 
 B writes blocks at places drawn at random, each with the number of the write in it: through one descriptor that stays open and
 never says that it is done, or through a new one for each block; A cuts the file to nothing, and to a middling size, again and

@@ -1,7 +1,9 @@
 //! Files that are given a size while sessions write to their data objects.
 
 use crate::support::{Cluster, Step, name};
-use pandofs_api::{DataReply, DataRequest, FIRST_CUTS, InodeReply, Refusal, Reply, Request, op};
+use pandofs_api::{
+    DataReply, DataRequest, FIRST_TRUNCATIONS, InodeReply, Refusal, Reply, Request, op,
+};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::TICK_INTERVAL;
@@ -27,8 +29,8 @@ fn answer(outputs: &[Output]) -> Option<(InodeReply, Vec<Leased>)> {
     })
 }
 
-/// To what sizes data objects are to be cut, and the numbers of the orders.
-fn cuts(outputs: &[Output]) -> Vec<(u64, u64)> {
+/// To what sizes data objects are to be truncated, and the numbers of the orders.
+fn truncations(outputs: &[Output]) -> Vec<(u64, u64)> {
     let cut = |output: &Output| match output {
         Output::Data {
             ticket,
@@ -58,19 +60,19 @@ fn cluster() -> (Cluster, Ino) {
     let ino = cluster.file("file");
     let striped = ask(&mut cluster, WRITER, Request::Stripe(op::Stripe { ino }));
     assert!(answer(&striped.outputs).is_some(), "{striped:?}");
-    assert_eq!(wrote(&mut cluster, ino, MIB, FIRST_CUTS).size, MIB);
+    assert_eq!(wrote(&mut cluster, ino, MIB, FIRST_TRUNCATIONS).size, MIB);
     (cluster, ino)
 }
 
-/// The writer has written up to `end`, knowing of so many cuts: the attributes after it has said so.
-fn wrote(cluster: &mut Cluster, ino: Ino, end: u64, cuts: u32) -> pandofs_types::Attr {
+/// The writer has written up to `end`, knowing of so many truncations: the attributes after it has said so.
+fn wrote(cluster: &mut Cluster, ino: Ino, end: u64, truncations: u32) -> pandofs_types::Attr {
     let request = Request::WroteData(op::WroteData {
         ino,
         start: 0,
         end,
         mtime: Time(cluster.now),
         sparse: false,
-        cuts,
+        truncations,
     });
     let step = ask(cluster, WRITER, request);
     let outputs = recalled(cluster, step);
@@ -103,10 +105,10 @@ fn resize(cluster: &mut Cluster, session: u64, ino: Ino, size: u64) -> Vec<Outpu
     recalled(cluster, step)
 }
 
-/// The data objects are cut: what comes of that.
+/// The data objects are truncated: what comes of that.
 fn done(cluster: &mut Cluster, outputs: &[Output]) -> Vec<Output> {
     let mut after = Vec::new();
-    for (_, ticket) in cuts(outputs) {
+    for (_, ticket) in truncations(outputs) {
         let reply = DataReply::Done;
         let step = cluster.input(0, Input::DataDone { ticket, reply });
         after.extend(step.outputs);
@@ -120,15 +122,18 @@ fn done(cluster: &mut Cluster, outputs: &[Output]) -> Vec<Output> {
 fn a_report_of_what_was_cut_away_changes_nothing() {
     let (mut cluster, ino) = cluster();
     let outputs = resize(&mut cluster, OTHER, ino, 10);
-    assert_eq!(cuts(&outputs).first().map(|cut| cut.0), Some(10));
+    assert_eq!(truncations(&outputs).first().map(|cut| cut.0), Some(10));
     assert_eq!(answer(&outputs), None, "it is not cut yet");
     let outputs = done(&mut cluster, &outputs);
     let (inode, _) = answer(&outputs).expect("it is cut");
-    assert_eq!((inode.attr.size, inode.cuts), (10, FIRST_CUTS + 1));
+    assert_eq!(
+        (inode.attr.size, inode.truncations),
+        (10, FIRST_TRUNCATIONS + 1)
+    );
 
-    let late = wrote(&mut cluster, ino, 2 * MIB, FIRST_CUTS);
+    let late = wrote(&mut cluster, ino, 2 * MIB, FIRST_TRUNCATIONS);
     assert_eq!(late, inode.attr);
-    let after = wrote(&mut cluster, ino, 20, FIRST_CUTS + 1);
+    let after = wrote(&mut cluster, ino, 20, FIRST_TRUNCATIONS + 1);
     assert_eq!(after.size, 20);
 }
 
@@ -138,15 +143,18 @@ fn nobody_is_leased_the_attributes_while_a_cut_is_pending() {
     let leased = |cluster: &mut Cluster| {
         let step = ask(cluster, WRITER, Request::GetAttr(op::GetAttr { ino }));
         let (inode, leased) = answer(&step.outputs).expect("it is answered");
-        (inode.cuts, leased)
+        (inode.truncations, leased)
     };
-    assert_eq!(leased(&mut cluster), (FIRST_CUTS, vec![Leased::ATTRIBUTES]));
+    assert_eq!(
+        leased(&mut cluster),
+        (FIRST_TRUNCATIONS, vec![Leased::ATTRIBUTES])
+    );
     let outputs = resize(&mut cluster, OTHER, ino, 10);
-    assert_eq!(leased(&mut cluster), (FIRST_CUTS + 1, vec![]));
+    assert_eq!(leased(&mut cluster), (FIRST_TRUNCATIONS + 1, vec![]));
     done(&mut cluster, &outputs);
     assert_eq!(
         leased(&mut cluster),
-        (FIRST_CUTS + 1, vec![Leased::ATTRIBUTES])
+        (FIRST_TRUNCATIONS + 1, vec![Leased::ATTRIBUTES])
     );
 }
 
@@ -169,39 +177,39 @@ fn a_file_that_is_made_longer_is_cut_if_others_have_it_open() {
             ask(&mut cluster, *session, open);
         }
         let outputs = resize(&mut cluster, OTHER, ino, 3 * MIB);
-        assert_eq!(!cuts(&outputs).is_empty(), others);
+        assert_eq!(!truncations(&outputs).is_empty(), others);
         let outputs = match others {
             true => done(&mut cluster, &outputs),
             false => outputs,
         };
         let (inode, _) = answer(&outputs).expect("it is done");
         assert_eq!(
-            (inode.attr.size, inode.cuts),
-            (3 * MIB, FIRST_CUTS + u32::from(others))
+            (inode.attr.size, inode.truncations),
+            (3 * MIB, FIRST_TRUNCATIONS + u32::from(others))
         );
     }
 }
 
-/// Every request to a data object goes by the count of cuts, so that asking for one again harms nothing.
+/// Every request to a data object goes by the count of truncations, so that asking for one again harms nothing.
 #[test]
 fn data_objects_are_told_which_cut_it_is() {
     let (mut cluster, ino) = cluster();
     let outputs = resize(&mut cluster, OTHER, ino, 10);
     let numbered = |outputs: &[Output]| -> Vec<u32> {
-        let cuts = |output: &Output| match output {
+        let truncations = |output: &Output| match output {
             Output::Data {
-                request: DataRequest::Truncate { cuts, .. },
+                request: DataRequest::Truncate { truncations, .. },
                 ..
-            } => Some(*cuts),
+            } => Some(*truncations),
             _ => None,
         };
-        outputs.iter().filter_map(cuts).collect()
+        outputs.iter().filter_map(truncations).collect()
     };
-    assert_eq!(numbered(&outputs), [FIRST_CUTS + 1]);
+    assert_eq!(numbered(&outputs), [FIRST_TRUNCATIONS + 1]);
     // A second one before the first was done.
     let outputs = resize(&mut cluster, OTHER, ino, 5);
-    assert_eq!(cuts(&outputs).first().map(|cut| cut.0), Some(5));
-    assert_eq!(numbered(&outputs), [FIRST_CUTS + 2]);
+    assert_eq!(truncations(&outputs).first().map(|cut| cut.0), Some(5));
+    assert_eq!(numbered(&outputs), [FIRST_TRUNCATIONS + 2]);
 }
 
 #[test]
@@ -214,13 +222,16 @@ fn who_asks_whether_the_data_objects_have_followed_is_told_when_they_have() {
             other => panic!("{other:?}"),
         }
     };
-    let cuts_of = |reply| match reply {
-        Ok(Reply::Inode(inode)) => inode.cuts,
+    let truncations_of = |reply| match reply {
+        Ok(Reply::Inode(inode)) => inode.truncations,
         other => panic!("{other:?}"),
     };
-    assert_eq!(cuts_of(followed(&mut cluster)), FIRST_CUTS);
+    assert_eq!(truncations_of(followed(&mut cluster)), FIRST_TRUNCATIONS);
     let outputs = resize(&mut cluster, OTHER, ino, 10);
     assert_eq!(followed(&mut cluster), Err(Refusal::TryAgain));
     done(&mut cluster, &outputs);
-    assert_eq!(cuts_of(followed(&mut cluster)), FIRST_CUTS + 1);
+    assert_eq!(
+        truncations_of(followed(&mut cluster)),
+        FIRST_TRUNCATIONS + 1
+    );
 }
