@@ -1,5 +1,5 @@
 #!/bin/bash
-# fuzz.sh SECONDS [TARGET...]: gives each decoder of bytes from network or disk (crates/formats), or those named, to
+# fuzz.sh SECONDS [TARGET...]: gives each decoder of bytes from network or disk (crates/proof/formats), or those named, to
 # libFuzzer for so many seconds. What it learns is kept beside what cargo builds, in fuzz/corpus; bytes that a decoder
 # fails on are left in fuzz/artifacts there, and the command that shows the failure again is printed.
 #

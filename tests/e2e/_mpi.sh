@@ -24,7 +24,7 @@ living_children() {
 }
 
 # await LAUNCHER: waits for mpirun, and returns its code. That of Open MPI 4.1 at times hangs after its last process has
-# ended (see crates/walk-mpi/tests/ranks.rs): then it is killed, and the code is that of a process that was.
+# ended (see crates/walk/walk-mpi/tests/ranks.rs): then it is killed, and the code is that of a process that was.
 await() {
     local quiet=0 had_some=
     while is_alive "$1" && ((quiet < 200)); do

@@ -1,4 +1,4 @@
-# Part of tests: `trial NAME [OPTION]...` runs one of the trials in crates/trials on a new cluster of four
+# Part of tests: `trial NAME [OPTION]...` runs one of the trials in crates/proof/trials on a new cluster of four
 # servers without a mount, with fsck at its end and once the servers have stopped.
 source ./_common.sh
 

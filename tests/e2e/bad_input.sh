@@ -4,7 +4,7 @@
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 
-GOLDEN=../../crates/wire/tests/golden
+GOLDEN=../../crates/engines/wire/tests/golden
 # An administrator, server 1, and the client whose session the golden messages have.
 ADMIN=02
 SERVER_1=0101

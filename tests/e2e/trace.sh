@@ -132,7 +132,7 @@ mkdir "$MNT/on"
 expect_equal 'results that differ on a mount' "$(jq -c .replayed.differing "$SCRATCH/replayed")" '{}'
 same "$MNT"/on/pandofs-trace-*
 say "replayed through the mount in $(jq .seconds "$SCRATCH/replayed") s"
-"$PANDOFS" trace replay --data "$DATA" ../../crates/workload/traces/fpfs-table-1.trace >"$SCRATCH/table"
+"$PANDOFS" trace replay --data "$DATA" ../../crates/papers/workload/traces/fpfs-table-1.trace >"$SCRATCH/table"
 expect_contains 'the shipped trace' "$(cat "$SCRATCH/table")" 'operations a second'
 check_online
 stop_cluster

@@ -109,7 +109,7 @@ mod tests {
         };
         write(
             "Cargo.toml",
-            "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*\"]\n",
+            "[workspace]\nresolver = \"3\"\nmembers = [\"crates/*/*\"]\n",
         );
         let package = |name: &str, dependencies: &str| {
             format!(
@@ -117,29 +117,41 @@ mod tests {
             )
         };
         write(
-            "crates/types/Cargo.toml",
-            &package("pandofs-types", "pandofs-wire = { path = \"../wire\" }\n"),
+            "crates/core/types/Cargo.toml",
+            &package(
+                "pandofs-types",
+                "pandofs-wire = { path = \"../../engines/wire\" }\n",
+            ),
         );
         write(
-            "crates/types/src/lib.rs",
+            "crates/core/types/src/lib.rs",
             concat!(
                 "//! Words.\n//!\n//! Invariant: pure.\nmod fixtures;\n",
                 "#[cfg(test)]\nmod tests;\npub fn f() { std::thread::yield_now() }\n",
             ),
         );
         write(
-            "crates/types/src/tests.rs",
+            "crates/core/types/src/tests.rs",
             "fn now() { std::time::SystemTime::now(); }\n",
         );
         write(
-            "crates/types/src/fixtures.rs",
+            "crates/core/types/src/fixtures.rs",
             concat!("// TO", "DO: more\n"),
         );
-        write("crates/wire/Cargo.toml", &package("pandofs-wire", ""));
-        write("crates/leases/Cargo.toml", &package("pandofs-leases", ""));
-        write("crates/leases/src/lib.rs", "//! Invariant: none.\n");
-        write("crates/wire/src/lib.rs", "//! No promise.\n");
-        write("crates/wire/tests/t.rs", "#[test]\n#[ignore]\nfn t() {}\n");
+        write(
+            "crates/engines/wire/Cargo.toml",
+            &package("pandofs-wire", ""),
+        );
+        write(
+            "crates/core/leases/Cargo.toml",
+            &package("pandofs-leases", ""),
+        );
+        write("crates/core/leases/src/lib.rs", "//! Invariant: none.\n");
+        write("crates/engines/wire/src/lib.rs", "//! No promise.\n");
+        write(
+            "crates/engines/wire/tests/t.rs",
+            "#[test]\n#[ignore]\nfn t() {}\n",
+        );
         write("xtask/src/main.rs", "//! How it is done.\n");
         write("ARCHITECTURE.md", "`types`, `leases`\n");
 
@@ -151,15 +163,15 @@ mod tests {
             .collect();
         let expected = [
             ("ARCHITECTURE.md", 0, "architecture-names-crates"),
-            ("crates/leases/Cargo.toml", 0, "unused-permission"),
-            ("crates/types/Cargo.toml", 6, "dependency-direction"),
-            ("crates/types/src/fixtures.rs", 1, "unfinished"),
-            ("crates/types/src/lib.rs", 7, "pure-source"),
-            ("crates/wire/Cargo.toml", 0, "unused-permission"),
-            ("crates/wire/Cargo.toml", 0, "unused-permission"),
-            ("crates/wire/Cargo.toml", 0, "unused-permission"),
-            ("crates/wire/src/lib.rs", 1, "header-invariant"),
-            ("crates/wire/tests/t.rs", 2, "ignored-test"),
+            ("crates/core/leases/Cargo.toml", 0, "unused-permission"),
+            ("crates/core/types/Cargo.toml", 6, "dependency-direction"),
+            ("crates/core/types/src/fixtures.rs", 1, "unfinished"),
+            ("crates/core/types/src/lib.rs", 7, "pure-source"),
+            ("crates/engines/wire/Cargo.toml", 0, "unused-permission"),
+            ("crates/engines/wire/Cargo.toml", 0, "unused-permission"),
+            ("crates/engines/wire/Cargo.toml", 0, "unused-permission"),
+            ("crates/engines/wire/src/lib.rs", 1, "header-invariant"),
+            ("crates/engines/wire/tests/t.rs", 2, "ignored-test"),
             ("xtask/src/main.rs", 1, "header-clause"),
         ];
         let expected: Vec<(String, usize, &str)> = expected

@@ -5,10 +5,10 @@ use crate::source::{Source, paths};
 
 /// Modules of the client that measure leases.
 const LEASE_MODULES: [&str; 4] = [
-    "crates/client/src/lease_cache.rs",
-    "crates/client/src/lease_cache",
-    "crates/client/src/recalls.rs",
-    "crates/client/src/locks.rs",
+    "crates/processes/client/src/lease_cache.rs",
+    "crates/processes/client/src/lease_cache",
+    "crates/processes/client/src/recalls.rs",
+    "crates/processes/client/src/locks.rs",
 ];
 
 /// They name no `Instant`: it stands still while the machine is suspended, in which a lease ends.
@@ -46,10 +46,19 @@ mod tests {
             assert_eq!(lines(&path, text), [2, 3]);
         }
         assert_eq!(
-            lines("crates/client/src/lease_cache/write_leases.rs", text),
+            lines(
+                "crates/processes/client/src/lease_cache/write_leases.rs",
+                text
+            ),
             [2, 3]
         );
-        assert!(lines("crates/client/src/pool.rs", text).is_empty());
-        assert!(lines("crates/client/src/locks.rs", "use std::time::Duration;").is_empty());
+        assert!(lines("crates/processes/client/src/pool.rs", text).is_empty());
+        assert!(
+            lines(
+                "crates/processes/client/src/locks.rs",
+                "use std::time::Duration;"
+            )
+            .is_empty()
+        );
     }
 }

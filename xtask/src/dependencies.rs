@@ -317,7 +317,7 @@ mod tests {
         let all = check(&[package("wire", &[("pandofs-shard", Kind::Normal)])]);
         assert_eq!(
             all[0].to_string(),
-            "crates/wire/Cargo.toml:10: dependency-direction: `wire` depends on `shard`, but may use \
+            "crates/engines/wire/Cargo.toml:10: dependency-direction: `wire` depends on `shard`, but may use \
              only types, placement, api: dependencies point inwards"
         );
     }
@@ -335,7 +335,7 @@ mod tests {
         assert_eq!(
             unused_of(&[types, ("pandofs-placement", Kind::Dev)]),
             [
-                "crates/api/Cargo.toml: unused-permission: `api` may use `placement` and does \
+                "crates/core/api/Cargo.toml: unused-permission: `api` may use `placement` and does \
                  not: take it from the table of allowed dependencies (xtask/src/dependencies.rs)"
             ]
         );

@@ -23,7 +23,7 @@ pub fn header_has_invariant(package: &Package, sources: &[Source]) -> Option<Fin
     Some(Finding::new(&root.path, 1, "header-invariant", why))
 }
 
-/// The map of the crates names each of them: as `types`, `crates/types` or `pandofs-types`.
+/// The map of the crates names each of them: as `types`, `crates/core/types` or `pandofs-types`.
 pub fn architecture_names(map: &str, packages: &[Package]) -> Vec<Finding> {
     packages
         .iter()
@@ -41,7 +41,7 @@ pub fn architecture_names(map: &str, packages: &[Package]) -> Vec<Finding> {
 }
 
 fn names(map: &str, name: &str) -> bool {
-    ["`", "crates/", PREFIX].iter().any(|before| {
+    ["`", "/", PREFIX].iter().any(|before| {
         let wanted = format!("{before}{name}");
         map.match_indices(&wanted).any(|(start, _)| {
             // `log` is not named by `log-raft-engine`.
@@ -76,7 +76,7 @@ mod tests {
             header_has_invariant(&package("log"), &[source(path, text)])
                 .map(|finding| (finding.file.display().to_string(), finding.line))
         };
-        let lib = "crates/log/src/lib.rs";
+        let lib = "crates/engines/log/src/lib.rs";
         assert_eq!(
             found(lib, "//! Logs.\n//!\n//! Invariant: in order.\n"),
             None
@@ -89,17 +89,20 @@ mod tests {
         ] {
             assert_eq!(found(lib, text), Some((lib.to_owned(), 1)), "{text}");
         }
-        let main = "crates/log/src/main.rs";
+        let main = "crates/engines/log/src/main.rs";
         assert_eq!(found(main, "fn main() {}\n"), Some((main.to_owned(), 1)));
-        assert_eq!(found("crates/log/src/other.rs", ""), None);
+        assert_eq!(found("crates/engines/log/src/other.rs", ""), None);
     }
 
     /// A program beside the library is not the crate's root.
     #[test]
     fn the_library_comes_first() {
         let sources = [
-            source("crates/log/src/main.rs", "fn main() {}\n"),
-            source("crates/log/src/lib.rs", "//! Invariant: in order.\n"),
+            source("crates/engines/log/src/main.rs", "fn main() {}\n"),
+            source(
+                "crates/engines/log/src/lib.rs",
+                "//! Invariant: in order.\n",
+            ),
         ];
         assert_eq!(header_has_invariant(&package("log"), &sources), None);
     }
@@ -114,7 +117,7 @@ mod tests {
                 .collect()
         };
         assert_eq!(
-            missing("`log`, [engine](crates/log-raft-engine/src), pandofs-types."),
+            missing("`log`, [engine](crates/engines/log-raft-engine/src), pandofs-types."),
             [""; 0]
         );
         assert_eq!(

@@ -53,7 +53,7 @@ mod tests {
     use std::path::Path;
 
     fn lines(text: &str) -> Vec<usize> {
-        let source = Source::parse(Path::new("crates/types/src/a.rs"), text)
+        let source = Source::parse(Path::new("crates/core/types/src/a.rs"), text)
             .unwrap_or_else(|finding| panic!("{finding}"));
         check(&source)
             .into_iter()

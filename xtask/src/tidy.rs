@@ -133,7 +133,7 @@ fn has_word(line: &str, word: &str) -> bool {
 mod tests {
     use super::*;
 
-    const PATH: &str = "crates/types/src/a.rs";
+    const PATH: &str = "crates/core/types/src/a.rs";
 
     fn in_text(content: &str) -> Vec<(&'static str, usize)> {
         text(Path::new(PATH), content, true)
@@ -169,18 +169,24 @@ mod tests {
         let found = |path: &str, text: &str| header(Path::new(path), text).map(|it| it.line);
         for word in CLAUSE_WORDS {
             let text = format!("//! {word} is told.\n");
-            assert_eq!(found("crates/wire/src/a.rs", &text), Some(1));
+            assert_eq!(found("crates/engines/wire/src/a.rs", &text), Some(1));
             assert_eq!(found("xtask/src/a.rs", &text), Some(1));
             assert_eq!(found("fuzz/a.rs", &text), Some(1));
             let noun = format!("//! {word}ever.\n//! {word} is told.\n");
-            assert_eq!(found("crates/wire/src/a.rs", &noun), None);
+            assert_eq!(found("crates/engines/wire/src/a.rs", &noun), None);
         }
         assert_eq!(
-            found("crates/log-raft-engine/tests/a.rs", "//! How, of old.\n"),
+            found(
+                "crates/engines/log-raft-engine/tests/a.rs",
+                "//! How, of old.\n"
+            ),
             Some(1)
         );
-        assert_eq!(found("crates/wire/src/a.rs", "// What\nfn f() {}\n"), None);
-        assert_eq!(found("crates/wire/src/a.rs", ""), None);
+        assert_eq!(
+            found("crates/engines/wire/src/a.rs", "// What\nfn f() {}\n"),
+            None
+        );
+        assert_eq!(found("crates/engines/wire/src/a.rs", ""), None);
     }
 
     #[test]
