@@ -218,7 +218,8 @@ impl Placer {
         if all_requests >= REQUESTS_THAT_COUNT.saturating_mul(servers) {
             let objects = self.all_objects();
             for (server, known) in &mut self.servers {
-                let busy = objects * u128::from(requests(server)) / u128::from(all_requests);
+                let product = objects.saturating_mul(u128::from(requests(server)));
+                let busy = product / u128::from(all_requests);
                 known.busy = u64::try_from(busy).unwrap_or(u64::MAX);
             }
             self.add_up();
