@@ -80,7 +80,7 @@ pub struct ScrubReport {
     pub ended: u64,
     /// Blocks of data objects that are known to be damaged now: inode number and block.
     pub damaged: Vec<(u64, u64)>,
-    /// What else is wrong: with the store, with the log, with what cannot be read.
+    /// Other faults: with the store, with the log, with what cannot be read.
     pub faults: Vec<String>,
     /// Blocks since the server's start that did not fit their checksums and may never have been synced:
     /// they were taken as they are.
@@ -138,7 +138,7 @@ pub struct ServerStatus {
     pub log_batches: u64,
     /// Bytes, about.
     pub store_bytes: u64,
-    /// What directories whose policy adapts go by at present, before their own bounds; `None` while none asked.
+    /// Granularity of directories whose policy adapts, at present, before their own bounds; `None` while none asked.
     pub granularity: Option<Granularity>,
 }
 

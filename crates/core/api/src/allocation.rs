@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What becomes of a range of a file, or of the part of it that is in one data object.
+/// Change of a range of a file, or of the part of it that is in one data object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Allocation {
     /// Has space, so that writing there does not fail for want of it; bytes stay as they are. Without

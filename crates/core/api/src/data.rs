@@ -157,7 +157,7 @@ pub enum DataRequest {
     /// Looks from `offset` on for the next byte that has data, or that has none, as what lies beyond
     /// the object's end does. Answers `Found`.
     Seek { ino: Ino, offset: u64, data: bool },
-    /// What the inode held when the file outgrew it, which counts as a truncation: writes it to the object's start, unless the
+    /// The data that the inode held when the file outgrew it, which counts as a truncation: written to the object's start, unless the
     /// object has followed as many truncations. Answers `Done`, once that is on disk.
     Fill {
         ino: Ino,

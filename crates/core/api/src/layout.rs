@@ -5,7 +5,7 @@ use pandofs_types::ServerId;
 use pandofs_types::limits::{MAX_SERVERS, MAX_STRIPE_UNIT_BYTES, MIN_STRIPE_UNIT_BYTES};
 use serde::{Deserialize, Serialize};
 
-/// What of a layout is chosen, for a directory (and what is made in it) or for a file; `None` is the file
+/// Chosen parts of a layout, for a directory (and what is made in it) or for a file; `None` is the file
 /// system's default.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct LayoutChoice {

@@ -81,7 +81,7 @@ pub enum CommitMessage {
     PreCommitted { tx: TxId, number: StepNumber },
 }
 
-/// What a participant is to do with a step.
+/// Request to a participant about a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Ask {
     /// Make sure that it can be performed whatever happens, and say so.
@@ -248,7 +248,7 @@ pub enum PeerMessage {
         dir: Ino,
         map: DirMap,
     },
-    /// What the sender has, for the policies that go by it; `wanted`: what has the receiver? It may be lost: who
+    /// Load of the sender, for the policies that go by it; `wanted`: what has the receiver? It may be lost: who
     /// wants it asks again and again.
     Load {
         load: ServerLoad,

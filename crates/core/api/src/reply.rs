@@ -22,7 +22,7 @@ pub enum Reply {
     Names(Vec<serde_bytes::ByteBuf>),
     Entries(EntriesReply),
     Part(DirPart),
-    /// What the first name led to, and what the other one did.
+    /// The inode that had the first name, and the one that had the other.
     Exchanged {
         ino: Ino,
         other: Ino,
@@ -32,7 +32,7 @@ pub enum Reply {
     LostLocks(Vec<(Ino, FileLock)>),
 }
 
-/// What a name leads to.
+/// Inode that a name leads to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryReply {
     pub ino: Ino,
@@ -73,7 +73,7 @@ pub enum FileBody {
     Inline {
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
-        /// What the layout will be when the file is striped.
+        /// The layout for when the file is striped.
         layout: Layout,
     },
     Striped(Layout),

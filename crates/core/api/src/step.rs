@@ -143,19 +143,19 @@ pub struct GiveUp {
     pub split: SplitId,
 }
 
-/// What a rename leaves in the place of what it takes away.
+/// White-out that a rename leaves in the place of what it takes away.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Whiteout {
     pub dir: Ino,
     pub name: Name,
-    /// What goes elsewhere.
+    /// The inode that goes elsewhere.
     pub ino: Ino,
-    /// What is made: a character device of number 0:0.
+    /// The white-out: a character device of number 0:0.
     pub new: NewFile,
     pub caller: Credentials,
 }
 
-/// What is no directory, with one name on another shard. What it inherits from its directory is decided there.
+/// New inode that is no directory, with one name on another shard, where its inheritance is decided.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NewFile {
     pub node: NewNode,
@@ -189,7 +189,7 @@ pub struct Swap {
     pub name: Name,
     /// The directory of the other name.
     pub other: Ino,
-    /// What the coordinator's name leads to: it leaves that one and comes to the other.
+    /// The inode of the coordinator's name: it leaves that one and comes to the other.
     pub comes: SwappedEntry,
     /// Whether this is the coordinator's own name.
     pub own: bool,
@@ -197,7 +197,7 @@ pub struct Swap {
     pub time: Time,
 }
 
-/// What a name leads to that changes places with another one.
+/// Inode of a name that changes places with another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SwappedEntry {
     pub ino: Ino,
@@ -255,7 +255,7 @@ pub struct Adopt {
     pub opens: Vec<(Ino, SessionId, u32)>,
     pub mtime: Time,
     pub ctime: Time,
-    /// Who has locks on moved files.
+    /// Locks on moved files, with their sessions.
     pub locks: Vec<(Ino, SessionId, FileLock)>,
 }
 
@@ -290,11 +290,11 @@ pub struct MovedInode {
     pub xattrs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
 }
 
-/// What a step hands to the others of its operation.
+/// Result of a step for the others of its operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepResult {
     /// The inode that `NewDir` or `NewFile` made or `Link` linked.
     pub inode: Option<Box<InodeReply>>,
-    /// What the name of a `Swap` that is not the coordinator's led to.
+    /// The inode that had the name of a `Swap` that is not the coordinator's.
     pub entry: Option<SwappedEntry>,
 }

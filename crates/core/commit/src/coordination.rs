@@ -65,7 +65,7 @@ pub enum Decision {
     Aborted(Refused),
 }
 
-/// What an event led to. Messages go to the shard beside them once the record is on disk.
+/// Commands that follow from an event. Messages go to the shard beside them once the record is on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
     pub send: Vec<(ShardId, CommitMessage)>,
@@ -331,7 +331,7 @@ impl Coordination {
         }
     }
 
-    /// What has a participant prepare a step and say so.
+    /// Request that has a participant prepare a step and say so.
     fn to_prepare(&self, index: usize) -> Vec<CommitMessage> {
         let (tx, number) = (self.tx, number(index));
         match self.protocol {

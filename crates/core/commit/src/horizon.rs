@@ -33,7 +33,7 @@ pub fn horizon(open: impl Iterator<Item = u64>, next: u64, straggles_after: u64)
 
 /// Adds what another message of the coordinator says, perhaps an older one; whether that is anything new.
 ///
-/// What has ended has ended for good: of an operation the word counts that it has.
+/// An operation that has ended has ended for good: of an operation the word counts that it has.
 pub fn learn(known: &mut Horizon, told: &Horizon) -> bool {
     let (newer, older) = match told.passed >= known.passed {
         true => (told, &*known),

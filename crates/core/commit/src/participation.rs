@@ -92,7 +92,7 @@ impl Participation {
         }
     }
 
-    /// What is due in the present state.
+    /// Message that is due in the present state.
     pub fn resend(&self) -> Option<CommitMessage> {
         match self.state {
             ParticipationState::Prepared { .. } => Some(CommitMessage::InquireOutcome {

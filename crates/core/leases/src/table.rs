@@ -106,7 +106,7 @@ struct Wait {
     left: usize,
 }
 
-/// Who waits for a key, and whose leases are not in the way.
+/// Waits for a key, each with the session whose leases are not in the way.
 type Waiting = Vec<(WaitId, Option<SessionId>)>;
 
 /// See the crate.

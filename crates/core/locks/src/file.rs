@@ -3,7 +3,7 @@
 use pandofs_types::{FileLock, LockKind, LockMode, LockRange, SessionId};
 use std::collections::BTreeMap;
 
-/// Whoever has a lock: numbers are only told apart within a session.
+/// Owner of a lock: its number is unique within a session only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
     pub session: SessionId,

@@ -32,7 +32,7 @@ pub struct Asked<T> {
     pub until: Steady,
 }
 
-/// What comes of asking.
+/// Answer to a request for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
     Granted,
@@ -48,7 +48,7 @@ pub enum Outcome {
     Full,
 }
 
-/// What becomes of who waited.
+/// Outcome for one that waited.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<T> {
     /// It is over: `Granted`, `Busy` or `Full`.
@@ -102,7 +102,7 @@ pub struct LockTable<T> {
     files: HashMap<Ino, File<T>>,
     /// Files that somebody waits for.
     awaited: BTreeSet<Ino>,
-    /// Who may be about to unlock a file, and until when that is believed.
+    /// Owners that may be about to unlock a file, and until when they are waited for.
     closing: BTreeMap<Ino, BTreeMap<(LockKind, Owner), Steady>>,
     /// For which files each owner waits, once for each wait.
     waits: HashMap<Owner, Vec<Ino>>,
@@ -144,7 +144,7 @@ impl<T: Copy> LockTable<T> {
         self.waiting
     }
 
-    /// What became of those who waited, since this was last called.
+    /// Outcomes for those that waited, since this was last called.
     pub fn take_events(&mut self) -> Vec<Event<T>> {
         std::mem::take(&mut self.events)
     }
@@ -484,7 +484,7 @@ impl<T: Copy> LockTable<T> {
         self.files.contains_key(&ino)
     }
 
-    /// Who has locks on the file.
+    /// Locks on the file, with their owners.
     pub fn of(&self, ino: Ino) -> impl Iterator<Item = (Ino, SessionId, FileLock)> {
         self.files
             .get(&ino)

@@ -7,7 +7,7 @@ use crate::records::{EntryRecord, InodeRecord};
 use crate::{Locks, Owned, Stop, View};
 use pandofs_types::{Credentials, FsError, Ino, Name, SessionId};
 
-/// What an operation goes by besides the stored state.
+/// Context of an operation besides the stored state.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
     pub locks: &'a Locks,

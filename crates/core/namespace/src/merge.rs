@@ -30,7 +30,7 @@ pub fn is_noteworthy(map: &ClusterMap, parts: &PartsRecord, index: PartitionInde
     parts.map.has_slots() && (entries == Some(emptied(map, parts)) || entries == Some(0))
 }
 
-/// What a partition here is to be merged into, as far as this shard knows: it is emptied, no initial one, and
+/// Partition that one here is to be merged into, as far as this shard knows: it is emptied, no initial one, and
 /// has split off nothing that is still there.
 pub fn wanted(
     map: &ClusterMap,

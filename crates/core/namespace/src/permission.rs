@@ -15,7 +15,7 @@ const GROUP_EXECUTE: u16 = 0o010;
 pub const SEARCH: u16 = 1;
 pub const WRITE: u16 = 2;
 pub const READ: u16 = 4;
-/// What names are made and removed with. Asked for at once: of several groups that an access control list
+/// Rights to make and remove names. Asked for at once: of several groups that an access control list
 /// names one has to give both.
 pub const CHANGE: u16 = SEARCH | WRITE;
 

@@ -37,7 +37,7 @@ pub struct InodeRecord {
     pub truncations: u32,
 }
 
-/// What an inode holds.
+/// Contents of an inode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Body {
     /// Fifos, sockets, devices.
@@ -100,7 +100,7 @@ impl InodeRecord {
     }
 }
 
-/// What a name leads to.
+/// Inode that a name leads to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryRecord {
     pub ino: Ino,

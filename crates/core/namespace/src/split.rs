@@ -203,7 +203,7 @@ pub(crate) fn range_of_child(child: PartitionIndex) -> (Position, Position) {
     range(child, depth)
 }
 
-/// What a visit gets of a moving entry; the inode if it moves along.
+/// Visitor of moving entries, with the inode if it moves along.
 pub type VisitMoving<'v> =
     dyn FnMut(Position, &Name, &EntryRecord, Option<(Ino, InodeRecord)>) -> Result<(), Stop> + 'v;
 

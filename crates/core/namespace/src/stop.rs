@@ -21,7 +21,7 @@ pub enum Stop {
     SameFile,
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// What is stored contradicts itself or cannot be decoded: the shard must not go on.
+    /// The stored state contradicts itself or cannot be decoded: the shard must not go on.
     #[error("stored state is broken: {0}")]
     Broken(String),
 }

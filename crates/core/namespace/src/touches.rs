@@ -13,7 +13,7 @@ use pandofs_types::{FileKind, Ino, LeaseKey, Name};
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
     pub key: LeaseKey,
-    /// Whoever asks for the change knows of it by the request and its answer, and need not be told.
+    /// The sender of the request knows of it by the request and its answer.
     pub is_known: bool,
 }
 
@@ -30,7 +30,7 @@ pub fn entry_key(view: &View<'_>, dir: Ino, name: &Name) -> LeaseKey {
     LeaseKey::Entry { dir, position }
 }
 
-/// What a request that is no read changes here; `plan` is what it was found to come to.
+/// Keys that a mutation changes here; `plan` is its plan, if it has one.
 pub fn of_request(
     view: &View<'_>,
     request: &Request,
@@ -48,7 +48,7 @@ pub fn of_request(
     Ok(touched)
 }
 
-/// What steps change that follow from this one, and are here.
+/// Keys that steps change that follow from this one, and are here.
 fn followers(view: &View<'_>, step: &Step) -> Result<Vec<Touched>, Stop> {
     let Some(follows) = steps::of(step).follows() else {
         return Ok(Vec::new());

@@ -29,7 +29,7 @@ pub struct Meta {
     pub splits: u64,
 }
 
-/// What the shard's driver may want to act on; lost in a crash, found again by scanning.
+/// Event for the shard's driver; lost in a crash, found again by scanning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Effect {
     /// A name was added: the partition may be over its threshold.

@@ -22,7 +22,7 @@ pub struct View<'a> {
     pub cached_only: bool,
 }
 
-/// What a scan calls for each pair.
+/// Visitor of a scan's pairs.
 pub type VisitPairs<'v> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Stop> + 'v;
 
 /// The partition of a directory that a name belongs to, and is here.

@@ -51,7 +51,7 @@ impl Answers {
         }
     }
 
-    /// What a copy of a request that was refused is to be told.
+    /// Refusal for a copy of a request that was refused.
     pub fn refusal(&self, key: RequestKey) -> Option<Refusal> {
         let (sequence, refusal) = self.refused.get(&key.session)?.get(&key.slot)?;
         match sequence.cmp(&key.sequence) {

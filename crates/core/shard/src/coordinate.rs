@@ -25,7 +25,7 @@ pub struct Coordinated {
     pub answer: PlanAnswer,
 }
 
-/// Who wants it.
+/// Origin of the operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
     Client(Box<ShardRequest>),
@@ -243,7 +243,7 @@ impl Shard {
         self.progress(overlay, coordinated, progress, choices)
     }
 
-    /// What a participant is told of an operation that has ended here: a committed one is only
+    /// Answers a participant about an operation that has ended here: a committed one is only
     /// forgotten once every prepared participant has heard of it.
     pub(crate) fn answer_for_forgotten(
         &mut self,

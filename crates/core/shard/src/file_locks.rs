@@ -56,7 +56,7 @@ impl FileLocks {
         self.table.waiting()
     }
 
-    /// Who has locks on this inode.
+    /// Locks on this inode, with their sessions.
     pub fn of(&self, ino: Ino) -> impl Iterator<Item = (Ino, SessionId, FileLock)> {
         self.table.of(ino)
     }

@@ -49,30 +49,30 @@ pub struct Leases {
     missing: BTreeSet<SessionId>,
     /// Until when they are waited for.
     grace: Steady,
-    /// What records change that are proposed and not applied, and the index of each.
+    /// Keys that proposed records change until they are applied, and the index of each record.
     proposed: VecDeque<(u64, Vec<LeaseKey>)>,
     changing: HashMap<LeaseKey, u32>,
     /// No leases are given before this record is applied: what is proposed was looked at when less was here.
     not_before: u64,
-    /// Who has changed a directory's part of late.
+    /// Sessions that have changed a directory's part of late.
     changed: HashMap<Ino, Changed>,
     /// Directories of which a half is about to move.
     moving: BTreeSet<Ino>,
-    /// Who asked for what is being applied.
+    /// The session whose request is being applied.
     writer: Option<SessionId>,
 }
 
 /// Changes of a directory's part.
 #[derive(Clone, Copy, Debug)]
 struct Changed {
-    /// Who changed it last.
+    /// The session that changed it last.
     by: Option<SessionId>,
     at: Steady,
     /// When somebody else did.
     others_at: Steady,
 }
 
-/// What is to become of a change.
+/// Verdict on a change.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Cleared {
     /// It may be proposed.
@@ -102,7 +102,7 @@ impl Leases {
         self.table.set_room(room);
     }
 
-    /// Who asked for what is being applied.
+    /// The session whose request is being applied.
     pub fn written_by(&mut self, session: SessionId) {
         self.writer = Some(session);
     }
@@ -172,7 +172,7 @@ impl Shard {
         }
     }
 
-    /// What a request touches, if that is to be known. `None`: not before what is proposed is applied.
+    /// Keys that a request touches. `None`: that is not known before what is proposed is applied.
     pub(crate) fn touched(
         &self,
         view: &View<'_>,
@@ -320,7 +320,7 @@ impl Shard {
         }
     }
 
-    /// What an answer leases. To be called when the state is what is answered.
+    /// Leases of an answer. To be called when the state is what is answered.
     pub(crate) fn lease(
         &mut self,
         request: &ShardRequest,
@@ -542,7 +542,7 @@ fn leases_anything(result: &Result<Reply, Refusal>) -> bool {
     )
 }
 
-/// What is told of a lease.
+/// Bits that tell a client of a lease.
 fn as_leased(what: Leased, granted: Option<Term>) -> Leased {
     match granted {
         None => Leased::NOTHING,
@@ -550,7 +550,7 @@ fn as_leased(what: Leased, granted: Option<Term>) -> Leased {
     }
 }
 
-/// What was touched, by its keys.
+/// Keys of what was touched.
 pub(crate) fn keys_of(touched: Vec<Touched>) -> Vec<LeaseKey> {
     touched.into_iter().map(|touched| touched.key).collect()
 }

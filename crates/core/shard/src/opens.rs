@@ -124,7 +124,7 @@ impl Opens {
         sessions.is_some_and(|sessions| sessions.keys().any(|other| *other != session))
     }
 
-    /// Who has these open, in a fixed order.
+    /// Sessions that have these open, in a fixed order.
     pub fn of(&self, inos: impl Iterator<Item = Ino>) -> Vec<(Ino, SessionId, u32)> {
         let mut found: Vec<_> = inos
             .filter_map(|ino| Some((ino, self.by_ino.get(&ino)?)))

@@ -9,7 +9,7 @@ use pandofs_namespace::{View, ops};
 use pandofs_placement::Placing;
 
 impl Shard {
-    /// What a request that makes something would be placed by. Whether its directory asks for that is seen later,
+    /// Loads by which a request that makes something would be placed. Whether its directory asks for that is seen later,
     /// and a directory that cannot be read is refused later.
     pub(crate) fn placing(
         &self,

@@ -13,7 +13,7 @@ use std::time::Duration;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Ticket(pub u64);
 
-/// What does not change while a shard is open.
+/// Configuration, which does not change while a shard is open.
 #[derive(Clone, Debug)]
 pub struct ShardConfig {
     pub shard: ShardId,
@@ -25,9 +25,9 @@ pub struct ShardConfig {
     pub grace: Duration,
 }
 
-/// What is not determined: read once for each batch, and fixed in the records that need it.
+/// Inputs that are not determined: read once for each batch, and fixed in the records that need it.
 pub struct Environment<'a> {
-    /// What the world says. It may be set by hours either way, and is for time stamps and the ages of operations alone.
+    /// Wall-clock time. It may be set by hours either way, and is for time stamps and the ages of operations alone.
     pub now: Time,
     /// By it goes whatever waits or runs out.
     pub steady: Steady,
@@ -62,7 +62,7 @@ pub enum Input {
         input: Box<Input>,
         keys: Vec<Vec<u8>>,
     },
-    /// What all servers have, for the policies that go by it.
+    /// Loads of all servers, for the policies that go by them.
     Loads(Arc<BTreeMap<ServerId, ServerLoad>>),
     /// Every `TICK_INTERVAL`: resends, operations that start again, background work.
     Tick,
@@ -75,7 +75,7 @@ pub enum Output {
     Answer {
         ticket: Ticket,
         result: Result<Reply, Refusal>,
-        /// What the session may believe: for one thing, or for each entry of a listing; empty for nothing.
+        /// Leases for the session: for one thing, or for each entry of a listing; empty for nothing.
         leased: Vec<Leased>,
         durable: bool,
     },
@@ -104,7 +104,7 @@ pub enum Output {
     /// Tell the session that leases end, and hand back its answer. What is lost is made good by the session,
     /// which takes leases anew when it loses a connection.
     Recall(Recall),
-    /// What the request needs is damaged in the store. Nothing was changed; tell that who asked, and who
+    /// A key that the request needs is damaged in the store. Nothing was changed; tell the sender, and who
     /// looks after the server.
     Unreadable { ticket: Ticket, error: StoreError },
 }

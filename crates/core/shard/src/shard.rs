@@ -87,9 +87,9 @@ pub struct Shard {
     pub(crate) reclaims: Reclaims,
     pub(crate) map_notices: MapNotices,
     pub(crate) waiting: WaitingRoom,
-    /// What was read for the input at hand, each as it was found not to be in memory.
+    /// Keys that were read for the input at hand, each as it was found not to be in memory.
     pub(crate) warmed: Vec<Vec<u8>>,
-    /// What readers of directories wait for.
+    /// Operations that readers of directories wait for.
     pub(crate) unseen: HashMap<Ticket, BTreeSet<TxId>>,
     /// Operations that gave way to older ones, and when they start again.
     pub(crate) retries: BTreeMap<(Steady, u64), (Input, Age)>,
@@ -108,7 +108,7 @@ pub struct Shard {
     /// Locks of files; `locks` are those of operations.
     pub(crate) file_locks: FileLocks,
     pub(crate) grace: Grace,
-    /// What needs space is refused.
+    /// The disk is low: requests that need space are refused.
     pub(crate) disk_low: bool,
     pub(crate) leases: Leases,
     pub(crate) placer: Placer,
@@ -443,7 +443,7 @@ impl Shard {
 
     /// Goes on by a newer cluster map, which has every shard where it was.
     ///
-    /// What a record does may follow from the map, so none that was applied before is to be applied again after this,
+    /// The effect of a record may follow from the map, so none that was applied before is to be applied again after this,
     /// when the log is replayed neither: whoever calls has the store hold all of them. What is proposed and not
     /// applied yet is applied by the new map, as it will be replayed.
     pub fn set_map(&mut self, map: Arc<ClusterMap>) {
@@ -455,7 +455,7 @@ impl Shard {
         std::mem::take(&mut self.proposals)
     }
 
-    /// What is to be done.
+    /// Takes the outputs.
     pub fn take_outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.outputs)
     }
@@ -523,17 +523,17 @@ impl Shard {
         self.leases.set_room(room);
     }
 
-    /// What is here, as policies that adapt count it.
+    /// Objects here, as policies that adapt count them.
     pub fn objects(&self) -> u64 {
         objects(self.meta.inodes, self.meta.partitions)
     }
 
-    /// What is placed by here, if something is by what all servers have: then [`Input::Loads`] is wanted now and then.
+    /// Granularity of placement here, if something is placed by the loads of all servers: then [`Input::Loads`] is wanted now and then.
     pub fn granularity(&self) -> Option<Granularity> {
         self.adapts.then(|| self.placer.granularity())
     }
 
-    /// What has been coordinated here.
+    /// Counts of operations that were coordinated here and have ended.
     pub fn finished(&self) -> Finished {
         self.finished
     }

@@ -32,7 +32,7 @@ pub struct Splits {
     copying: HashMap<Ino, Copying>,
     /// Directories for which a `SplitBegin` or `MergeBegin` is on its way through the log.
     beginning: HashSet<Ino>,
-    /// What goes along with a last step that is under way.
+    /// Contents of last steps that are under way.
     handing: HashMap<TxId, Adopt>,
     /// Ranges in which no new locks are taken, so that a last step gets its own.
     gates: HashMap<Ino, Gate>,

@@ -403,7 +403,7 @@ impl Shard {
         first
     }
 
-    /// What a request goes by besides the stored state.
+    /// Context of a request besides the stored state.
     pub(crate) fn context<'a>(
         &'a self,
         request: &'a ShardRequest,

@@ -23,7 +23,7 @@ use pandofs_types::limits::{
 };
 use pandofs_types::{Acl, Acls, Credentials, FileKind, Ino, ShardId, TxId};
 
-/// What is wrong with a message, for the log.
+/// Fault of a message, for the log.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct Misfit(String);

@@ -20,7 +20,7 @@ const GROUP: u16 = 0x08;
 const MASK: u16 = 0x10;
 const OTHER: u16 = 0x20;
 
-/// What one named user or group may do.
+/// Rights of one named user or group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AclEntry {
     pub id: u32,
@@ -49,7 +49,7 @@ pub struct Acls {
     /// Only one that says more than permission bits do. Its owner, mask and other are the inode's
     /// permission bits.
     pub access: Option<Box<Acl>>,
-    /// What is made in this directory gets it.
+    /// The list of what is made in this directory.
     pub default: Option<Box<Acl>>,
 }
 
@@ -106,7 +106,7 @@ impl Acls {
         }
     }
 
-    /// What a new inode gets of its directory, whose lists these are: its lists and permission bits. The
+    /// The part of a directory's lists that a new inode gets: its lists and permission bits. The
     /// umask counts where no list is inherited, and symbolic links inherit none (`posix_acl_create` of
     /// Linux).
     pub fn inherit(&self, kind: FileKind, mode: u16, umask: u16) -> (Acls, u16) {

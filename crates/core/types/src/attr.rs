@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 )]
 pub struct Time(pub i64);
 
-/// What an inode is.
+/// Kind of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum FileKind {
     File,
@@ -88,14 +88,14 @@ impl From<u16> for NewMode {
     }
 }
 
-/// Who asks.
+/// Caller of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Credentials {
     pub uid: u32,
     pub gid: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
-    /// What the caller may do besides what it may as this user and in these groups. As in Linux these decide,
+    /// Rights beyond those of this user and these groups. As in Linux these decide,
     /// and not the number of the user: the superuser is who has all of them.
     pub capabilities: Capabilities,
 }

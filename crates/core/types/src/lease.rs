@@ -7,10 +7,10 @@ use crate::{Ino, Position};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
-/// What a lease is on. A shard leases only what it holds itself.
+/// Key of a lease. A shard leases only what it holds itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum LeaseKey {
-    /// What a name of a directory leads to, if anything. Told by the position of its hash: names that
+    /// A name of a directory and the inode it leads to, if any. Told by the position of its hash: names that
     /// share it are leased, and recalled, together.
     Entry { dir: Ino, position: Position },
     /// An inode's attributes.
@@ -53,7 +53,7 @@ impl Term {
     }
 }
 
-/// What an answer leases to the session that asked, as bits. A shard says it beside the answer, once for an
+/// Leases in an answer to the session that asked, as bits. A shard says it beside the answer, once for an
 /// answer about one thing and once for each entry of a listing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Leased(pub u8);
@@ -65,9 +65,9 @@ impl Leased {
     /// The attributes in the answer; of a directory those of the answering shard.
     pub const ATTRIBUTES: Leased = Leased(2);
 
-    /// What is leased is so for [`BRIEF_LEASE`], not for [`LEASE`].
+    /// Leased for [`BRIEF_LEASE`], not for [`LEASE`].
     const BRIEFLY: Leased = Leased(4);
-    /// What is leased is so for [`SHORT_LEASE`], if not [`Leased::BRIEFLY`].
+    /// Leased for [`SHORT_LEASE`], if not [`Leased::BRIEFLY`].
     const SHORTLY: Leased = Leased(8);
 
     /// For how long all of it is leased.

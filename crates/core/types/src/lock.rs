@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Whose rules a lock follows. Locks of different kinds do not conflict, as on Linux.
+/// Rules that a lock follows. Locks of different kinds do not conflict, as on Linux.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum LockKind {
     /// `flock()`: the whole file, owned by an open file description.
@@ -24,7 +24,7 @@ pub struct LockRange {
     pub last: u64,
 }
 
-/// What one owner has locked, or asks for.
+/// Lock of one owner, or a request for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileLock {
     pub kind: LockKind,

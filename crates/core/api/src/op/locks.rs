@@ -47,7 +47,7 @@ impl Operation for Unlock {
     }
 }
 
-/// Whose lock is in the way of this one? Answers `Lock`.
+/// Asks for the lock that is in the way of this one. Answers `Lock`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetLock {
     pub ino: Ino,

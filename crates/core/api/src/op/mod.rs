@@ -102,7 +102,7 @@ pub trait Operation {
         [self.dir(), self.new_name().map(|name| name.dir)]
     }
 
-    /// What it changes of what clients cache, as far as the request tells.
+    /// The keys of clients' caches that it changes, as far as the request tells.
     fn changes(&self) -> Vec<Change<'_>> {
         Vec::new()
     }
@@ -156,7 +156,7 @@ pub enum Change<'a> {
     /// A name, and with it its directory's times and size.
     Name(Ino, &'a Name),
     Inode(Ino),
-    /// What may be a directory, with all of its parts.
+    /// An inode that may be a directory, with all of its parts.
     Dir(Ino),
 }
 

@@ -179,7 +179,7 @@ fn make(create: &op::Create, txn: &mut Txn<'_, '_>, placed: Placed) -> Reply {
     })
 }
 
-/// What comes of making this.
+/// Kind of the inode that is made.
 pub fn kind_of(node: &NewNode) -> FileKind {
     match node {
         NewNode::File => FileKind::File,
@@ -191,7 +191,7 @@ pub fn kind_of(node: &NewNode) -> FileKind {
     }
 }
 
-/// What is made in a directory with this mode and umask.
+/// New inode in a directory with this mode and umask.
 fn inherited(
     caller: &Credentials,
     dir: &PartsRecord,
@@ -212,7 +212,7 @@ fn inherited(
     }
 }
 
-/// What overlayfs takes for the sign that a name is gone (`WHITEOUT_DEV`, `WHITEOUT_MODE`), made in a directory.
+/// White-out, overlayfs's sign that a name is gone (`WHITEOUT_DEV`, `WHITEOUT_MODE`), made in a directory.
 pub(super) fn whiteout(caller: &Credentials, dir: &PartsRecord, time: Time) -> NewFile {
     inherited(caller, dir, NewNode::Char { rdev: 0 }, (0, 0), time)
 }

@@ -6,7 +6,7 @@ use pandofs_api::{Refusal, Reply, Request, op};
 use pandofs_types::{LeaseKey, ServerId, ShardId};
 use std::fmt::Debug;
 
-/// What an operation does to a shard's part of the name space.
+/// Execution of an operation on a shard's part of the name space.
 ///
 /// A mutation is checked twice: when its request arrives, over state that may be older by the records in flight, and when
 /// its record is applied.
@@ -48,12 +48,12 @@ pub trait Execute: Debug {
         Ok(false)
     }
 
-    /// What it changes here besides the steps of its plan, of what clients may have leases of. Who asks for it knows.
+    /// Leased keys that it changes here besides those of its plan's steps. Its sender knows of them.
     fn touches(&self, _view: &View<'_>, _choices: &Choices) -> Result<Vec<LeaseKey>, Stop> {
         Ok(Vec::new())
     }
 
-    /// What decides which keys it changes: while any of it is about to change, that is not known.
+    /// Keys that decide which keys it changes: while any of them is about to change, that is not known.
     fn depends(&self, _view: &View<'_>) -> Vec<LeaseKey> {
         Vec::new()
     }

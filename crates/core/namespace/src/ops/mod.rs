@@ -40,7 +40,7 @@ use serde::{Deserialize, Serialize};
 
 pub use execute::{Checked, Execute, Places, operation};
 
-/// What is not determined by the state, fixed in the record (DESIGN, section 2).
+/// Inputs that the state does not determine, fixed in the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choices {
     pub time: Time,
@@ -59,7 +59,7 @@ pub struct Choices {
 }
 
 impl Choices {
-    /// What decides where something new goes.
+    /// Inputs to the placement of something new.
     fn drawn(&self, view: &View<'_>) -> Drawn {
         Drawn {
             random: self.random,
@@ -69,7 +69,7 @@ impl Choices {
     }
 }
 
-/// What the shard's driver wants done with a step of another shard's operation. (A format: 0, 1, 2.)
+/// Admission of a step of another shard's operation by the shard's driver. (A format: 0, 1, 2.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Admission {
     #[default]
@@ -114,7 +114,7 @@ pub enum PlanAnswer {
     Done,
 }
 
-/// What a mutation comes to.
+/// Outcome of a mutation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mutation {
     Done(Reply),
@@ -196,7 +196,7 @@ pub fn answer_same_file(answer: &PlanAnswer) -> Result<Reply, Stop> {
     }
 }
 
-/// What clients see of an inode that is here; inline data is left out.
+/// Reply about an inode that is here; inline data is left out.
 pub fn inode_reply(
     view: &View<'_>,
     ino: Ino,

@@ -27,7 +27,7 @@ impl Execute for op::Rmdir {
     }
 }
 
-/// What is to be removed.
+/// Kind of inode to be removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     Dir,

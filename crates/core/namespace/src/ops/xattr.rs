@@ -16,7 +16,7 @@ use std::ops::ControlFlow;
 /// File capabilities: they go when the file is written to, cut or given away.
 const CAPABILITY: &[u8] = b"security.capability";
 
-/// Whose attributes they are, and by that who may read and change them (xattr(7)).
+/// Owner of attributes, which says who may read and change them (xattr(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Namespace {
     /// Of files and directories: who may read and write these.
@@ -258,7 +258,7 @@ fn removable(
     Ok((inode, old.ok_or(FsError::NoAttribute)?))
 }
 
-/// What an attribute counts against the limit.
+/// Bytes of an attribute that count against the limit.
 fn bytes(name: &[u8], value: &[u8]) -> u32 {
     u32::try_from(name.len() + value.len()).expect("an attribute is bounded")
 }

@@ -153,7 +153,7 @@ impl Perform for step::Insert {
     }
 }
 
-/// What was checked under a lock does not hold any more.
+/// Makes a refusal of what was checked under a lock a broken state.
 pub(super) fn no_longer(stop: Stop) -> Stop {
     match stop {
         Stop::Refuse(refusal) => Stop::Broken(format!("a prepared step is refused: {refusal:?}")),

@@ -37,11 +37,11 @@ pub use swap::moved;
 /// A step that can be performed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Prepared {
-    /// What it hands to the other steps.
+    /// Its result for the other steps.
     pub result: StepResult,
     /// Steps that the operation needs besides.
     pub follow: Vec<(ShardId, Step)>,
-    /// What must not change until the operation is decided.
+    /// Locks on all that must not change until the operation is decided.
     pub locks: LockSet,
 }
 
@@ -73,7 +73,7 @@ pub struct Follows<'a> {
     pub is_known: bool,
 }
 
-/// What one shard does of an operation.
+/// One shard's part of an operation.
 pub trait Perform {
     /// Checks that it can be performed, and says which locks make that last.
     fn prepare(&self, txn: &mut Txn<'_, '_>, cx: &Held<'_>) -> Result<Prepared, Stop>;
@@ -85,7 +85,7 @@ pub trait Perform {
     /// they guard.
     fn locks(&self, view: &View<'_>, own: &StepResult) -> Result<LockSet, Stop>;
 
-    /// What it changes here of what clients may have leases of.
+    /// Leased keys that it changes here.
     fn touches(&self, _view: &View<'_>) -> Vec<LeaseKey> {
         Vec::new()
     }

@@ -117,7 +117,7 @@ impl Perform for Swap {
     }
 }
 
-/// What else it takes that a name of `from` comes to lead to `entry` no more, and one of `to` does.
+/// Further steps, as a name of `from` comes to lead to `entry` no more, and one of `to` does.
 pub fn moved(
     entry: &SwappedEntry,
     from: Ino,

@@ -183,7 +183,7 @@ impl Shard {
     }
 }
 
-/// What is known of the inodes that may go to the target with their names.
+/// Inodes that may go to the target with their names.
 pub(super) struct InodesThatMove<'a> {
     copying: &'a Copying,
     changed: &'a [SplitItem],

@@ -100,7 +100,7 @@ impl DataPool {
         })
     }
 
-    /// For the scrubber.
+    /// Handle to the data threads, for whatever looks after the objects.
     pub fn workers(&self) -> Workers {
         self.workers.clone()
     }
