@@ -24,7 +24,7 @@ BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-sto
 	--package pandofs-log-raft-engine --examples
 
 .NOTPARALLEL:
-.PHONY: help deps build install run test lint unit e2e sim soak fuzz model bench bench-commit bench-placement bench-walk clean
+.PHONY: help deps build install run check test lint unit e2e sim soak fuzz model bench bench-commit bench-placement bench-walk clean
 
 help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -50,6 +50,10 @@ run: ## Build, start four servers and a mount in a scratch folder, and show them
 	scripts/deps.sh build run
 	cargo build --release --package pandofs-cli
 	scripts/run.sh $(PANDOFS) --files $(FILES) $(if $(TAR),--tar $(TAR))
+
+check: ## In two minutes after a change: format, house rules, and clippy and unit tests of the crates that differ from $BASE
+	scripts/deps.sh build lint
+	scripts/check.sh $(BASE)
 
 test: lint unit e2e ## Formatting, lints, house rules, unit and end-to-end tests
 
