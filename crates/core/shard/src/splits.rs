@@ -51,9 +51,7 @@ pub struct Splits {
 #[derive(Debug)]
 struct Copying {
     record: SplitRecord,
-    /// The next key to copy; `None` at the start.
-    cursor: Option<Vec<u8>>,
-    copied_all: bool,
+    phase: Phase,
     /// Chunks that the target has acknowledged.
     acknowledged: u32,
     in_flight: Option<SplitChunk>,
@@ -65,9 +63,29 @@ struct Copying {
     names: HashMap<Ino, BTreeSet<Name>>,
     /// Those of them that were copied with their name.
     along: HashSet<Ino>,
-    hand_proposed: bool,
     /// Until then the last step does not come, as what it waits for has taken too long.
     put_off_until: Steady,
+}
+
+/// Phase of a split or a merge whose beginning was applied.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Phase {
+    /// Entries are copied, chunk after chunk, from this key on; `None` at the start.
+    Copying { next: Option<Vec<u8>> },
+    /// All were copied once: what changed since goes after them, until little is left.
+    CatchingUp,
+    /// The last step is proposed.
+    Handing,
+}
+
+impl Phase {
+    /// Whether the entry with this key was copied.
+    fn has_copied(&self, key: &[u8]) -> bool {
+        match self {
+            Phase::Copying { next } => next.as_deref().is_some_and(|next| key < next),
+            Phase::CatchingUp | Phase::Handing => true,
+        }
+    }
 }
 
 #[derive(Debug)]
@@ -257,15 +275,13 @@ impl Shard {
         };
         let copying = Copying {
             record,
-            cursor: None,
-            copied_all: false,
+            phase: Phase::Copying { next: None },
             acknowledged: 0,
             in_flight: None,
             sent: Steady(0),
             dirty: BTreeSet::new(),
             names: HashMap::new(),
             along: HashSet::new(),
-            hand_proposed: false,
             put_off_until: Steady(0),
         };
         self.splits.copying.insert(dir, copying);
@@ -290,16 +306,17 @@ impl Shard {
             return Ok(());
         };
         let record = copying.record.clone();
-        let (items, gone) = if !copying.copied_all {
+        let (items, gone) = if let Phase::Copying { next: from } = &copying.phase {
             let Some(most) = self.splits.paces.chunk(dir, now) else {
                 // The next tick looks again.
                 return Ok(());
             };
-            let from = copying.cursor.as_deref();
-            let (items, next) = split::read_chunk(&view, dir, &record, from, most)?;
+            let (items, next) = split::read_chunk(&view, dir, &record, from.as_deref(), most)?;
             self.splits.paces.sent(dir, items.len());
-            copying.copied_all = next.is_none();
-            copying.cursor = next;
+            copying.phase = match next {
+                Some(_) => Phase::Copying { next },
+                None => Phase::CatchingUp,
+            };
             (items, Vec::new())
         } else if copying.dirty.len() > SPLIT_DELTA_ENTRIES {
             let mut changed = std::mem::take(&mut copying.dirty);
@@ -400,7 +417,7 @@ impl Shard {
         let Some(copying) = self.splits.copying.get_mut(&dir) else {
             return;
         };
-        copying.hand_proposed = true;
+        copying.phase = Phase::Handing;
         let (split, chunks) = (copying.record.split, copying.acknowledged);
         self.propose(&Record::SplitHand {
             dir,
@@ -455,9 +472,8 @@ impl Shard {
                         continue;
                     };
                     let (start, end) = split::moving_range(&copying.record);
-                    let copied = copying.copied_all
-                        || copying.cursor.as_deref().is_some_and(|cursor| key < cursor);
-                    if start <= position && position < end && copied {
+                    let is_within = start <= position && position < end;
+                    if is_within && copying.phase.has_copied(key) {
                         copying.dirty.insert(name);
                     }
                 }
@@ -572,4 +588,19 @@ fn remember(copying: &mut Copying, here: ShardId, items: &[SplitItem]) -> Result
         }
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_phase_says_what_was_copied() {
+        let copied = |phase: Phase| [&b"a"[..], b"b", b"c"].map(|key| phase.has_copied(key));
+        assert_eq!(copied(Phase::Copying { next: None }), [false; 3]);
+        let next = Some(b"b".to_vec());
+        assert_eq!(copied(Phase::Copying { next }), [true, false, false]);
+        assert_eq!(copied(Phase::CatchingUp), [true; 3]);
+        assert_eq!(copied(Phase::Handing), [true; 3]);
+    }
 }

@@ -1,6 +1,6 @@
 //! The last step of a split, and splits that are given up.
 
-use super::{Copying, read_names};
+use super::{Copying, Phase, read_names};
 use crate::file_locks::FileLocks;
 use crate::opens::Opens;
 use crate::shard::{Shard, view_of};
@@ -126,7 +126,7 @@ impl Shard {
             Err(Stop::Locked(_) | Stop::Refuse(_)) => {
                 // The next tick tries again; the gate sees to it that the locks go.
                 if let Some(copying) = self.splits.copying.get_mut(&dir) {
-                    copying.hand_proposed = false;
+                    copying.phase = Phase::CatchingUp;
                 }
                 Ok(())
             }

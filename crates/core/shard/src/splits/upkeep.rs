@@ -1,6 +1,6 @@
 //! Splits after a restart, and as time passes.
 
-use super::begins;
+use super::{Phase, begins};
 use crate::port::Environment;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
@@ -82,7 +82,7 @@ impl Shard {
                     copying.sent = now;
                     late.push((copying.record.target, chunk.clone()));
                 }
-                None if !copying.hand_proposed => hand.push(dir),
+                None if copying.phase != Phase::Handing => hand.push(dir),
                 _ => {}
             }
         }
