@@ -406,7 +406,7 @@ impl Core {
     }
 
     fn register_one(&self, ino: Ino) {
-        let Some((times, shard)) = self.opens.count(ino) else {
+        let Some((times, shard)) = self.opens.to_register(ino) else {
             return;
         };
         let request = Request::Reopen(op::Reopen {

@@ -113,6 +113,23 @@ impl<F> Opens<F> {
             .map(|open| (open.count, open.shard))
     }
 
+    /// Returns how often its shard is to count it, and where it is; `None` when it is not open.
+    ///
+    /// Closes that the shard has not heard of are in it, as they are counted off when they come. (A
+    /// file is opened and closed, and opened once more by a request whose answer comes late: told of
+    /// one open, the shard keeps the one that it has, the close takes that off, and with its last
+    /// name the file is gone.) One that is on its way may have arrived: then the shard keeps the file
+    /// until the session ends or the server is restarted.
+    pub fn to_register(&self, ino: Ino) -> Option<(u32, ShardId)> {
+        let queue = self.queue();
+        let (count, shard) = self.count(ino)?;
+        let queued = queue.closed.values().flatten();
+        let queued = queued.filter(|&&closed| closed == ino).count() as u32;
+        let sending = queue.sending.iter().filter(|((_, of), _)| *of == ino);
+        let sending: u32 = sending.map(|(_, times)| *times).sum();
+        Some((count.saturating_add(queued).saturating_add(sending), shard))
+    }
+
     /// An inode was found on another shard.
     pub fn moved(&self, ino: Ino, shard: ShardId) {
         if let Some(open) = self.table(ino).get_mut(&ino) {
@@ -361,6 +378,23 @@ mod tests {
         };
         assert_eq!(opens.take_releases(|_| 7), [batch]);
         assert_eq!(opens.take_releases(|_| 7), []);
+    }
+
+    #[test]
+    fn an_inode_is_registered_with_the_closes_that_are_still_to_come() {
+        let opens = Opens::default();
+        open(&opens, 5, 1);
+        open(&opens, 6, 1);
+        assert!(opens.release(Ino(5)));
+        assert!(opens.release(Ino(6)));
+        assert_eq!(opens.to_register(Ino(5)), None);
+        open(&opens, 5, 1);
+        assert_eq!(opens.to_register(Ino(5)), Some((2, ShardId(1))));
+        let batches = opens.take_releases(|_| 1);
+        assert_eq!(opens.to_register(Ino(5)), Some((2, ShardId(1))));
+        opens.settled(batches[0].shard, &batches[0].inos);
+        assert_eq!(opens.to_register(Ino(5)), Some((1, ShardId(1))));
+        assert_eq!(opens.count(Ino(5)), Some((1, ShardId(1))));
     }
 
     #[test]

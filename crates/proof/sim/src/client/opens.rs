@@ -281,7 +281,7 @@ impl Client {
             self.held.push(ino);
             return None;
         }
-        let (count, shard) = self.opens.count(ino)?;
+        let (count, shard) = self.opens.to_register(ino)?;
         let opens = vec![(ino, count)];
         Some((Target::Shard(shard), Request::Reopen(op::Reopen { opens })))
     }
