@@ -249,7 +249,7 @@ mod tests {
     use std::path::PathBuf;
 
     fn package(name: &str, dependencies: &[(&str, Kind)]) -> Package {
-        let dir = PathBuf::from("crates").join(name);
+        let dir = PathBuf::from("crates/core").join(name);
         Package {
             name: name.to_owned(),
             manifest: dir.join("Cargo.toml"),
@@ -317,7 +317,7 @@ mod tests {
         let all = check(&[package("wire", &[("pandofs-shard", Kind::Normal)])]);
         assert_eq!(
             all[0].to_string(),
-            "crates/engines/wire/Cargo.toml:10: dependency-direction: `wire` depends on `shard`, but may use \
+            "crates/core/wire/Cargo.toml:10: dependency-direction: `wire` depends on `shard`, but may use \
              only types, placement, api: dependencies point inwards"
         );
     }

@@ -57,7 +57,7 @@ mod tests {
     use std::path::PathBuf;
 
     fn package(name: &str) -> Package {
-        let dir = PathBuf::from("crates").join(name);
+        let dir = PathBuf::from("crates/engines").join(name);
         Package {
             name: name.to_owned(),
             manifest: dir.join("Cargo.toml"),
