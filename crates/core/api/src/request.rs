@@ -59,7 +59,7 @@ impl DirSettings {
     }
 }
 
-/// How `setxattr` treats an attribute that is or is not there.
+/// Condition of `setxattr`: whether the attribute may, must or must not be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum XattrMode {
     Either,
@@ -92,20 +92,12 @@ macro_rules! requests {
                 }
             }
         }
-
-        $(
-            impl From<op::$name> for Request {
-                fn from(operation: op::$name) -> Request {
-                    Request::$name(operation)
-                }
-            }
-        )+
     };
 }
 
 crate::operations!(requests);
 
-/// What [`Request::Create`] makes.
+/// Node that [`op::Create`] makes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NewNode {
     File,

@@ -318,7 +318,7 @@ pub fn is_to_spread(
         && still_to_split(directory, index, most).any(elsewhere)
 }
 
-/// Whether an active partition is not to split though it is full, as all that it would split off is
+/// Returns whether an active partition stays whole though it is full, as all that it would split off is
 /// to stay on its shard: where slots were made anew for servers that joined, and no one has `set`
 /// how many partitions there may be.
 ///

@@ -17,7 +17,7 @@ impl Shard {
         request: &Request,
         random: u64,
     ) -> Option<Placing> {
-        let near = ops::operation(request).places(view)?.near;
+        let near = ops::operation(request).by_load(view)?.near;
         Some(self.placer.placing(&self.config.map, random, near))
     }
 }

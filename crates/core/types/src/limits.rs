@@ -140,7 +140,7 @@ pub const MAX_EARLY_VOTES: usize = 16_384;
 /// Times a client is sent to another shard for one request before it gives up.
 pub const MAX_REDIRECTS: usize = 64;
 
-/// How long records of ordinary operations may stay unsynced, unless told.
+/// Time for which records of ordinary operations may stay unsynced, unless set otherwise.
 pub const DEFAULT_FLUSH_INTERVAL: Duration = Duration::from_secs(5);
 /// Removed files whose data objects one shard is dealing with at once.
 pub const MAX_RECLAIMS_IN_FLIGHT: usize = 256;

@@ -608,21 +608,15 @@ impl LeaseCache {
                 let key = self.entry_key(*dir, name);
                 learning.entry(state, key, name, None, first);
             }
-            (request, Ok(Reply::Entry(entry)))
-                if let Some((dir, name)) = request.operation().answers_name() =>
-            {
-                let key = self.entry_key(dir, name);
-                learning.entry(state, key, name, Some(Named::of(entry)), first);
+            (request, Ok(Reply::Entry(entry))) => {
+                if let Some((dir, name)) = request.operation().answers_name() {
+                    let key = self.entry_key(dir, name);
+                    learning.entry(state, key, name, Some(Named::of(entry)), first);
+                } else if let Some(inode) = &entry.inode {
+                    learning.inode(state, inode, first);
+                }
             }
-            (
-                _,
-                Ok(
-                    Reply::Inode(inode)
-                    | Reply::Entry(EntryReply {
-                        inode: Some(inode), ..
-                    }),
-                ),
-            ) => learning.inode(state, inode, first),
+            (_, Ok(Reply::Inode(inode))) => learning.inode(state, inode, first),
             (Request::DirPart(op::DirPart { dir }), Ok(Reply::Part(part))) => {
                 learning.part(state, *dir, asked.shard, part, first);
             }

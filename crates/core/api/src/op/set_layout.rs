@@ -5,7 +5,7 @@ use crate::LayoutChoice;
 use pandofs_types::Ino;
 use serde::{Deserialize, Serialize};
 
-/// How a file is to be striped that has no data yet; `NotEmpty` if it has some. Answers `Inode`.
+/// Layout for a file that has no data yet; `NotEmpty` if it has some. Answers `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetLayout {
     pub ino: Ino,

@@ -2,7 +2,7 @@
 //! with its entry (then this is an ordinary operation), or as Dynamic Dir-Grain has it, which makes some of them
 //! branch files, each by a distributed operation (Xiong et al., figure 2 and table 1).
 
-use super::{Checked, Choices, Execute, Mutation, Places, Plan, PlanAnswer, advance, inode_reply};
+use super::{ByLoad, Checked, Choices, Execute, Mutation, Plan, PlanAnswer, advance, inode_reply};
 use crate::permission::inherit;
 use crate::records::{Body, EntryRecord, InodeRecord, PartsRecord};
 use crate::split::child_wanted;
@@ -56,8 +56,8 @@ impl Execute for op::Create {
         ])
     }
 
-    fn places(&self, _view: &View<'_>) -> Option<Places> {
-        Some(Places { near: None })
+    fn by_load(&self, _view: &View<'_>) -> Option<ByLoad> {
+        Some(ByLoad { near: None })
     }
 }
 

@@ -59,13 +59,13 @@ pub trait Execute: Debug {
     }
 
     /// Whether a policy may place what it makes by the load of servers.
-    fn places(&self, _view: &View<'_>) -> Option<Places> {
+    fn by_load(&self, _view: &View<'_>) -> Option<ByLoad> {
         None
     }
 }
 
 /// A mutation that can be done.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Checked {
     /// Its steps, if it is not applied at once.
     pub plan: Option<Plan>,
@@ -90,9 +90,9 @@ impl From<Plan> for Checked {
     }
 }
 
-/// Something that is to be placed.
+/// New inode that a policy may place by the load of servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Places {
+pub struct ByLoad {
     /// The shard of its parent, if it had better be near that.
     pub near: Option<ShardId>,
 }

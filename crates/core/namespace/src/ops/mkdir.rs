@@ -2,7 +2,7 @@
 //! the entry's it is a branch point, and making it a distributed operation (Xiong et al., table 1).
 
 use super::create::too_high;
-use super::{Checked, Choices, Execute, Mutation, Places, Plan, PlanAnswer};
+use super::{ByLoad, Checked, Choices, Execute, Mutation, Plan, PlanAnswer};
 use crate::permission::inherit;
 use crate::records::PartsRecord;
 use crate::{Context, Stop, Txn, View};
@@ -37,12 +37,12 @@ impl Execute for op::Mkdir {
         Ok(vec![LeaseKey::Parts(self.dir)])
     }
 
-    fn places(&self, view: &View<'_>) -> Option<Places> {
+    fn by_load(&self, view: &View<'_>) -> Option<ByLoad> {
         let near = match view.parts(self.dir) {
             Ok(Some(parts)) => Some(parts.grain.dir_shard),
             _ => None,
         };
-        Some(Places { near })
+        Some(ByLoad { near })
     }
 }
 

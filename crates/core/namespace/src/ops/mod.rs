@@ -38,7 +38,7 @@ use pandofs_placement::{Drawn, Placing};
 use pandofs_types::{FileKind, Ino, ShardId, Time};
 use serde::{Deserialize, Serialize};
 
-pub use execute::{Checked, Execute, Places, operation};
+pub use execute::{ByLoad, Checked, Execute, operation};
 
 /// Inputs that the state does not determine, fixed in the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -87,7 +87,7 @@ pub struct Plan {
     pub answer: PlanAnswer,
 }
 
-/// How a plan is answered once it is executed.
+/// Answer to a plan once it is executed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PlanAnswer {
     /// The inode that one of the steps made or linked, which is on `shard`.

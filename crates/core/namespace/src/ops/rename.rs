@@ -100,7 +100,7 @@ impl Execute for op::Rename {
     }
 }
 
-/// Whether there may be a directory of this number, with a name on this shard.
+/// Refuses the number of a directory or a shard that cannot be there.
 pub(super) fn check_other(view: &View<'_>, dir: Ino, shard: ShardId) -> Result<(), Stop> {
     if shard.0 >= view.map.shard_count() {
         return Err(Refusal::NewNameMisdirected(None).into());

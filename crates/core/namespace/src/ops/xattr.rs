@@ -158,7 +158,7 @@ impl Execute for op::RemoveXattr {
     }
 }
 
-/// Whether users' attributes can be given to it.
+/// Returns whether it can have users' attributes.
 fn has_users(inode: &InodeRecord) -> bool {
     matches!(inode.kind, FileKind::File | FileKind::Dir)
 }

@@ -84,20 +84,17 @@ impl Cache {
                 self.entries
                     .insert((*dir, name.clone()), (None, until(first), shard));
             }
-            (request, Ok(Reply::Entry(entry))) if request.operation().answers_name().is_some() => {
+            (request, Ok(Reply::Entry(entry))) => {
                 if let Some((dir, name)) = request.operation().answers_name() {
                     self.learn_entry(dir, name, entry.clone(), first, until(first), shard);
+                } else if let Some(inode) = &entry.inode
+                    && first.has(Leased::ATTRIBUTES)
+                {
+                    self.inodes
+                        .insert(entry.ino, (inode.clone(), until(first), shard));
                 }
             }
-            (
-                _,
-                Ok(
-                    Reply::Entry(EntryReply {
-                        inode: Some(inode), ..
-                    })
-                    | Reply::Inode(inode),
-                ),
-            ) if first.has(Leased::ATTRIBUTES) => {
+            (_, Ok(Reply::Inode(inode))) if first.has(Leased::ATTRIBUTES) => {
                 self.inodes
                     .insert(inode.attr.ino, (inode.clone(), until(first), shard));
             }
