@@ -5,7 +5,7 @@ use crate::data::{DataReply, DataRequest};
 use crate::horizon::Horizon;
 use crate::step::{SplitChunk, SplitId, Step, StepNumber, StepResult};
 use pandofs_placement::{DirMap, PartitionIndex, ServerLoad};
-use pandofs_types::{FsError, Ino, SessionId, ShardId, Time, TxId};
+use pandofs_types::{FsError, Ino, ShardId, Time, TxId};
 use serde::{Deserialize, Serialize};
 
 /// Why a participant does not perform its step.
@@ -176,14 +176,6 @@ pub enum PeerMessage {
         inos: Vec<Ino>,
         now_at: ShardId,
     },
-    /// The session has closed these inodes, which have moved from `from` to `to`. If it is lost, they
-    /// count as open until the session ends.
-    Released {
-        from: ShardId,
-        to: ShardId,
-        session: SessionId,
-        inos: Vec<Ino>,
-    },
     /// These inodes died: drop their forwarding records.
     ForgetForwarding {
         from: ShardId,
@@ -204,12 +196,6 @@ pub enum PeerMessage {
         ticket: u64,
         reply: DataReply,
     },
-    /// Of a shard to itself: that the session may have locks here is on disk.
-    LockHolderKept {
-        from: ShardId,
-        to: ShardId,
-        session: SessionId,
-    },
     /// Partition `child` is nearly empty: would the one that it was split from take it back? If this is
     /// lost, both stay as they are until one of them shrinks again or its server restarts; the same of
     /// `MergeGo`.
@@ -228,12 +214,6 @@ pub enum PeerMessage {
         child: PartitionIndex,
         room: u64,
         map: DirMap,
-    },
-    /// Of a shard to itself: that the session may have leases here is on disk.
-    LeaseholderKept {
-        from: ShardId,
-        to: ShardId,
-        session: SessionId,
     },
     /// A partition of the directory wants to split and its child has no slot: the home is to make the array longer.
     SlotsAsk {

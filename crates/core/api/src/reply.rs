@@ -30,6 +30,9 @@ pub enum Reply {
     /// Of those in the way the first.
     Lock(Option<FileLock>),
     LostLocks(Vec<(Ino, FileLock)>),
+    /// Closes that did not count here, once for each, and the shard that is to be told of them: another one if the
+    /// inode has moved, this one once more if an operation that may move it is under way. All others counted.
+    NotClosed(Vec<(Ino, ShardId)>),
 }
 
 /// Inode that a name leads to.

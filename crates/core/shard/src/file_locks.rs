@@ -20,7 +20,7 @@ use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use crate::waiting::Until;
 use hashbrown::HashMap;
-use pandofs_api::{PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
+use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
 use pandofs_locks::{Asked, Event, LockTable, Outcome, Owner, WaitId};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::{Stop, keys};
@@ -300,8 +300,7 @@ impl Shard {
         }
         overlay.put(keys::lock_holder(here, session), vec![1]);
         if !self.replaying {
-            let (from, to) = (here, here);
-            self.send(to, PeerMessage::LockHolderKept { from, to, session }, true);
+            self.when_durable(Input::LockHolderKept { session });
         }
     }
 

@@ -479,8 +479,7 @@ impl Shard {
         }
         overlay.put(keys::leaseholder(here, session), vec![1]);
         if !self.replaying {
-            let (from, to) = (here, here);
-            self.send(to, PeerMessage::LeaseholderKept { from, to, session }, true);
+            self.when_durable(Input::LeaseholderKept { session });
         }
     }
 

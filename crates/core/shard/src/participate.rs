@@ -76,9 +76,6 @@ impl Shard {
             PeerMessage::Forwarded { inos, now_at, .. } => {
                 self.propose(&Record::Forwarded { inos, now_at });
             }
-            PeerMessage::Released { session, inos, .. } => {
-                self.released(overlay, session, &inos)?;
-            }
             PeerMessage::ForgetForwarding { from, to, inos } => {
                 self.forget_forwarding(overlay, from, to, inos)?;
             }
@@ -89,8 +86,6 @@ impl Shard {
             }
             // The lane's.
             PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. } => {}
-            PeerMessage::LockHolderKept { session, .. } => self.lock_holder_kept(session),
-            PeerMessage::LeaseholderKept { session, .. } => self.leaseholder_kept(session),
         }
         Ok(())
     }

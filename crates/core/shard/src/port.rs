@@ -64,6 +64,10 @@ pub enum Input {
     },
     /// Loads of all servers, for the policies that go by them.
     Loads(Arc<BTreeMap<ServerId, ServerLoad>>),
+    /// It is on disk that the session may have locks of files here ([`Output::WhenDurable`]).
+    LockHolderKept { session: SessionId },
+    /// It is on disk that the session may have leases here.
+    LeaseholderKept { session: SessionId },
     /// Every `TICK_INTERVAL`: resends, operations that start again, background work.
     Tick,
 }
@@ -88,6 +92,8 @@ pub enum Output {
         message: PeerMessage,
         durable: bool,
     },
+    /// Hand this input to the shard, which gave it, once everything that it has applied is synced.
+    WhenDurable { shard: ShardId, input: Input },
     /// Do this to the data object on that server and hand the reply back with the same number.
     Data {
         server: ServerId,

@@ -585,6 +585,12 @@ impl Shard {
         });
     }
 
+    /// Has the lane hand this back once everything that is applied is synced.
+    pub(crate) fn when_durable(&mut self, input: Input) {
+        let shard = self.config.shard;
+        self.outputs.push(Output::WhenDurable { shard, input });
+    }
+
     /// Puts an input aside until the operation `tx` ends.
     pub(crate) fn wait_for(&mut self, tx: TxId, input: Input) {
         self.wait(Until::Operation(tx), input);

@@ -6,9 +6,7 @@ use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
 use crate::waiting::Until;
-use pandofs_api::{
-    NewDir, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op,
-};
+use pandofs_api::{NewDir, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
 use pandofs_commit::Decision;
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::ReclaimRecord;
@@ -17,7 +15,6 @@ use pandofs_placement::slot_array;
 use pandofs_store::Overlay;
 use pandofs_types::limits::MAX_GROUPS;
 use pandofs_types::{FsError, Ino, SessionId, ShardId, TxId};
-use std::collections::BTreeMap;
 
 impl Shard {
     /// Takes something in. Afterwards there may be proposals and outputs.
@@ -60,6 +57,14 @@ impl Shard {
             }
             Input::Loads(told) => {
                 self.placer.hear(&self.config.map, &told);
+                Ok(())
+            }
+            Input::LockHolderKept { session } => {
+                self.lock_holder_kept(session);
+                Ok(())
+            }
+            Input::LeaseholderKept { session } => {
+                self.leaseholder_kept(session);
                 Ok(())
             }
             Input::Tick => self.tick(overlay, env),
@@ -112,9 +117,13 @@ impl Shard {
                 return Ok(());
             }
             Request::Release(op::Release { inos }) => {
-                let inos = inos.clone();
-                self.answer(ticket, Ok(Reply::Done), false);
-                return self.released(overlay, session, &inos);
+                let left = self.close(overlay, session, inos)?;
+                let reply = match left.is_empty() {
+                    true => Reply::Done,
+                    false => Reply::NotClosed(left),
+                };
+                self.answer(ticket, Ok(reply), false);
+                return Ok(());
             }
             Request::Reopen(_) => return self.reopen(overlay, ticket, request),
             &Request::Spread(op::Spread {
@@ -541,52 +550,37 @@ impl Shard {
         }
     }
 
-    /// A session has closed these; those that have moved are closed where they are now.
-    pub(crate) fn released(
+    /// Counts the closes of a session. Returns those that count elsewhere or later, and the shard to tell of them.
+    ///
+    /// The client tells that shard, and this one does not pass them on: what is passed on could wait for a server that
+    /// restarts. The client registers with it what it has open, without these closes and then with one more of the same
+    /// file, and the close that comes at last would take that one off; with its last name the file would be gone under
+    /// the program that has it open.
+    fn close(
         &mut self,
         overlay: &Overlay<'_>,
         session: SessionId,
         inos: &[Ino],
-    ) -> Result<(), Stop> {
-        let mut moved: BTreeMap<ShardId, Vec<Ino>> = BTreeMap::new();
-        let mut held: BTreeMap<TxId, Vec<Ino>> = BTreeMap::new();
+    ) -> Result<Vec<(Ino, ShardId)>, Stop> {
+        let view = view_of(&self.config, overlay, false);
+        let (mut here, mut left) = (Vec::new(), Vec::new());
+        // Whatever may have to be read first is read before anything is counted: the request comes again then.
         for &ino in inos {
-            if let Err(Stop::Locked(tx)) = self.locks.check(&Lock::Inode(ino), None) {
+            if self.locks.check(&Lock::Inode(ino), None).is_err() {
                 // It may be on its way to another shard, which is told that it is still open.
-                held.entry(tx).or_default().push(ino);
-            } else if !self.opens.is_open(ino) {
-                let view = view_of(&self.config, overlay, false);
-                if let Some(shard) = view.forwarding(ino)? {
-                    moved.entry(shard).or_default().push(ino);
-                }
-            } else if self.opens.release(ino, session) {
+                left.push((ino, self.config.shard));
+            } else if self.opens.is_open(ino) {
+                here.push(ino);
+            } else if let Some(shard) = view.forwarding(ino)? {
+                left.push((ino, shard));
+            }
+        }
+        for ino in here {
+            if self.opens.is_open(ino) && self.opens.release(ino, session) {
                 self.closed(ino);
             }
         }
-        let from = self.config.shard;
-        for (tx, inos) in held {
-            let to = from;
-            let again = PeerMessage::Released {
-                from,
-                to,
-                session,
-                inos,
-            };
-            self.wait_for(tx, Input::Peer(again));
-        }
-        for (to, inos) in moved {
-            self.send(
-                to,
-                PeerMessage::Released {
-                    from,
-                    to,
-                    session,
-                    inos,
-                },
-                false,
-            );
-        }
-        Ok(())
+        Ok(left)
     }
 
     fn session_gone(&mut self, session: SessionId, ended: bool) {

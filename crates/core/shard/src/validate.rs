@@ -98,22 +98,13 @@ pub fn validate(map: &ClusterMap, message: &PeerMessage) -> Checked {
             validate.shards(&[*from, *to, *now_at])?;
             validate.inos(inos)
         }
-        PeerMessage::Released { from, to, inos, .. }
-        | PeerMessage::ForgetForwarding { from, to, inos }
+        PeerMessage::ForgetForwarding { from, to, inos }
         | PeerMessage::ForgetForwardingDone { from, to, inos } => {
             validate.shards(&[*from, *to])?;
             validate.inos(inos)
         }
         PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. } => {
             Ok(())
-        }
-        PeerMessage::LockHolderKept { from, to, .. } => {
-            validate.shards(&[*from, *to])?;
-            same("whom a shard tells of its own disk", *to, *from)
-        }
-        PeerMessage::LeaseholderKept { from, to, .. } => {
-            validate.shards(&[*from, *to])?;
-            same("whom a shard tells of its own disk", *to, *from)
         }
         PeerMessage::SlotsAsk { from, to, dir } => {
             validate.shards(&[*from, *to])?;

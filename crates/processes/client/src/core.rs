@@ -20,7 +20,9 @@ use crate::slots::{Slot, Slots};
 use crate::unsynced::Unsynced;
 use crate::write_behind::WriteBehindLimit;
 use crate::{Counters, Options};
-use pandofs_api::{AdminReply, AdminRequest, Refusal, Request, RequestKey, ShardRequest, op};
+use pandofs_api::{
+    AdminReply, AdminRequest, Refusal, Reply, Request, RequestKey, ShardRequest, op,
+};
 use pandofs_placement::ClusterMap;
 use pandofs_types::limits::{
     INNER_SLOTS, LOCK_SLOTS, MAX_RELEASES_PER_MESSAGE, MAX_SLOTS, SERVICE_SLOTS,
@@ -345,71 +347,65 @@ impl Core {
     /// Tells a shard what was closed. Not repeated when the answer is lost, since a close that is
     /// counted twice would take a file from a program that has it open still; one that is lost is
     /// made good when the session ends.
-    pub fn send_releases(&self, batch: Batch) {
-        let (shard, inos) = (batch.shard, batch.inos.clone());
-        self.send_batch(batch);
-        self.opens.settled(shard, &inos);
-    }
-
-    fn send_batch(&self, batch: Batch) {
+    pub fn send_releases(&self, batch: &Batch) {
         let cluster = self.clusters.current();
         let Some(server) = cluster.leader(batch.shard) else {
-            return;
+            return self.opens.given_up(batch);
         };
-        let put_back = |batch| self.opens.put_back(batch, &server.registrations);
+        let left = self.send_batch(&cluster, server, batch);
+        for &(ino, shard) in left.iter().filter(|(_, shard)| *shard != batch.shard) {
+            self.learn_shard(ino, shard);
+        }
+        let is_of_server = |shard| {
+            let leader = cluster.leader(shard);
+            leader.is_some_and(|leader| leader.id == server.id)
+        };
+        self.opens
+            .sent(batch, &left, &server.registrations, is_of_server);
+    }
+
+    /// Sends it once. Returns the closes that did not count, and the shards to be told of them.
+    fn send_batch(&self, cluster: &Cluster, server: &Server, batch: &Batch) -> Vec<(Ino, ShardId)> {
         if server.is_away() {
-            return put_back(batch);
+            return batch.whole();
         }
         let Ok(mut connection) = self.connection(server) else {
-            return put_back(batch);
+            return batch.whole();
         };
         if connection.registration != batch.registration {
             // A registration since was counted without these.
             server.put_back(connection);
-            return;
+            return Vec::new();
         }
         let request = Request::Release(op::Release {
             inos: batch.inos.clone(),
         });
-        match self.tell(&mut connection, &cluster, batch.shard, request) {
+        match self.tell(&mut connection, cluster, batch.shard, request) {
             Ok(answer) => {
                 server.heard(connection.asked());
                 server.put_back(connection);
                 match answer {
-                    AnswerBody::Shard(Err(Refusal::Moved { ino, shard })) => {
-                        self.moved_before_release(batch, &server.registrations, ino, shard);
-                    }
-                    AnswerBody::Shard(Err(Refusal::TryAgain)) => put_back(batch),
+                    AnswerBody::Shard(Ok(Reply::NotClosed(left))) => batch.left(left),
+                    AnswerBody::Shard(Ok(_)) => Vec::new(),
+                    AnswerBody::Shard(Err(Refusal::TryAgain)) => batch.whole(),
                     AnswerBody::Shard(Err(Refusal::WrongServer { .. })) => {
                         self.clusters.reread();
-                        put_back(batch);
+                        batch.whole()
                     }
-                    AnswerBody::Shard(Ok(_)) => {}
-                    other => tracing::warn!("shard {} refused closes: {other:?}", batch.shard),
+                    other => {
+                        tracing::warn!("shard {} refused closes: {other:?}", batch.shard);
+                        Vec::new()
+                    }
                 }
             }
             Err(NotDone::NotSent) => {
                 server.close_idle();
-                put_back(batch);
+                batch.whole()
             }
-            Err(NotDone::Lost) => server.close_idle(),
-        }
-    }
-
-    /// One of the inodes is on another shard; none of the batch was released.
-    fn moved_before_release(
-        &self,
-        mut batch: Batch,
-        registrations: &AtomicU64,
-        moved: Ino,
-        shard: ShardId,
-    ) {
-        self.learn_shard(moved, shard);
-        let times = batch.inos.iter().filter(|&&ino| ino == moved).count();
-        batch.inos.retain(|&ino| ino != moved);
-        self.opens.put_back(batch, registrations);
-        for _ in 0..times {
-            self.opens.put_back_for(moved, shard);
+            Err(NotDone::Lost) => {
+                server.close_idle();
+                Vec::new()
+            }
         }
     }
 

@@ -207,7 +207,7 @@ impl<F> Opens<F> {
     }
 
     /// Takes all queued closes; `registration_of` gives the count of registrations of the server
-    /// that leads the shard. They are on their way until they are [settled](Opens::settled).
+    /// that leads the shard. They are on their way until they are [sent](Opens::sent) or [given up](Opens::given_up).
     pub fn take_releases(&self, registration_of: impl Fn(ShardId) -> u64) -> Vec<Batch> {
         let mut queue = self.queue();
         queue.oldest = None;
@@ -231,32 +231,32 @@ impl<F> Opens<F> {
         batches
     }
 
-    /// Closes of a batch for this shard were sent, or put back, or given up.
-    pub fn settled(&self, shard: ShardId, inos: &[Ino]) {
+    /// The batch is not on its way any more. Those of its closes that did not count are `left`, and are queued for the
+    /// shards that are to be told.
+    ///
+    /// A shard that the batch's server leads as well (`is_of_server`) is not told if the session was registered there
+    /// anew meanwhile: that was counted without these closes. Any other server counts them in until they come. Both are
+    /// done under one lock: a registration in between would miss them.
+    pub fn sent(
+        &self,
+        batch: &Batch,
+        left: &[(Ino, ShardId)],
+        registrations: &AtomicU64,
+        is_of_server: impl Fn(ShardId) -> bool,
+    ) {
         let mut queue = self.queue();
-        for &ino in inos {
-            if let Some(times) = queue.sending.get_mut(&(shard, ino)) {
-                *times -= 1;
-                if *times == 0 {
-                    queue.sending.remove(&(shard, ino));
-                }
+        queue.arrived(batch);
+        let is_known = registrations.load(Ordering::SeqCst) != batch.registration;
+        for &(ino, shard) in left {
+            if !is_known || !is_of_server(shard) {
+                queue.push(shard, ino);
             }
         }
     }
 
-    /// Puts back what could not be sent, unless it was registered meanwhile.
-    pub fn put_back(&self, batch: Batch, registrations: &AtomicU64) {
-        let mut queue = self.queue();
-        if registrations.load(Ordering::SeqCst) == batch.registration {
-            for ino in batch.inos {
-                queue.push(batch.shard, ino);
-            }
-        }
-    }
-
-    /// Puts the notice that an inode was closed back for another shard.
-    pub fn put_back_for(&self, ino: Ino, shard: ShardId) {
-        self.queue().push(shard, ino);
+    /// The batch is not sent, or nobody knows whether it arrived.
+    pub fn given_up(&self, batch: &Batch) {
+        self.queue().arrived(batch);
     }
 
     /// Waits until closes are due, `tick` has come or the client stops.
@@ -299,7 +299,45 @@ impl Opens<File> {
     }
 }
 
+impl Batch {
+    /// Closes of the batch that are to be sent once more, to the same shard.
+    pub fn whole(&self) -> Vec<(Ino, ShardId)> {
+        self.inos.iter().map(|&ino| (ino, self.shard)).collect()
+    }
+
+    /// Those among what a shard says that it has not counted which the batch has.
+    pub fn left(&self, not_closed: Vec<(Ino, ShardId)>) -> Vec<(Ino, ShardId)> {
+        let mut times: HashMap<Ino, u32> = HashMap::new();
+        for &ino in &self.inos {
+            *times.entry(ino).or_default() += 1;
+        }
+        let mut is_one = |ino| {
+            let Some(times) = times.get_mut(&ino).filter(|times| **times > 0) else {
+                return false;
+            };
+            *times -= 1;
+            true
+        };
+        not_closed
+            .into_iter()
+            .filter(|&(ino, _)| is_one(ino))
+            .collect()
+    }
+}
+
 impl Queue {
+    /// The closes of the batch are not on their way any more.
+    fn arrived(&mut self, batch: &Batch) {
+        for &ino in &batch.inos {
+            if let Some(times) = self.sending.get_mut(&(batch.shard, ino)) {
+                *times -= 1;
+                if *times == 0 {
+                    self.sending.remove(&(batch.shard, ino));
+                }
+            }
+        }
+    }
+
     /// True when the background thread is to look.
     fn push(&mut self, shard: ShardId, ino: Ino) -> bool {
         let inos = self.closed.entry(shard).or_default();
@@ -392,7 +430,7 @@ mod tests {
         assert_eq!(opens.to_register(Ino(5)), Some((2, ShardId(1))));
         let batches = opens.take_releases(|_| 1);
         assert_eq!(opens.to_register(Ino(5)), Some((2, ShardId(1))));
-        opens.settled(batches[0].shard, &batches[0].inos);
+        opens.given_up(&batches[0]);
         assert_eq!(opens.to_register(Ino(5)), Some((1, ShardId(1))));
         assert_eq!(opens.count(Ino(5)), Some((1, ShardId(1))));
     }
@@ -422,17 +460,50 @@ mod tests {
     }
 
     #[test]
-    fn closes_that_were_registered_are_not_put_back() {
+    fn closes_that_were_registered_are_not_queued_again() {
         let opens = Opens::default();
         let registrations = AtomicU64::new(1);
         open(&opens, 5, 1);
         opens.release(Ino(5));
         let batch = opens.take_releases(|_| 1).remove(0);
-        opens.put_back(batch, &registrations);
+        opens.sent(&batch, &batch.whole(), &registrations, |_| true);
         let batch = opens.take_releases(|_| 1).remove(0);
         opens.register(&[ShardId(1)], &registrations);
-        opens.put_back(batch, &registrations);
+        opens.sent(&batch, &batch.whole(), &registrations, |_| true);
         assert_eq!(opens.take_releases(|_| 2), []);
+    }
+
+    /// A server that is registered with while a close is told to another one counts it in.
+    #[test]
+    fn closes_of_what_has_moved_are_queued_for_the_shard_that_has_it() {
+        let opens = Opens::default();
+        let registrations = AtomicU64::new(1);
+        let others = AtomicU64::new(1);
+        for ino in [5, 5, 6] {
+            open(&opens, ino, 1);
+        }
+        for ino in [5, 5, 6] {
+            opens.release(Ino(ino));
+        }
+        let batch = opens.take_releases(|_| 1).remove(0);
+        let told = opens.register(&[ShardId(2)], &others);
+        assert_eq!(told, [(ShardId(2), vec![(Ino(5), 2), (Ino(6), 1)])]);
+        // The first is not among the closes of the batch, nor is the last of inode 6.
+        let not_closed = [(9, 2), (6, 1), (5, 2), (6, 1)];
+        let left = batch.left(
+            not_closed
+                .map(|(ino, shard)| (Ino(ino), ShardId(shard)))
+                .to_vec(),
+        );
+        assert_eq!(left, [(Ino(6), ShardId(1)), (Ino(5), ShardId(2))]);
+        opens.register(&[ShardId(1)], &registrations);
+        opens.sent(&batch, &left, &registrations, |shard| shard == ShardId(1));
+        let batch = Batch {
+            shard: ShardId(2),
+            inos: vec![Ino(5)],
+            registration: 2,
+        };
+        assert_eq!(opens.take_releases(|_| 2), [batch]);
     }
 
     #[test]
@@ -456,7 +527,7 @@ mod tests {
         assert_eq!(told(&opens), all);
         let batch = opens.take_releases(|_| 1).remove(0);
         assert_eq!(told(&opens), all);
-        opens.settled(batch.shard, &batch.inos);
+        opens.given_up(&batch);
         assert_eq!(told(&opens)[1].1, [(Ino(5), 1), (Ino(6), 2)]);
         assert!(opens.any());
     }

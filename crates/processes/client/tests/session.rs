@@ -5,7 +5,7 @@ mod common;
 
 use common::*;
 use pandofs_api::{DataReply, DataRequest, FileBody, Layout, op};
-use pandofs_api::{Refusal, Reply, Request, ShardRequest};
+use pandofs_api::{Reply, Request, ShardRequest};
 use pandofs_client::{Client, ClientError, OpenHow};
 use pandofs_types::{FsError, Ino, Position, ServerId, ShardId};
 use pandofs_wire::message::RequestBody;
@@ -363,10 +363,13 @@ fn a_close_follows_an_inode_that_moved() {
         move |request: &RequestBody| match request {
             RequestBody::Shard(asked) => match &asked.request {
                 Request::Release(op::Release { inos }) if shard == 0 && inos.contains(&moved) => {
-                    refuse(Refusal::Moved {
-                        ino: moved,
-                        shard: ShardId(1),
-                    })
+                    let here = inos.iter().copied().filter(|&ino| ino != moved);
+                    let mut counted = asked.clone();
+                    counted.request = Request::Release(op::Release {
+                        inos: here.collect(),
+                    });
+                    count(&counts, &counted);
+                    ok(Reply::NotClosed(vec![(moved, ShardId(1))]))
                 }
                 _ => count(&counts, asked).unwrap_or_else(|| unexpected(request)),
             },

@@ -19,7 +19,7 @@
 //! `Sending Commit Do Insert, Decide`.
 
 use pandofs_api::{CommitMessage, DataRequest, PeerMessage};
-use pandofs_shard::{Record, ShardError};
+use pandofs_shard::{Input, Record, ShardError};
 use pandofs_types::ServerId;
 use pandofs_types::limits::SESSION_TIMEOUT;
 use rustix::process::{Signal, getpid, kill_process};
@@ -185,6 +185,10 @@ pub(crate) fn name_of_message(message: &PeerMessage) -> String {
         PeerMessage::Data { request, .. } => name_of_data_request(request),
         other => variant(other),
     }
+}
+
+pub(crate) fn name_of_input(input: &Input) -> String {
+    variant(input)
 }
 
 pub(crate) fn name_of_data_request(request: &DataRequest) -> String {

@@ -207,6 +207,7 @@ impl Recovery {
                     let input = Box::new(input);
                     self.mail.push_back((id, Input::Warmed { input, keys }));
                 }
+                Output::WhenDurable { shard, input } => self.mail.push_back((shard, input)),
                 // Clients and data objects are not here.
                 Output::Send { .. }
                 | Output::Answer { .. }

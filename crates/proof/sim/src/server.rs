@@ -392,6 +392,7 @@ impl Server {
                 | Output::Watch { .. }
                 | Output::Recall(_)
                 | Output::Unreadable { .. } => false,
+                Output::WhenDurable { .. } => true,
             };
             let applied = shards.shard(shard).applied();
             due.push((
@@ -445,6 +446,7 @@ impl Server {
                     self.acts.push(Act::Send { server, message });
                 }
             }
+            Output::WhenDurable { shard, input } => process.inbox.push_back((shard, input)),
             Output::Data {
                 server,
                 ticket,

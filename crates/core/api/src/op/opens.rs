@@ -4,8 +4,8 @@ use super::Operation;
 use pandofs_types::Ino;
 use serde::{Deserialize, Serialize};
 
-/// The session has closed these, once for each time it stands here. Answers `Done`. Inodes that
-/// are not known are skipped. Not recorded in a slot.
+/// The session has closed these, once for each time it stands here. Answers `Done`, or `NotClosed` with
+/// those that another shard is to be told of. Inodes that are not known are skipped. Not recorded in a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
     pub inos: Vec<Ino>,

@@ -60,7 +60,6 @@ fn changed_messages_stop_no_shard() {
         "SplitChunkDone",
         "MapNotice",
         "Forwarded",
-        "LockHolderKept",
     ] {
         assert!(all.kinds.contains_key(kind), "no {kind}: {all:?}");
     }
@@ -227,6 +226,7 @@ impl Run {
                         self.queue.push_back((to.0, Input::Peer(message)));
                     }
                 }
+                Output::WhenDurable { shard, input } => self.queue.push_back((shard.0, input)),
                 Output::Data { ticket, .. } => {
                     let reply = DataReply::Done;
                     self.queue
@@ -290,13 +290,10 @@ fn kind(message: &PeerMessage) -> &'static str {
         PeerMessage::MapNotice { .. } => "MapNotice",
         PeerMessage::MapNoticeDone { .. } => "MapNoticeDone",
         PeerMessage::Forwarded { .. } => "Forwarded",
-        PeerMessage::Released { .. } => "Released",
         PeerMessage::ForgetForwarding { .. } => "ForgetForwarding",
         PeerMessage::ForgetForwardingDone { .. } => "ForgetForwardingDone",
         PeerMessage::Data { .. } => "Data",
         PeerMessage::DataDone { .. } => "DataDone",
-        PeerMessage::LockHolderKept { .. } => "LockHolderKept",
-        PeerMessage::LeaseholderKept { .. } => "LeaseholderKept",
         PeerMessage::MergeAsk { .. } => "MergeAsk",
         PeerMessage::MergeGo { .. } => "MergeGo",
         PeerMessage::SlotsAsk { .. } => "SlotsAsk",

@@ -76,6 +76,9 @@ fn carry(cluster: &mut Cluster, step: Step) -> Vec<(Ticket, Answer)> {
             Output::Send { to, message, .. } => {
                 queue.extend(cluster.input(to.0, Input::Peer(message)).outputs);
             }
+            Output::WhenDurable { shard, input } => {
+                queue.extend(cluster.input(shard.0, input).outputs);
+            }
             Output::Watch { .. } | Output::Recall(_) => {}
             other => panic!("{other:?}"),
         }
@@ -245,18 +248,15 @@ fn the_first_lock_waits_until_its_session_is_on_disk() {
     let step = cluster.input(0, input);
     let session = SessionId(6);
     assert_eq!(step.records, [Record::LockHolder { session, has: true }]);
-    let (from, to) = (ShardId(0), ShardId(0));
-    let message = PeerMessage::LockHolderKept { from, to, session };
-    let durable = true;
+    let (shard, input) = (ShardId(0), Input::LockHolderKept { session });
     assert_eq!(
         step.outputs,
-        [Output::Send {
-            to,
-            message: message.clone(),
-            durable
+        [Output::WhenDurable {
+            shard,
+            input: input.clone()
         }]
     );
-    let step = cluster.input(0, Input::Peer(message));
+    let step = cluster.input(0, input);
     assert!(matches!(
         &step.outputs[..],
         [Output::Answer {
@@ -438,17 +438,4 @@ fn nothing_that_may_be_locked_moves_before_all_locks_are_told() {
         .map(|at| cluster.nodes[at].shard.status().locks)
         .sum();
     assert_eq!(held, 1);
-}
-
-#[test]
-fn messages_about_other_shards_disks_do_not_pass() {
-    let cluster = Cluster::new(2, DirPolicy::default(), Settings::default());
-    let session = SessionId(6);
-    let message = |from, to| PeerMessage::LockHolderKept {
-        from: ShardId(from),
-        to: ShardId(to),
-        session,
-    };
-    assert!(pandofs_shard::validate(&cluster.map, &message(1, 1)).is_ok());
-    assert!(pandofs_shard::validate(&cluster.map, &message(0, 1)).is_err());
 }

@@ -463,3 +463,47 @@ fn after_a_restart_a_close_frees_nothing_that_others_may_have_open() {
             .is_err()
     );
 }
+
+/// Were it passed on it could wait for a server that restarts, and then count against a later open of the same session.
+#[test]
+fn a_close_is_left_to_the_client_when_the_file_has_moved() {
+    let (mut cluster, inos) = about_to_split();
+    let opens: Vec<_> = inos.iter().map(|&ino| (ino, 1)).collect();
+    let open = cluster.request_by(6, 0, Request::Reopen(op::Reopen { opens }));
+    cluster.input(0, open);
+    let fifth = create_file(Ino::ROOT, name("file 4"));
+    cluster.call(0, fifth).unwrap();
+    cluster.pass(SESSION_TIMEOUT);
+    let moved: Vec<Ino> = inos
+        .iter()
+        .copied()
+        .filter(|&ino| {
+            let attributes = cluster.call(0, Request::GetAttr(op::GetAttr { ino }));
+            attributes.is_err()
+        })
+        .collect();
+    assert!(!moved.is_empty() && moved.len() < inos.len(), "{moved:?}");
+    let opens = |cluster: &Cluster, shard: usize| cluster.nodes[shard].shard.status().opens;
+    assert_eq!(opens(&cluster, 1), moved.len() as u64);
+
+    let release = Request::Release(op::Release { inos });
+    let release = cluster.request_by(6, 0, release);
+    let step = cluster.input(0, release);
+    let left: Vec<_> = moved.iter().map(|&ino| (ino, ShardId(1))).collect();
+    let [Output::Answer { result, .. }] = &step.outputs[..] else {
+        panic!("{:?}", step.outputs);
+    };
+    assert_eq!(*result, Ok(Reply::NotClosed(left)));
+    assert_eq!(opens(&cluster, 0), 0);
+
+    let release = cluster.request_by(6, 1, Request::Release(op::Release { inos: moved }));
+    let step = cluster.input(1, release);
+    assert!(matches!(
+        &step.outputs[..],
+        [Output::Answer {
+            result: Ok(Reply::Done),
+            ..
+        }]
+    ));
+    assert_eq!(opens(&cluster, 1), 0);
+}

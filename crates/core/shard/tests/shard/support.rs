@@ -287,6 +287,9 @@ impl Cluster {
                 Output::Send { to, message, .. } => {
                     queue.extend(self.input(to.0, Input::Peer(message)).outputs);
                 }
+                Output::WhenDurable { shard, input } => {
+                    queue.extend(self.input(shard.0, input).outputs);
+                }
                 // The lane's.
                 Output::Watch { .. } | Output::Replaced { .. } | Output::Recall(_) => {}
                 other => panic!("unexpected {other:?}"),
@@ -425,11 +428,8 @@ pub fn receiver(message: &PeerMessage) -> ShardId {
         | PeerMessage::MapNotice { to, .. }
         | PeerMessage::MapNoticeDone { to, .. }
         | PeerMessage::Forwarded { to, .. }
-        | PeerMessage::Released { to, .. }
         | PeerMessage::ForgetForwarding { to, .. }
         | PeerMessage::ForgetForwardingDone { to, .. }
-        | PeerMessage::LockHolderKept { to, .. }
-        | PeerMessage::LeaseholderKept { to, .. }
         | PeerMessage::SlotsAsk { to, .. }
         | PeerMessage::SlotsTold { to, .. }
         | PeerMessage::MergeAsk { to, .. }

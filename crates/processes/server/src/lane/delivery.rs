@@ -5,7 +5,7 @@ use crate::connection::{ConnectionKey, Role};
 use crate::data::pool::DataOrigin;
 use crate::data_tickets::Asked;
 use crate::error::ServerError;
-use crate::faults::{Stage, name_of_data_request, name_of_message};
+use crate::faults::{Stage, name_of_data_request, name_of_input, name_of_message};
 use crate::limits::MAX_DAMAGE_LISTED;
 use crate::readers::ReadJob;
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply};
@@ -36,6 +36,7 @@ impl Lane {
                 | Output::Watch { .. }
                 | Output::Recall(_)
                 | Output::Unreadable { .. } => false,
+                Output::WhenDurable { .. } => true,
             };
             if !durable {
                 self.carry_out(shard, output)?;
@@ -65,6 +66,10 @@ impl Lane {
                 } else {
                     self.send(server, message);
                 }
+            }
+            Output::WhenDurable { shard, input } => {
+                pass(&mut self.faults, Stage::Sending, || name_of_input(&input))?;
+                self.inbox.push((shard, input));
             }
             Output::Data {
                 server,

@@ -161,9 +161,6 @@ fn ends(message: &PeerMessage) -> Option<(ShardId, ShardId)> {
         | PeerMessage::Forwarded { from, to, .. }
         | PeerMessage::ForgetForwarding { from, to, .. }
         | PeerMessage::ForgetForwardingDone { from, to, .. }
-        | PeerMessage::Released { from, to, .. }
-        | PeerMessage::LockHolderKept { from, to, .. }
-        | PeerMessage::LeaseholderKept { from, to, .. }
         | PeerMessage::SlotsAsk { from, to, .. }
         | PeerMessage::SlotsTold { from, to, .. }
         | PeerMessage::MergeAsk { from, to, .. }

@@ -298,7 +298,7 @@ mod tests {
         CreateUnnamed, SetLayout, Spread, Followed);
     variants!(reply_of, REPLIES, Reply:
         Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part, Exchanged, Lock,
-        LostLocks);
+        LostLocks, NotClosed);
     variants!(refusal_of, REFUSALS, Refusal:
         Fs, Misdirected, NewNameMisdirected, Moved, WrongServer, TryAgain, NotInline,
         StaleSequence, Malformed, NotYet);
@@ -311,8 +311,8 @@ mod tests {
         Vote, PreCommit, PreCommitted);
     variants!(peer_of, PEERS, PeerMessage:
         Commit, SplitChunk, SplitChunkDone, SplitAbandoned, MapNotice, MapNoticeDone, Forwarded,
-        Released, ForgetForwarding, ForgetForwardingDone, Data, DataDone, LockHolderKept, MergeAsk,
-         MergeGo, LeaseholderKept, SlotsAsk, SlotsTold, Load);
+        ForgetForwarding, ForgetForwardingDone, Data, DataDone, MergeAsk, MergeGo, SlotsAsk, SlotsTold,
+        Load);
     variants!(data_request_of, DATA_REQUESTS, DataRequest:
         Read, Write, Truncate, Remove, Sync, Usage, Space, Allocate, Seek, Fill);
     variants!(data_reply_of, DATA_REPLIES, DataReply:

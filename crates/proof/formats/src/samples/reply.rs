@@ -111,6 +111,7 @@ pub fn replies() -> Named<Reply> {
         ("Lock", Reply::Lock(Some(lock()))),
         ("Lock none", Reply::Lock(None)),
         ("LostLocks", Reply::LostLocks(vec![(FILE, lock())])),
+        ("NotClosed", Reply::NotClosed(vec![(FILE, ShardId(3))])),
     ]
 }
 

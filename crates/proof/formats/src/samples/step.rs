@@ -454,15 +454,6 @@ pub fn peer_messages() -> Named<PeerMessage> {
             },
         ),
         (
-            "Released",
-            PeerMessage::Released {
-                from,
-                to,
-                session: SessionId(9),
-                inos: inos.clone(),
-            },
-        ),
-        (
             "ForgetForwarding",
             PeerMessage::ForgetForwarding {
                 from,
@@ -489,14 +480,6 @@ pub fn peer_messages() -> Named<PeerMessage> {
             },
         ),
         (
-            "LockHolderKept",
-            PeerMessage::LockHolderKept {
-                from,
-                to: from,
-                session: SessionId(9),
-            },
-        ),
-        (
             "MergeAsk",
             PeerMessage::MergeAsk {
                 from,
@@ -514,14 +497,6 @@ pub fn peer_messages() -> Named<PeerMessage> {
                 child: PartitionIndex(2),
                 room: 1_993,
                 map: split_map(),
-            },
-        ),
-        (
-            "LeaseholderKept",
-            PeerMessage::LeaseholderKept {
-                from,
-                to: from,
-                session: SessionId(9),
             },
         ),
         ("SlotsAsk", PeerMessage::SlotsAsk { from, to, dir }),

@@ -180,37 +180,41 @@ impl Client {
             }
             (Some(Told::Opens { server }), _) => self.not_told(server, todo),
             (Some(Told::Closes { server, batch }), result) => {
-                let (shard_of_closes, inos) = (batch.shard, batch.inos.clone());
-                match result {
-                    Some(Err(Refusal::Moved { ino, shard })) => {
-                        self.learn_shard(ino, shard);
-                        let times = inos.iter().filter(|&&of| of == ino).count();
-                        let mut rest = batch;
-                        rest.inos.retain(|&of| of != ino);
-                        self.put_back(server, rest);
-                        for _ in 0..times {
-                            self.opens.put_back_for(ino, shard);
-                        }
-                        todo.push(release_later());
+                let left = match result {
+                    Some(Ok(Reply::NotClosed(left))) => batch.left(left),
+                    Some(Err(Refusal::TryAgain)) => batch.whole(),
+                    Some(Err(other)) => {
+                        let text = format!("closes were refused with {other:?}: {batch:?}");
+                        todo.push(Todo::Broken(text));
+                        Vec::new()
                     }
-                    Some(Err(Refusal::TryAgain)) => {
-                        self.put_back(server, batch);
-                        todo.push(release_later());
-                    }
-                    Some(Err(other)) => todo.push(Todo::Broken(format!(
-                        "closes were refused with {other:?}: {batch:?}"
-                    ))),
                     // Not repeated: a close that is counted twice would take the file from whoever has it open.
-                    Some(Ok(_)) | None => {}
+                    Some(Ok(_)) | None => Vec::new(),
+                };
+                for &(ino, shard) in left.iter().filter(|(_, shard)| *shard != batch.shard) {
+                    self.learn_shard(ino, shard);
                 }
-                self.opens.settled(shard_of_closes, &inos);
+                self.sent(server, &batch, &left, todo);
             }
         }
     }
 
-    fn put_back(&mut self, server: usize, batch: Batch) {
+    /// The batch is not on its way any more; those that are left are told to these shards.
+    fn sent(
+        &mut self,
+        server: usize,
+        batch: &Batch,
+        left: &[(Ino, ShardId)],
+        todo: &mut Vec<Todo>,
+    ) {
         let link = self.tellers.links.entry(server).or_default();
-        self.opens.put_back(batch, &link.registrations);
+        let map = &self.map;
+        let is_of_server = |shard| usize::from(map.server_of(shard).0) == server;
+        self.opens
+            .sent(batch, left, &link.registrations, is_of_server);
+        if !left.is_empty() {
+            todo.push(release_later());
+        }
     }
 
     /// Tells shards what was closed. `boots`: the process that each server is.
@@ -226,18 +230,16 @@ impl Client {
         batches.sort_by_key(|batch| batch.shard);
         for batch in batches {
             let server = usize::from(self.map.server_of(batch.shard).0);
-            let (shard, inos) = (batch.shard, batch.inos.clone());
             if !self.is_registered(server, boots[server], None, todo) {
                 // What is registered is counted without these, if any of them are among it.
-                self.put_back(server, batch);
-                self.opens.settled(shard, &inos);
-                todo.push(release_later());
+                self.sent(server, &batch, &batch.whole(), todo);
                 continue;
             }
             if self.link(server).registrations.load(Ordering::SeqCst) != batch.registration {
-                self.opens.settled(shard, &inos);
+                self.opens.given_up(&batch);
                 continue;
             }
+            let inos = batch.inos.clone();
             let request = self.tell(batch.shard, Request::Release(op::Release { inos }));
             let number = request.key.sequence;
             self.tellers

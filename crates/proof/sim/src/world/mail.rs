@@ -326,9 +326,6 @@ fn shard_of(message: &PeerMessage) -> Option<ShardId> {
         | PeerMessage::Forwarded { to, .. }
         | PeerMessage::ForgetForwarding { to, .. }
         | PeerMessage::ForgetForwardingDone { to, .. }
-        | PeerMessage::Released { to, .. }
-        | PeerMessage::LockHolderKept { to, .. }
-        | PeerMessage::LeaseholderKept { to, .. }
         | PeerMessage::SlotsAsk { to, .. }
         | PeerMessage::SlotsTold { to, .. }
         | PeerMessage::MergeAsk { to, .. }

@@ -439,9 +439,18 @@ impl Inodes for Cluster {
 
     fn close(&mut self, client: usize, ino: Ino) -> Done<()> {
         self.sessions[client].closed(ino);
-        let request = Request::Release(op::Release { inos: vec![ino] });
-        self.expect(client, &Credentials::ROOT, Target::Inode(ino), request)
-            .map(|_| ())
+        let mut target = Target::Inode(ino);
+        loop {
+            let request = Request::Release(op::Release { inos: vec![ino] });
+            let reply = self.expect(client, &Credentials::ROOT, target, request)?;
+            let Reply::NotClosed(left) = reply else {
+                return Ok(());
+            };
+            let &[(_, shard)] = &left[..] else {
+                panic!("one close was asked for, and left are {left:?}");
+            };
+            target = Target::Shard(shard);
+        }
     }
 
     fn read(

@@ -15,8 +15,7 @@ use crate::rng::Rng;
 use crate::subject::Census;
 use node::Node;
 use pandofs_api::{
-    DataReply, DataRequest, FIRST_TRUNCATIONS, PeerMessage, Refusal, Reply, ShardRequest,
-    ShardStatus,
+    DataReply, DataRequest, FIRST_TRUNCATIONS, Refusal, Reply, ShardRequest, ShardStatus,
 };
 use pandofs_check::ClusterDump;
 use pandofs_placement::{
@@ -351,6 +350,7 @@ impl Cluster {
                 let connection = u32::from(from.0) << 16 | u32::from(to.0);
                 self.post(connection, to, Input::Peer(message));
             }
+            Output::WhenDurable { shard, input } => self.post(LOCAL, shard, input),
             Output::Data {
                 server,
                 ticket,
@@ -603,12 +603,7 @@ impl Cluster {
     }
 }
 
-/// Whether whoever sent it sends it again until it is answered. That a moved file was closed is sent
-/// once: when that is lost the file counts as open until the client's session ends.
+/// Whether whoever sent it sends it again until it is answered.
 fn is_sent_again(input: &Input) -> bool {
-    match input {
-        Input::Peer(PeerMessage::Released { .. }) => false,
-        Input::Peer(_) => true,
-        _ => false,
-    }
+    matches!(input, Input::Peer(_))
 }
