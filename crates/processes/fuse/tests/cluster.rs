@@ -108,6 +108,7 @@ fn a_mount_does_what_the_model_says() {
         allocates: true,
         makes_unnamed: true,
         makes_whiteouts: true,
+        refused_whiteouts_touch: false,
         inos_are_reused: false,
     };
     let place = mounted.mountpoint().to_owned();

@@ -259,6 +259,7 @@ pub fn pandofs_traits() -> Traits {
         allocates: true,
         makes_unnamed: true,
         makes_whiteouts: true,
+        refused_whiteouts_touch: false,
         inos_are_reused: false,
     }
 }

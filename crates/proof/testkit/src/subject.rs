@@ -26,6 +26,9 @@ pub struct Traits {
     pub makes_unnamed: bool,
     /// It knows [`Op::Rename`](crate::op::Op::Rename) that leaves a white-out.
     pub makes_whiteouts: bool,
+    /// One that is refused as there is a directory with entries at the new name may set the times of the old name's
+    /// directory (ext4 puts the white-out in, and the old entry back).
+    pub refused_whiteouts_touch: bool,
     /// The inode number of what is gone may be given to something else.
     pub inos_are_reused: bool,
 }

@@ -21,6 +21,7 @@ fn linux_does_what_the_model_says() {
         allocates: true,
         makes_unnamed: true,
         makes_whiteouts: true,
+        refused_whiteouts_touch: true,
         inos_are_reused: true,
     };
     check(Config::from_environment(20_000), || {

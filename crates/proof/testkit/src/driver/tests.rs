@@ -35,6 +35,7 @@ fn traits() -> Traits {
         allocates: true,
         makes_unnamed: true,
         makes_whiteouts: true,
+        refused_whiteouts_touch: false,
         inos_are_reused: false,
     }
 }

@@ -77,6 +77,10 @@ impl Model {
                 errors.none_if(self.entries(there).is_empty(), FsError::NotEmpty);
             }
         }
+        if whiteout && self.traits.refused_whiteouts_touch && errors.0.contains(&FsError::NotEmpty)
+        {
+            return Err(Stop::Unspecified);
+        }
         errors.finish()?;
 
         self.entries_mut(old.dir).remove(&old.name);
