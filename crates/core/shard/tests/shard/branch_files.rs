@@ -143,9 +143,10 @@ fn who_has_the_answer_waits_until_the_file_is_there() {
             )),
             "{held:?}"
         );
-        // It is closed, and asked for.
-        let release = cluster.request(1, Request::Release(op::Release { inos: vec![ino] }));
-        cluster.input(1, release);
+        // It is closed, which does not count yet, and asked for.
+        let release = Request::Release(op::Release { inos: vec![ino] });
+        let left = Reply::NotClosed(vec![(ino, ShardId(1))]);
+        assert_eq!(cluster.call(1, release.clone()), Ok(left));
         let ask = cluster.request(1, Request::GetAttr(op::GetAttr { ino }));
         assert!(cluster.input(1, ask).outputs.is_empty());
         let mut answer = None;
@@ -154,6 +155,7 @@ fn who_has_the_answer_waits_until_the_file_is_there() {
             cluster.carry(outputs, &mut answer);
         }
         assert!(matches!(answer, Some(Ok(Reply::Inode(_)))), "{answer:?}");
+        assert_eq!(cluster.call(1, release), Ok(Reply::Done));
         // Nobody has it open any more: with its last name it goes.
         let status = cluster.nodes[1].shard.status();
         assert_eq!(status.opens, 0);

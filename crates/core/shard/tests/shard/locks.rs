@@ -1,7 +1,7 @@
 //! Locks of files: kept waiting, given once, told again after a restart, moved with their inodes.
 
 use crate::support::{Cluster, Step, create_file, name};
-use pandofs_api::{NewNode, PeerMessage, Refusal, Reply, Request, op};
+use pandofs_api::{NewNode, Refusal, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Record, Ticket};
 use pandofs_types::limits::{CLOSING_WAIT, LOCK_WAIT, SESSION_TIMEOUT, TICK_INTERVAL};
