@@ -100,8 +100,9 @@ const RULES: [Rule; 33] = [
 
 /// Libraries that few crates may name, so that replacing them touches one crate; the first is what the system
 /// stands on. `trials` has a file system of its own, for servers to stand on.
-const ONLY_IN: [(&str, &[&str]); 4] = [
+const ONLY_IN: [(&str, &[&str]); 5] = [
     ("rocksdb", &["store-rocksdb"]),
+    ("librocksdb-sys", &["store-rocksdb"]),
     ("raft-engine", &["log-raft-engine"]),
     ("fuser", &["fuse", "trials"]),
     ("mpi", &["walk-mpi"]),
