@@ -45,15 +45,16 @@ deps: ## Install what building and running need (says what and why)
 
 build: ## Build the release binary
 	scripts/deps.sh build
-	cargo build --release --package pandofs-cli --package pandofs-walk-mpi $(MPI)
+	cargo build --release --package pandofs-cli --package pandofs-walk-tools --package pandofs-walk-mpi $(MPI)
 
 install: build ## Install the binaries to $PREFIX/bin (default /usr/local/bin)
 	install -D -m 755 $(PANDOFS) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs
+	install -D -m 755 $(PANDOFS)-walk $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs-walk
 	install -D -m 755 $(PANDOFS)-mpi $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs-mpi
 
 run: ## Build, start four servers and a mount in a scratch folder, and show them at work
 	scripts/deps.sh build run
-	cargo build --release --package pandofs-cli
+	cargo build --release --package pandofs-cli --package pandofs-walk-tools
 	scripts/run.sh $(PANDOFS) --files $(FILES) $(if $(TAR),--tar $(TAR))
 
 check: ## In two minutes after a change: format, house rules, and clippy and unit tests of the crates that differ from $BASE

@@ -12,6 +12,10 @@ set -m
 PANDOFS=$(realpath "$1")
 shift
 export PANDOFS
+[[ -x $PANDOFS-walk ]] || {
+    echo "e2e: there is no $PANDOFS-walk, which 'pandofs find' and its like run: 'make e2e' builds both" >&2
+    exit 1
+}
 # What scripts/deps.sh built from crates.io.
 PATH=$("$(dirname "$0")/cargo-target.sh")/programs/bin:$PATH
 cd "$(dirname "$0")/../tests/e2e" || exit 1
