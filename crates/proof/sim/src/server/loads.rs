@@ -37,7 +37,7 @@ impl Server {
     }
 }
 
-/// What another server tells, and the answer if it wants one.
+/// Takes what another server tells, and returns the answer if it wants one.
 pub(super) fn take(
     process: &mut Process,
     sender: ServerId,
