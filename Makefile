@@ -17,14 +17,19 @@ MPI = --features pandofs-walk-mpi/mpi
 PANDOFS = $$(scripts/cargo-target.sh)/release/pandofs
 # Seconds after which the tests of one binary are taken to hang: it is ended and named, and the others still run.
 UNIT_LIMIT ?= 1200
-LIMITED = --config 'target."cfg(unix)".runner=["timeout", "--verbose", "--kill-after=30", "$(UNIT_LIMIT)"]'
+LIMITED = --config 'target."cfg(unix)".runner=["scripts/unit-runner.sh", "$(UNIT_LIMIT)"]'
+# Prints how long a step took, and what is around all of them where the time went.
+TIMED = scripts/timed.sh
+# The whole workspace, examples included, since these have the dependencies of tests: so features are those that `make unit`
+# builds with, and nothing but programs is compiled a second time. (What features add is not called in programs.)
+E2E_BUILD = cargo build --release --workspace --bins --examples $(MPI)
 
 # The benchmarks of single parts, and the file system in memory that the whole is compared with.
 BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-store-rocksdb \
 	--package pandofs-log-raft-engine --examples
 
 .NOTPARALLEL:
-.PHONY: help deps build install run check test lint unit e2e sim soak fuzz model bench bench-commit bench-placement bench-walk clean
+.PHONY: help deps build install run check test test-long lint unit e2e sim soak fuzz model bench bench-commit bench-placement bench-walk clean
 
 help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -40,40 +45,46 @@ deps: ## Install what building and running need (says what and why)
 
 build: ## Build the release binary
 	scripts/deps.sh build
-	cargo build --release --package pandofs-cli --package pandofs-walk-mpi $(MPI)
+	cargo build --release --package pandofs-cli --package pandofs-walk-tools --package pandofs-walk-mpi $(MPI)
 
 install: build ## Install the binaries to $PREFIX/bin (default /usr/local/bin)
 	install -D -m 755 $(PANDOFS) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs
+	install -D -m 755 $(PANDOFS)-walk $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs-walk
 	install -D -m 755 $(PANDOFS)-mpi $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs-mpi
 
 run: ## Build, start four servers and a mount in a scratch folder, and show them at work
 	scripts/deps.sh build run
-	cargo build --release --package pandofs-cli
+	cargo build --release --package pandofs-cli --package pandofs-walk-tools
 	scripts/run.sh $(PANDOFS) --files $(FILES) $(if $(TAR),--tar $(TAR))
 
 check: ## In two minutes after a change: format, house rules, and clippy and unit tests of the crates that differ from $BASE
 	scripts/deps.sh build lint
 	scripts/check.sh $(BASE)
 
-test: lint unit e2e ## Formatting, lints, house rules, unit and end-to-end tests
+test: ## Formatting, lints, house rules, unit and end-to-end tests, and where the time went
+	$(TIMED) 'make test' $(MAKE) lint unit e2e
+
+test-long: ## What takes too long for each commit (docs/testing.md); `make test-long NAMES='soak fuzz'` for some of it
+	scripts/deps.sh build run test
+	$(E2E_BUILD)
+	$(TIMED) 'make test-long' scripts/test-long.sh $(PANDOFS) $(NAMES)
 
 lint: ## Formatting, clippy and the house rules only
 	scripts/deps.sh build lint
-	cargo fmt --all --check
-	cargo clippy --workspace --all-targets --release $(MPI) -- -D warnings
-	cargo xtask check
+	$(TIMED) 'format' cargo fmt --all --check
+	$(TIMED) 'clippy' cargo clippy --workspace --all-targets --release $(MPI) -- -D warnings
+	$(TIMED) 'house rules' cargo xtask check
 
 unit: ## Unit, property, model and conformance tests only
 	scripts/deps.sh build run
-	cargo test --workspace --release $(MPI) --no-fail-fast $(LIMITED)
-	cargo test --package fuser --lib --release $(LIMITED)
+	$(TIMED) 'unit tests: compiling' cargo test --workspace --release $(MPI) --no-run
+	$(TIMED) 'unit tests' cargo test --workspace --release $(MPI) --no-fail-fast $(LIMITED)
+	$(TIMED) "fuser's unit tests" cargo test --package fuser --lib --release $(LIMITED)
 
 e2e: ## End-to-end tests on a real mount only
 	scripts/deps.sh build run test
-	cargo build --release --package pandofs-cli --package pandofs-trials --package pandofs-bench \
-		--package pandofs-posix --package pandofs-walk-bench --package pandofs-walk-mpi $(MPI)
-	cargo build --release $(BENCHMARKS)
-	scripts/e2e.sh $(PANDOFS)
+	$(TIMED) 'end-to-end tests: compiling' $(E2E_BUILD)
+	$(TIMED) 'end-to-end tests' scripts/e2e.sh $(PANDOFS)
 
 sim: ## Simulate 1,000 clusters from seeds 0 to 999; `make sim SEEDS=N` for another number
 	scripts/deps.sh build

@@ -104,8 +104,8 @@ for group in "$@"; do
     build)
         need_rust
         need_command cc gcc "links Rust programs and compiles lz4 and mimalloc"
-        need_command g++ g++ "compiles RocksDB"
-        need_command clang clang "brings the C headers that bindgen looks for"
+        need_command clang clang "compiles RocksDB, and brings the C headers that bindgen looks for"
+        need_command g++ g++ "brings the C++ library that RocksDB is compiled with, and compiles it where clang cannot"
         need_libclang
         need_mpi
         ;;

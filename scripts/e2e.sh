@@ -3,7 +3,7 @@
 # there are processors, PANDOFS_JOBS=N at once if that is set. Each is a script that gets the binary's path in
 # $PANDOFS and an empty scratch folder in $SCRATCH, and passes when it exits with 0; with 77 it says that it needs
 # something that is not there, as root's rights, and is left out (with PANDOFS_NO_SKIP=1 that is a failure). With
-# PANDOFS_TELL=1 what a test that passes has said is printed, too. A test
+# PANDOFS_TELL=1 what a test that passes has said is printed, too. Seconds are noted in $PANDOFS_TIMES, if that is set. A test
 # with a line '# alone' and the reason runs when no other does. Files that begin with '_' are parts of tests, not tests.
 set -uo pipefail
 # Each test is a process group of its own, so that it can be ended with all that it started, and is told of
@@ -12,6 +12,10 @@ set -m
 PANDOFS=$(realpath "$1")
 shift
 export PANDOFS
+[[ -x $PANDOFS-walk ]] || {
+    echo "e2e: there is no $PANDOFS-walk, which 'pandofs find' and its like run: 'make e2e' builds both" >&2
+    exit 1
+}
 # What scripts/deps.sh built from crates.io.
 PATH=$("$(dirname "$0")/cargo-target.sh")/programs/bin:$PATH
 cd "$(dirname "$0")/../tests/e2e" || exit 1
@@ -83,6 +87,8 @@ run_test() {
     fi >"$RESULTS/$test.told"
     flock "$RESULTS" cat "$RESULTS/$test.told"
     touch "$RESULTS/$test.$result"
+    [[ -z ${PANDOFS_TIMES:-} || $result == skipped ]] ||
+        printf 'e2e\t%s\t%s\n' $((SECONDS - started)) "${test%.sh}" >>"$PANDOFS_TIMES"
     rm -rf --one-file-system "$SCRATCH"
 }
 

@@ -5,10 +5,12 @@ command -v mpirun >/dev/null || {
     echo "needs mpirun"
     exit 77
 }
-[[ -x $PANDOFS-mpi ]] || {
-    echo "pandofs-mpi was not built"
-    exit 1
-}
+for program in "$PANDOFS-walk" "$PANDOFS-mpi"; do
+    [[ -x $program ]] || {
+        echo "${program##*/} was not built"
+        exit 1
+    }
+done
 
 # is_alive PROCESS
 is_alive() {

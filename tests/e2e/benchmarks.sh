@@ -85,7 +85,7 @@ done
 # Two charts of time and of traffic, and four maps and histograms, of each kind of ranks; two of simulated ones alone.
 sides=$((${#real[@]} > 0 ? 2 : 1))
 expect_equal charts "$(grep -o '<svg' "$SCRATCH/figures.html" | wc -l)" $((12 * sides + 2))
-CACHES=warm FILES=700 ROUNDS=1 REAL=$SCRATCH/tree ../../scripts/bench-walk.sh "$programs/pandofs-walk-bench" "$PANDOFS" \
+CACHES=warm FILES=700 ROUNDS=1 REAL=$SCRATCH/tree ../../scripts/bench-walk.sh "$programs/pandofs-walk-bench" "$PANDOFS-walk" \
     "$SCRATCH/walked" >"$SCRATCH/table"
 cat "$SCRATCH/table"
 for walker in find pandofs floor uring2 uring8 ignore du; do
@@ -105,7 +105,7 @@ bench_walk() {
     PATH=$SCRATCH/walkers:$PATH CACHES=warm FILES=700 ROUNDS=1 REAL=$SCRATCH/tree WALKERS="find pandofs bfs diskus" \
         ../../scripts/bench-walk.sh "$programs/pandofs-walk-bench" "$1" "$SCRATCH/walked"
 }
-bench_walk "$PANDOFS" >"$SCRATCH/table" || fail 'a walker that fails ends it for all'
+bench_walk "$PANDOFS-walk" >"$SCRATCH/table" || fail 'a walker that fails ends it for all'
 cat "$SCRATCH/table"
 expect_equal 'failures' "$(grep -c '^  not measured: diskus ended with 3: no such option$' "$SCRATCH/table")" 3
 expect_equal 'other numbers' "$(grep -c '^  bfs sees 1 entries, find [0-9]*$' "$SCRATCH/table")" 3

@@ -40,8 +40,10 @@ done
 
 # Started together, but without what is linked to MPI: an error, not four walks.
 mkdir alone
-ln "$PANDOFS" alone/pandofs 2>/dev/null || cp "$PANDOFS" alone/pandofs
-if launch -n 4 alone/pandofs walk /usr/share; then
+for program in "$PANDOFS" "$PANDOFS-walk"; do
+    ln "$program" alone/ 2>/dev/null || cp "$program" alone/
+done
+if launch -n 4 "alone/${PANDOFS##*/}" walk /usr/share; then
     echo "it went on without pandofs-mpi"
     exit 1
 fi

@@ -33,6 +33,19 @@ same() {
     [[ $(taken "$1") -eq $(taken "$2") ]]
 }
 
+echo "--- the tools that pandofs lists are those that pandofs-walk has"
+# tools PROGRAM: names and descriptions from its help. Columns differ, as names of other commands are longer.
+tools() {
+    "$1" --help | sed -n '/^Commands:/,/^$/p' | grep '^  ' | tr -s ' ' | sort
+}
+tools "$PANDOFS-walk" >listed
+[[ $(wc -l <listed) -ge 11 ]]
+[[ -z $(comm -23 listed <(tools "$PANDOFS")) ]] || {
+    echo "'pandofs --help' lacks:"
+    comm -23 listed <(tools "$PANDOFS")
+    exit 1
+}
+
 mkdir -p from/a/b from/closed from/empty from/acl
 for i in $(seq 300); do head -c $((i * 37)) /dev/urandom >"from/a/f$i"; done
 for name in $'new\nline' $'\xff\xfe' '-dash' ' space' 'star*[x]' $'back\\slash'; do echo "$name" >"from/a/b/$name"; done

@@ -182,13 +182,13 @@ mod tests {
             ..ScrubReport::default()
         };
         let reports = [(ServerId(3), report), (ServerId(4), ScrubReport::default())];
-        let told: Vec<String> = problems(&reports, Places::default)
+        let lines: Vec<String> = problems(&reports, Places::default)
             .iter()
             .map(Problem::to_string)
             .collect();
         let number = Ino(ino);
         assert_eq!(
-            told,
+            lines,
             [
                 format!(
                     "data: the data object of inode {number}: bytes 8,192 to 12,287 are damaged \

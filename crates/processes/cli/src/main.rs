@@ -3,7 +3,6 @@
 //! Invariant: nothing in here knows how the file system works; it parses, starts, asks and shows.
 
 mod admin;
-mod allocator;
 mod backend;
 mod branch_points;
 mod cmd;
@@ -31,6 +30,7 @@ mod signals;
 mod source;
 mod status_report;
 mod table;
+mod tree_tools;
 mod units;
 mod unmount;
 mod up;
@@ -100,26 +100,34 @@ enum Command {
     #[command(hide = true)]
     DemoWorker(cmd::demo::Worker),
     Completions(cmd::completions::Completions),
-    // Tools for any tree, which know nothing of the rest.
-    #[command(flatten)]
-    Tree(pandofs_walk_tools::Tool),
 }
 
 fn main() -> ExitCode {
-    let given: Vec<OsString> = pandofs_walk_tools::arguments();
-    let line = mount_helper::arguments(&given).unwrap_or(given);
-    let matches = Cli::command().get_matches_from(line);
+    let given: Vec<OsString> = std::env::args_os().collect();
+    let line = match mount_helper::arguments(&given) {
+        Some(line) => line,
+        None if tree_tools::is_named_by(&given) => return failure(&tree_tools::run(&given)),
+        None => given,
+    };
+    let matches = command_line().get_matches_from(line);
     let cli = match Cli::from_arg_matches(&matches) {
         Ok(cli) => cli,
         Err(error) => error.exit(),
     };
     match run(&cli.command, &matches) {
         Ok(outcome) => outcome.into(),
-        Err(error) => {
-            eprintln!("pandofs: {}", error_text::error_text(&error));
-            exit::of_failure(&error).into()
-        }
+        Err(error) => failure(&error),
     }
+}
+
+/// The whole command line, with the tools that another program has.
+fn command_line() -> clap::Command {
+    tree_tools::listed(Cli::command())
+}
+
+fn failure(error: &anyhow::Error) -> ExitCode {
+    eprintln!("pandofs: {}", error_text::error_text(error));
+    exit::of_failure(error).into()
 }
 
 fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
@@ -149,12 +157,6 @@ fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
         Command::Trace(trace) => trace.run(),
         Command::DemoWorker(worker) => worker.run(),
         Command::Completions(completions) => completions.run(),
-        Command::Tree(tool) => {
-            pandofs_walk_tools::launcher::hand_over()?;
-            allocator::keep_nothing();
-            let outcome = tool.run(&mut pandofs_walk_tools::Executor::Alone)?;
-            Ok(Outcome::Other(outcome.code()))
-        }
     }
 }
 
@@ -199,7 +201,7 @@ mod tests {
 
     #[test]
     fn the_command_line_is_consistent() {
-        Cli::command().debug_assert();
+        command_line().debug_assert();
     }
 
     #[test]

@@ -593,14 +593,14 @@ mod tests {
             let error = parse(&["-o", words]).resolved().unwrap_err();
             (exit::of_failure(&error), error.to_string())
         };
-        let (outcome, told) = code("ro,nosuch");
+        let (outcome, message) = code("ro,nosuch");
         assert_eq!(
-            (outcome, &told[..31]),
+            (outcome, &message[..31]),
             (exit::Outcome::WrongLine, "-o nosuch: no such option; see ")
         );
-        let (outcome, told) = code("actimeo=3");
+        let (outcome, message) = code("actimeo=3");
         assert_eq!(outcome, exit::Outcome::WrongLine);
-        assert!(told.contains("attr_timeout=TIME"), "{told}");
+        assert!(message.contains("attr_timeout=TIME"), "{message}");
     }
 
     #[test]

@@ -196,9 +196,9 @@ mod tests {
         let other = parse_line(b"36 35 0:41 / /mnt rw - ext4 pandofs:/x rw").unwrap();
         assert!(!other.is_pandofs());
         // As it was given to mount(8), which knows by it what is mounted.
-        let told = parse_line(b"36 35 0:41 / /mnt rw - fuse.pandofs /etc/map.json rw").unwrap();
+        let named = parse_line(b"36 35 0:41 / /mnt rw - fuse.pandofs /etc/map.json rw").unwrap();
         let map = Path::new("/etc/map.json");
-        assert_eq!(told.cluster_map().as_deref(), Some(map));
+        assert_eq!(named.cluster_map().as_deref(), Some(map));
         let other = parse_line(b"36 35 0:41 / /mnt rw - fuse.sshfs /etc/map.json rw").unwrap();
         assert!(!other.is_pandofs());
         assert_eq!(parse_line(b""), None);

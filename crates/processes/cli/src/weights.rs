@@ -237,11 +237,11 @@ mod tests {
             (plain[1].id, plain[1].domain.as_str()),
             (ServerId(4), "server-4")
         );
-        let told = servers(0, addresses(), (&weights, &domains), names).unwrap();
-        assert!(told.iter().all(is_set));
-        assert_eq!(told[1].weight, ServerInfo::WEIGHT_ONE / 2);
+        let given = servers(0, addresses(), (&weights, &domains), names).unwrap();
+        assert!(given.iter().all(is_set));
+        assert_eq!(given[1].weight, ServerInfo::WEIGHT_ONE / 2);
         assert_eq!(
-            (told[0].domain.as_str(), told[1].domain.as_str()),
+            (given[0].domain.as_str(), given[1].domain.as_str()),
             ("left", "right")
         );
         let few = servers(0, addresses(), (&weights[..1], &[]), names).unwrap_err();

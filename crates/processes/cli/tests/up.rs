@@ -9,7 +9,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-/// How long anything here may take.
+/// The longest that anything here may take.
 const DEADLINE: Duration = Duration::from_secs(60);
 
 fn pandofs(arguments: &[&str]) -> Command {

@@ -7,19 +7,19 @@ use std::collections::BTreeMap;
 /// Loads of one server and the others.
 #[derive(Debug, Default)]
 pub struct Loads {
-    told: BTreeMap<ServerId, ServerLoad>,
+    reports: BTreeMap<ServerId, ServerLoad>,
     requests: RecentRequests,
 }
 
 impl Loads {
     /// Takes a server's report.
-    pub fn told(&mut self, server: ServerId, load: ServerLoad) {
-        self.told.insert(server, load);
+    pub fn report(&mut self, server: ServerId, load: ServerLoad) {
+        self.reports.insert(server, load);
     }
 
     /// Last report of each server.
     pub fn all(&self) -> BTreeMap<ServerId, ServerLoad> {
-        self.told.clone()
+        self.reports.clone()
     }
 
     /// Counts this server's own requests; `ever`: since its start.
@@ -38,15 +38,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_server_is_known_by_what_it_told_last() {
+    fn a_server_is_known_by_its_last_report() {
         let mut loads = Loads::default();
         let load = |objects| ServerLoad {
             objects,
             requests: 2,
         };
-        loads.told(ServerId(3), load(7));
-        loads.told(ServerId(3), load(8));
-        loads.told(ServerId(1), load(9));
+        loads.report(ServerId(3), load(7));
+        loads.report(ServerId(3), load(8));
+        loads.report(ServerId(1), load(9));
         let all: Vec<_> = loads.all().into_iter().collect();
         assert_eq!(all, [(ServerId(1), load(9)), (ServerId(3), load(8))]);
     }

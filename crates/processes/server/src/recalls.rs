@@ -35,7 +35,7 @@ struct Session<A> {
     /// The number of the last answer.
     last: u64,
     /// Answers of which it has not said that it has let go of what they were about, and which recalls that were.
-    told: BTreeMap<u64, Vec<(ShardId, u64)>>,
+    under_way: BTreeMap<u64, Vec<(ShardId, u64)>>,
 }
 
 /// An answer to a request that waited.
@@ -73,7 +73,7 @@ impl<A> Session<A> {
     /// The answer to the request that waits, if there is one and something to tell; with `even_nothing` there need
     /// not be.
     fn answer(&mut self, even_nothing: bool) -> Option<Answer<A>> {
-        let may_tell = !self.queue.is_empty() && self.told.len() < MAX_RECALLS_UNDER_WAY;
+        let may_tell = !self.queue.is_empty() && self.under_way.len() < MAX_RECALLS_UNDER_WAY;
         if !may_tell && !even_nothing {
             return None;
         }
@@ -90,7 +90,7 @@ impl<A> Session<A> {
         self.last += 1;
         let number = self.last;
         if !about.is_empty() {
-            self.told.insert(number, about);
+            self.under_way.insert(number, about);
         }
         Some(Answer { to, number, keys })
     }
@@ -120,7 +120,7 @@ impl<A> Recalls<A> {
                 waiting: None,
                 queue: VecDeque::new(),
                 last: 0,
-                told: BTreeMap::new(),
+                under_way: BTreeMap::new(),
             };
             self.sessions.insert(session, begun);
             return Said::Begins;
@@ -128,7 +128,7 @@ impl<A> Recalls<A> {
         let Some(known) = known else {
             return Said::Late;
         };
-        let recalls = known.told.remove(&done).unwrap_or_default();
+        let recalls = known.under_way.remove(&done).unwrap_or_default();
         known.waiting = Some((to, now));
         let answer = known.answer(false);
         Said::LetGo { recalls, answer }

@@ -131,7 +131,7 @@ fn a_server_started_with_a_newer_map_replays_by_the_one_it_went_by() {
     assert_eq!(epoch(&server), Epoch(2));
     server.abandon();
     server.join().unwrap();
-    // What was replayed by the old map is in the store, and is not replayed by the new one: what is, each shard has
+    // Records that were replayed by the old map are in the store, and not replayed by the new one: those that are, each shard has
     // logged at its start.
     let server = start(dir.path(), &new, ID);
     assert!(server.replayed().records <= u64::from(SHARDS));

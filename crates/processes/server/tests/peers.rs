@@ -199,7 +199,7 @@ fn a_server_says_what_it_has_and_asks_nobody_if_nothing_is_placed_by_it() {
     assert_eq!(
         messages(&mut link),
         [done(1)],
-        "what is told is not answered"
+        "a load is answered only if that is wanted"
     );
     let mut admin = Connection::admin(server.address());
     assert_eq!(admin.status().granularity, None);

@@ -21,7 +21,7 @@ const LOOK_EVERY: u64 = 3;
 struct Stopped {
     paths: Paths<Cluster>,
     ran: u64,
-    /// How often what was stored looked wrong.
+    /// Number of times that the stored state looked wrong.
     unfinished: Rc<Cell<u64>>,
 }
 

@@ -18,7 +18,7 @@ pub struct Disk {
 }
 
 const NEVER: u32 = u32::MAX;
-/// What an append says in whose course the server died.
+/// Error of an append in whose course the server died.
 const DIED: &str = "the server died";
 
 impl Disk {
@@ -35,7 +35,7 @@ impl Disk {
         }
     }
 
-    /// What a crash leaves of it, see [`MemoryLog::crash`]; full if it was.
+    /// The remains after a crash, see [`MemoryLog::crash`]; full if it was.
     pub fn crash(&self, keep_unsynced: usize, torn: bool) -> Disk {
         let mut disk = Disk::with(self.log.crash(keep_unsynced, torn));
         disk.all = Mutex::new(self.records().clone());

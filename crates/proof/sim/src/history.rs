@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A name of a directory.
 pub type Key = (Ino, Name);
 
-/// What an operation did to a name, or found out about it.
+/// Effect of an operation on a name, or its finding about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Deed {
     /// It leads there, or nowhere.
@@ -43,7 +43,7 @@ pub struct Operation {
     pub deed: Deed,
 }
 
-/// What an operation did to an inode's mode, or found out about it.
+/// Effect of an operation on an inode's mode, or its finding about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ModeDeed {
     Read(u16),
@@ -53,7 +53,7 @@ pub enum ModeDeed {
     Forget,
 }
 
-/// When it began and ended, and what it did.
+/// Beginning, end and deed of an operation.
 pub type ModeOperation = (u64, Option<u64>, ModeDeed);
 
 /// An operation as it is noted: when it began and ended, and what it did, if it was told that it did anything.
@@ -231,7 +231,7 @@ impl History {
         }
     }
 
-    /// What was done to the `number`-th name of the request, if the answer tells.
+    /// Returns the deed on the `number`-th name of the request, if the answer tells.
     fn deed(
         &self,
         key: &Key,
@@ -326,7 +326,7 @@ impl History {
         self.forgotten.1.insert(ino);
     }
 
-    /// What was done to modes.
+    /// Returns all deeds on modes.
     pub fn modes(&self) -> Vec<(Ino, Vec<ModeOperation>)> {
         let of = |(ino, operations): (&Ino, &Vec<NotedMode>)| {
             let known = operations.iter();
@@ -345,7 +345,7 @@ impl History {
         self.lost.contains(&ino)
     }
 
-    /// What the name leads to at the end.
+    /// Notes the inode that the name leads to at the end.
     pub fn end_of(&mut self, key: Key, ino: Option<Ino>) {
         let (key, place) = self.add(key, Some(Deed::Read(ino)));
         let ended = self.tick();
@@ -359,7 +359,7 @@ impl History {
         self.operations.keys().cloned().collect()
     }
 
-    /// Whether an operation on the name was under way at some time from `since` on.
+    /// Returns whether an operation on the name was under way at some time from `since` on.
     pub fn is_touched(&self, key: &Key, since: u64) -> bool {
         self.operations.get(key).is_some_and(|operations| {
             operations.iter().any(|(_, ended, deed)| {

@@ -37,7 +37,7 @@ use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use world::World;
 
-/// What came of a run.
+/// Result of a run.
 #[derive(Debug)]
 pub struct Outcome {
     pub result: Result<Counted, Finding>,

@@ -15,7 +15,7 @@ pub struct Network {
     /// Messages sent so far from one end to the other: what becomes of the next follows from the number, and stays the
     /// same when messages elsewhere are left out.
     sent: BTreeMap<(End, End), u64>,
-    /// When the last message on this way arrives that was not late: they stay in order.
+    /// Arrival of the last message on this way that was not late: they stay in order.
     arrives: BTreeMap<(End, End), Moment>,
 }
 
@@ -29,7 +29,7 @@ impl Network {
         }
     }
 
-    /// When copies of a message that is sent now arrive: never, once or twice.
+    /// Arrivals of copies of a message that is sent now: none, one or two.
     pub fn send(&mut self, now: Moment, from: End, to: End) -> Vec<Moment> {
         let number = self.sent.entry((from, to)).or_default();
         *number += 1;

@@ -23,7 +23,7 @@ pub fn keep_lock(shards: &mut Shards, now: Time) {
     }
 }
 
-/// What the store gets in place of `batch`.
+/// Returns the batch that the store gets in place of `batch`.
 pub fn tamper(plant: Option<Plant>, store: &MemoryStore, batch: Batch) -> Batch {
     let Some(plant) = plant else {
         return batch;
@@ -80,7 +80,7 @@ fn parts(plant: Plant, before: Option<&[u8]>, value: &[u8]) -> Vec<u8> {
     encode(&now)
 }
 
-/// Whether what is new in the map is not about the partitions here.
+/// Returns whether the news of the map is not about the partitions here.
 fn learns_from_others(before: &PartsRecord, now: &PartsRecord) -> bool {
     let indexes = |record: &PartsRecord| -> Vec<_> {
         let parts = record.parts.iter().map(|part| part.index);

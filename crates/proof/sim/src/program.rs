@@ -11,10 +11,10 @@ use pandofs_types::{
 /// Entries of one page: listings go over many.
 const PAGE_ENTRIES: u32 = 3;
 const PAGE_BYTES: u32 = 1 << 16;
-/// How long a request for a lock waits: its answer is there before the client takes it for lost.
+/// Time that a request for a lock waits: its answer is there before the client takes it for lost.
 const LOCK_WAIT_MS: u32 = 100;
 
-/// What a job does next.
+/// Next step of a job.
 #[derive(Debug)]
 pub enum Next {
     Ask(Target, Request),
@@ -28,12 +28,12 @@ pub struct Job {
     hash_key: HashKey,
     /// The names still to go down, of each path.
     ways: Vec<Vec<Name>>,
-    /// Where the way has led so far, for each path.
+    /// Inodes to which the way has led so far, for each path.
     found: Vec<Ino>,
     /// The last names, of paths whose parent is wanted.
     last: Vec<Name>,
     state: State,
-    /// Where a listing goes on.
+    /// Position at which a listing goes on.
     from: Position,
     /// The open file that it is about.
     held: Option<Ino>,
@@ -46,7 +46,7 @@ pub struct Job {
 enum State {
     /// Nothing is asked.
     Ready,
-    /// Whether a name leads to a directory.
+    /// Finds out whether a name leads to a directory.
     Walking,
     Acting,
 }
@@ -172,7 +172,7 @@ impl Job {
         self.act(inodes)
     }
 
-    /// Whether the path with this number leads to a directory in which something is to be done.
+    /// Returns whether the path with this number leads to a directory in which something is to be done.
     fn wants_directory(&self, way: usize) -> bool {
         match &self.op {
             Op::List(_) => true,
@@ -343,7 +343,7 @@ fn ranged(kind: LockKind, range: Option<u64>) -> LockRange {
     }
 }
 
-/// What of an answer is looked at in a trace.
+/// The part of an answer that is looked at in a trace.
 fn short(reply: &Reply) -> String {
     match reply {
         Reply::Entry(entry) => format!("{} on shard {}", entry.ino, entry.shard),

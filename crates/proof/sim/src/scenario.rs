@@ -18,10 +18,10 @@ pub const MICROSECOND: Moment = 1_000;
 pub const MILLISECOND: Moment = 1_000_000;
 pub const SECOND: Moment = 1_000_000_000;
 
-/// How long operations are begun and faults go on.
+/// Time for which operations are begun and faults go on.
 const TROUBLED: Moment = 4 * SECOND;
 
-/// What the cluster is like.
+/// Shape of the cluster.
 #[derive(Clone, Debug)]
 pub struct Shape {
     pub servers: u16,
@@ -36,14 +36,14 @@ pub struct Shape {
     pub sync_every_batch: bool,
     /// Bytes of records after which a store is flushed.
     pub flush_after: u64,
-    /// What a server's clock is wrong by at the start, in nanoseconds.
+    /// Error of each server's clock at the start, in nanoseconds.
     pub skew: Vec<i64>,
     pub protocol: CommitProtocol,
     /// If clients take leases.
     pub leases: Option<Leasing>,
 }
 
-/// How leases are given and taken.
+/// Rules by which leases are given and taken.
 #[derive(Clone, Debug)]
 pub struct Leasing {
     /// With so many given by a shard further ones are short, with so many brief; and there are no more than these.
@@ -122,7 +122,7 @@ pub enum End {
     Client(usize),
 }
 
-/// What of the log a crash leaves; the store loses some of what it had not flushed either way.
+/// Part of the log that a crash leaves; the store loses some of what it had not flushed either way.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Loss {
     /// The process was killed: all that was written is there.
@@ -181,7 +181,7 @@ pub enum Fault {
 /// Something wrong that is done on purpose, to see that the oracles notice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Plant {
-    /// What must wait for the disk does not.
+    /// Answers that must wait for the disk do not.
     Unsynced,
     /// A client whose request may have been executed asks another shard when it learns of one.
     ForgetsDoubt,
@@ -247,7 +247,7 @@ impl Plant {
         Plant::MistakesTime,
     ];
 
-    /// Whether it is seen in what is stored as soon as it is done, and looking at all of that often finds it before it has
+    /// Returns whether it is seen in what is stored as soon as done, and looking at all of that often finds it before it has
     /// done more harm. Others are seen in what clients are told, at a start or at the end.
     pub fn is_of_the_store(self) -> bool {
         matches!(
@@ -269,7 +269,7 @@ pub struct Scenario {
     pub shape: Shape,
     pub ops: Vec<Planned>,
     pub faults: Vec<Fault>,
-    /// When every fault ends and everything has to come to its end.
+    /// Moment at which every fault ends and everything has to come to its end.
     pub healed: Moment,
     pub plant: Option<Plant>,
 }
@@ -325,7 +325,7 @@ impl Scenario {
         made.expect("the shape makes a cluster")
     }
 
-    /// What can be left out of it, one by one.
+    /// Number of parts that can be left out of it, one by one.
     pub fn len(&self) -> usize {
         self.ops.len() + self.faults.len()
     }
@@ -362,7 +362,7 @@ impl Op {
 }
 
 impl Fault {
-    /// When it begins and when it has ended.
+    /// Returns its beginning and its end.
     pub fn span(&self) -> (Moment, Moment) {
         match *self {
             Fault::Crash { at, .. } | Fault::Skew { at, .. } | Fault::ClientGone { at, .. } => {

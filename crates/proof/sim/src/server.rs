@@ -30,7 +30,7 @@ use std::time::{Duration, Instant};
 /// 2020-09-13, what the world's clock shows at the start.
 const EPOCH: i64 = 1_600_000_000 * SECOND;
 
-/// Where an answer goes: a request of a client's worker, and which attempt at it.
+/// Address of an answer: a request of a client's worker, and which attempt at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asker {
     pub client: usize,
@@ -40,7 +40,7 @@ pub struct Asker {
     pub attempt: u64,
 }
 
-/// What a server wants the network to do.
+/// A wish of a server to the network.
 #[derive(Clone, Debug)]
 pub enum Act {
     Answer {
@@ -86,7 +86,7 @@ pub struct Process {
     inbox: VecDeque<(ShardId, Input)>,
     recalls: Recalls<Hearer>,
     loads: Loads,
-    /// When the loads are looked at next.
+    /// Moment at which the loads are looked at next.
     next_loads: Moment,
     /// It works until then.
     pub busy_until: Moment,
@@ -127,7 +127,7 @@ pub struct Server {
     pub skew: i64,
     /// Only the reserve is left of its disk.
     pub is_low: bool,
-    /// What is promised to survive any crash: the last record of each shard after which something was said that had
+    /// Records that are promised to survive any crash: the last one of each shard after which something was said that had
     /// waited for the disk.
     pub promised: BTreeMap<ShardId, u64>,
     /// The fault by which it is about to die.
@@ -256,7 +256,7 @@ impl Server {
             busy_until: now,
             is_scheduled: false,
         });
-        // What recovery wants sent, before anything new is taken up.
+        // Recovery's messages are sent before anything new is taken up.
         self.run(now, 0)?;
         self.log.sync().expect("memory is synced at once");
         if self.plant == Some(Plant::ReusesNumbers)

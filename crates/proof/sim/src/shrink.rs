@@ -25,7 +25,7 @@ pub fn shrink(scenario: &Scenario, finding: &Finding, runs: usize) -> (Scenario,
         if left == 0 {
             break;
         }
-        // What was needed once may not be needed any more.
+        // A step that was needed once may not be needed any more.
         if chunk > 1 || !removed_any {
             chunk /= 2;
         }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 const SEEDS: u64 = 100;
 
-/// What is planted, the oracle that is to find it, in how many of [`SEEDS`] seeds it did, and in how many it has to: about
+/// Each plant, the oracle that is to find it, in how many of [`SEEDS`] seeds it did, and in how many it has to: about
 /// half. So runs may come to be drawn otherwise, and it is seen when an oracle becomes nearly blind. To count anew, ask for
 /// more than there are.
 const FOUND: [(Plant, &str, u64, u64); 20] = [

@@ -35,7 +35,7 @@ fn the_same_seed_gives_the_same_trace() {
     }
 }
 
-/// Where seeds that nobody has run begin: as many as [`NEW`]. CI takes it from the commit.
+/// Variable with the first of the seeds that nobody has run: as many as [`NEW`]. CI takes it from the commit.
 const BASE: &str = "PANDOFS_SEED_BASE";
 const NEW: u64 = 100;
 
@@ -91,7 +91,7 @@ fn no_seed_finds_anything() {
     assert!(rare.is_empty(), "too rare: {rare:#?}");
 }
 
-/// What is to happen, in which share of the runs at least, in hundredths, and how often in the median run: half as often as
+/// Each event, its share of the runs at least, in hundredths, and its number in the median run: half as often as
 /// it did, about. In half of the runs and more no server dies in the middle of something.
 const EXPECTED: [(&str, Count, usize, u64); 7] = [
     ("crashes", |run| run.crashes, 60, 1),

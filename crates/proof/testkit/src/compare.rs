@@ -6,7 +6,7 @@ use crate::subject::Traits;
 use pandofs_types::Time;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-/// What comparing needs to remember: when operations ran, and which inode number is which node's.
+/// Memory of a comparison: when operations ran, and which inode number is which node's.
 #[derive(Debug)]
 pub struct Comparer {
     traits: Traits,
@@ -39,7 +39,7 @@ impl Comparer {
     /// Compares the answer to the operation that ran last.
     ///
     /// # Errors
-    /// How the two differ.
+    /// The difference between the two.
     pub fn compare(&mut self, expected: &Expected, got: &Outcome) -> Result<(), String> {
         match (expected, got) {
             (Expected::Unspecified, _) => unreachable!("what is not specified is not run"),

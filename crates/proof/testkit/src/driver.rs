@@ -20,7 +20,7 @@ const TAIL: usize = 40;
 /// Seconds that a failing history is made smaller, unless told.
 const SHRINK_SECONDS: u64 = 60;
 
-/// How much is run.
+/// Size of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
     pub seed: u64,
@@ -28,7 +28,7 @@ pub struct Config {
     pub ops: usize,
     /// Operations after which the whole trees are compared.
     pub compare_every: usize,
-    /// How long a failing history is made smaller.
+    /// Time for which a failing history is made smaller.
     pub shrink: Duration,
 }
 
@@ -60,11 +60,11 @@ impl Config {
     }
 }
 
-/// Where subject and model parted.
+/// Point at which subject and model parted.
 #[derive(Debug)]
 struct Mismatch {
     message: String,
-    /// What kind of difference it is, so that a history that is made smaller does not end in another.
+    /// Kind of the difference, so that a history that is made smaller does not end in another.
     kind: String,
 }
 
@@ -239,7 +239,7 @@ fn text_of(panic: &(dyn std::any::Any + Send)) -> String {
 /// something is found.
 ///
 /// # Panics
-/// When an answer, or the tree, is not what the model says; with the seed, the last operations and a
+/// Panics if an answer, or the tree, is not what the model says; with the seed, the last operations and a
 /// small history that fails.
 pub fn check<S: Subject>(config: Config, mut make: impl FnMut() -> S) {
     let mut ran = Vec::new();

@@ -13,7 +13,7 @@ use std::ops::Range;
 
 pub type Done<T> = Result<T, Failure>;
 
-/// What is made by [`Inodes::make`].
+/// Kinds of inodes that [`Inodes::make`] makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Make {
     Dir,
@@ -222,7 +222,7 @@ impl<I: Inodes> Paths<I> {
     /// Works in a new directory of that name below the file system's root.
     ///
     /// # Panics
-    /// When the directory cannot be made.
+    /// Panics if the directory cannot be made.
     pub fn new(mut inodes: I, name: &str, traits: Traits) -> Paths<I> {
         let name = Name::new(name.as_bytes()).expect("a name for the directory");
         let root = &Credentials::ROOT;
@@ -241,7 +241,7 @@ impl<I: Inodes> Paths<I> {
         }
     }
 
-    /// What is worked on.
+    /// The file system that is worked on.
     pub fn inodes(&self) -> &I {
         &self.inodes
     }

@@ -40,7 +40,7 @@ struct Worker {
     thread: JoinHandle<()>,
 }
 
-/// What the threads of one subject share.
+/// State that the threads of one subject share.
 struct Shared {
     root: OwnedFd,
     handles: Mutex<HashMap<HandleId, OwnedFd>>,
@@ -51,7 +51,7 @@ impl Mounted {
     /// of `traits`. Takes away the process's umask.
     ///
     /// # Panics
-    /// When the directory cannot be made.
+    /// Panics if the directory cannot be made.
     pub fn new(place: &std::path::Path, mut traits: Traits) -> Mounted {
         rustix::process::umask(Mode::empty());
         if !rustix::process::geteuid().is_root() {
@@ -358,7 +358,7 @@ impl Shared {
                 let mut names = vec![0; 1 << 16];
                 let length = sys::llistxattr(self.whole(path), &mut names[..])?;
                 let names = names[..length].split(|&byte| byte == 0);
-                // What the system labels files with by itself.
+                // SELinux labels files by itself.
                 let selinux: &[u8] = b"security.selinux";
                 let given = names.filter(|name| !name.is_empty() && *name != selinux);
                 return Ok(Answer::Names(given.map(<[u8]>::to_vec).collect()));

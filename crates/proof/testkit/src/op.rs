@@ -66,7 +66,7 @@ fn write_short(f: &mut fmt::Formatter<'_>, bytes: &[u8]) -> fmt::Result {
     }
 }
 
-/// What only [`Op::Mknod`] makes.
+/// Kinds of files that only [`Op::Mknod`] makes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Special {
     Fifo,
@@ -74,7 +74,7 @@ pub enum Special {
     Char { rdev: u32 },
 }
 
-/// How an extended attribute that is or is not there is treated.
+/// Treatment of an extended attribute that is or is not there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum XattrMode {
     Either,
@@ -278,7 +278,7 @@ pub struct Step {
     pub op: Op,
 }
 
-/// Who asks: the superuser, a user, another one with a further group, the first user in that group, a user with
+/// Callers: the superuser, a user, another one with a further group, the first user in that group, a user with
 /// capabilities, and the superuser's number with few.
 pub fn callers() -> Vec<Credentials> {
     let user = |uid, groups: &[u32]| Credentials::user(uid, uid, groups.to_vec());
@@ -307,7 +307,7 @@ pub fn filling(fill: u64, length: u32) -> Vec<u8> {
         .collect()
 }
 
-/// What `stat` says.
+/// Attributes that `stat` says.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stat {
     pub ino: u64,
@@ -323,7 +323,7 @@ pub struct Stat {
     pub ctime: Time,
 }
 
-/// What an operation that was done answers.
+/// Answer of an operation that was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Answer {
     Done,
@@ -335,7 +335,7 @@ pub enum Answer {
     /// In any order.
     Names(Vec<Vec<u8>>),
     Data(Vec<u8>),
-    /// Where the next data or hole begins; `None` (ENXIO) if there is none.
+    /// Beginning of the next data or hole; `None` (ENXIO) if there is none.
     Found(Option<u64>),
 }
 
@@ -343,7 +343,7 @@ pub enum Answer {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
     Fs(FsError),
-    /// What no file system answers: never right.
+    /// An answer that no file system gives: never right.
     Other(String),
 }
 

@@ -4,17 +4,17 @@ use crate::op::{Outcome, Step};
 use pandofs_types::Time;
 use std::time::Duration;
 
-/// What the model has to know of a subject that POSIX leaves open.
+/// Properties of a subject that POSIX leaves open and the model has to know.
 #[derive(Clone, Debug)]
 pub struct Traits {
-    /// How many of [`crate::op::callers`] it can act for: the first ones.
+    /// Number of [`crate::op::callers`] that it can act for: the first ones.
     pub callers: usize,
     /// A directory's size is the number of its entries.
     pub dir_size_is_entries: bool,
     /// A user may only link files that are his own or that he may read and write (Linux's
     /// `fs.protected_hardlinks`).
     pub protected_hardlinks: bool,
-    /// How far the times it sets may be off the clock of [`Subject::now`].
+    /// Distance that the times it sets may be off the clock of [`Subject::now`].
     pub clock_slack: Duration,
     /// Bytes of the largest file.
     pub max_file_size: u64,
@@ -53,7 +53,7 @@ pub trait Subject {
     /// Called now and then: checks what can be checked from inside while files are open.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault that was found.
     fn look_inside(&mut self) -> Result<(), String> {
         Ok(())
     }
@@ -62,7 +62,7 @@ pub trait Subject {
     /// can be checked from inside, and counts what is there, if it can.
     ///
     /// # Errors
-    /// What is wrong with it.
+    /// The fault that was found.
     fn settle(&mut self) -> Result<Option<Census>, String> {
         Ok(None)
     }

@@ -63,7 +63,7 @@ struct Report {
 }
 
 /// # Errors
-/// What was slower or larger at the end, or the file system's.
+/// Anything that was slower or larger at the end, or the file system's errors.
 pub fn run(options: &Options) -> Result<()> {
     let path = options.data.join("cluster.json");
     let map = ClusterMap::from_json(&fs::read_to_string(&path)?)?;
@@ -188,7 +188,7 @@ fn work(
         )?;
         at = to;
         done.fetch_add(1, Ordering::Relaxed);
-        // Who is late does not catch up for long.
+        // A loop that is late does not catch up for long.
         next = (next + pause).max(Instant::now() - Duration::from_secs(1));
         std::thread::sleep(next.saturating_duration_since(Instant::now()));
     }

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 /// Threads that let the clients work, a share of them each.
 const WORKERS: usize = 32;
-/// How long servers may take to notice that connections are closed.
+/// Time that servers may take to notice that connections are closed.
 const NOTICE_LIMIT: Duration = Duration::from_secs(30);
 const LOOK_INTERVAL: Duration = Duration::from_millis(50);
 
@@ -38,13 +38,13 @@ const HOW: OpenHow = OpenHow {
 pub struct Options {
     #[command(flatten)]
     common: Common,
-    /// How many
+    /// Number of clients
     #[arg(long, default_value_t = 1_000)]
     clients: usize,
 }
 
 /// # Errors
-/// What was not as promised, or the file system's.
+/// A promise that was not kept, or the file system's errors.
 pub fn run(options: &Options) -> Result<()> {
     let count = options.clients;
     let observer = options.common.client()?;

@@ -10,7 +10,7 @@ use std::time::Duration;
 
 /// Credentials of the trials.
 pub const CALLER: Credentials = Credentials::ROOT;
-/// How long a call may go on asking a server that does not answer.
+/// Time for which a call may go on asking a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which cluster, and which chances.
@@ -28,7 +28,7 @@ impl Common {
     /// A client of its own session, caches and connections.
     ///
     /// # Errors
-    /// When the map cannot be read.
+    /// Fails if the map cannot be read.
     pub fn client(&self) -> Result<Client> {
         let options = Options {
             soft: Some(PATIENCE),
@@ -58,7 +58,7 @@ pub fn fresh_directory(client: &Client, parent: Ino, what: &str) -> Result<(Name
 }
 
 /// # Errors
-/// When the text is no name.
+/// Fails if the text is no name.
 pub fn name(text: &str) -> Result<Name> {
     Name::new(text.as_bytes()).with_context(|| format!("{text:?} is no name"))
 }
@@ -66,7 +66,7 @@ pub fn name(text: &str) -> Result<Name> {
 /// The status of all servers.
 ///
 /// # Errors
-/// When one of them does not give it.
+/// Fails if one of them does not give it.
 pub fn status(client: &Client) -> Result<Vec<ServerStatus>> {
     client
         .status()
@@ -83,7 +83,7 @@ pub fn entries(status: &ServerStatus) -> u64 {
 /// Bytes of memory that a process of this machine takes, as a line of `/proc/PID/status` has them.
 ///
 /// # Errors
-/// When there is no such process or line.
+/// Fails if there is no such process or line.
 pub fn memory(pid: u32, line: &str) -> Result<u64> {
     let path = format!("/proc/{pid}/status");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
@@ -101,7 +101,7 @@ pub fn ms(duration: Duration) -> String {
 /// out.
 ///
 /// # Errors
-/// What it found.
+/// The problems that it found.
 pub fn fsck(pandofs: &Path, cluster: &Path, patience: Option<Duration>) -> Result<()> {
     let mut command = Command::new(pandofs);
     command.arg("fsck").arg("--cluster").arg(cluster);

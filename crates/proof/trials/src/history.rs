@@ -126,7 +126,7 @@ impl Life {
                 .is_none_or(|removed| removed.begun >= span.ended)
     }
 
-    /// Whether it may have been there at some time within.
+    /// Returns whether it may have been there at some time within.
     fn touches(&self, span: Span) -> bool {
         self.made.begun <= span.ended
             && self

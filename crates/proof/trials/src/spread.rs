@@ -54,7 +54,7 @@ impl Requests {
 }
 
 /// # Errors
-/// What was not as promised, or the file system's.
+/// A promise that was not kept, or the file system's errors.
 pub fn run(options: &Options) -> Result<()> {
     let observer = options.common.client()?;
     let clients = (0..options.clients)

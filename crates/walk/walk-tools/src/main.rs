@@ -1,8 +1,14 @@
-//! The tools by themselves, without the rest of `pandofs`.
+//! The tools as a command, which `pandofs find` and its like run.
+
+mod allocator;
 
 use clap::Parser;
 use pandofs_walk_tools::{Executor, Outcome, Tool, launcher};
 use std::process::ExitCode;
+
+/// Many threads take and give back many small pieces of memory.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Parallel tree walks
 #[derive(Parser)]
@@ -24,6 +30,7 @@ fn main() -> ExitCode {
 
 fn run(tool: &Tool) -> anyhow::Result<Outcome> {
     launcher::hand_over()?;
+    allocator::keep_nothing();
     tool.run(&mut Executor::Alone)
 }
 

@@ -356,7 +356,7 @@ fn roots_that_are_links_are_made_alike() {
     };
     assert_eq!(names("target"), ["kept"]);
     assert!(dir.join("to-target").is_symlink());
-    // Where there is nothing yet, a directory comes to be.
+    // A directory comes to be if there is nothing yet.
     done(&ours(dir, &["sync", "to-source", "backup"]));
     assert!(!dir.join("backup").is_symlink());
     assert_eq!(names("backup"), ["kept"]);

@@ -137,7 +137,7 @@ fn members_come_before_what_was_counted() {
     // Without -v it is what was counted alone.
     let output = ours(dir, &["tar", "--json", "-cf", "a.tar", "one"]);
     assert_eq!(lines(&output.stdout).0, Vec::<Value>::new());
-    // Where an archive, or data, are on standard output it is on standard error.
+    // With an archive, or data, on standard output it is on standard error.
     let output = ours(dir, &["tar", "--json", "-cv", "one"]);
     assert_eq!(lines(&output.stderr).0.len(), 5);
     assert_eq!(output.stdout.len() % 512, 0);

@@ -58,7 +58,7 @@ pub fn synced(dir: &Path) -> (u64, u64) {
     (number(0), number(8))
 }
 
-/// Where the last append file's unsynced bytes begin and where they end.
+/// Returns the last append file, and where its unsynced bytes begin and end.
 pub fn unsynced(dir: &Path) -> (PathBuf, u64, u64) {
     let path = append_files(dir).pop().unwrap();
     let name = path.file_stem().unwrap().to_str().unwrap();

@@ -2,7 +2,7 @@
 
 use crate::exit::Outcome;
 use anyhow::Result;
-use clap::{Arg, ArgGroup, Args, Command, CommandFactory};
+use clap::{Arg, ArgGroup, Args, Command};
 use clap_complete::Shell;
 
 const EXAMPLES: &str = "\
@@ -27,7 +27,7 @@ impl Completions {
         let mut script = Vec::new();
         clap_complete::generate(
             self.shell,
-            &mut seen(&crate::Cli::command()),
+            &mut seen(&crate::command_line()),
             "pandofs",
             &mut script,
         );
@@ -89,14 +89,14 @@ mod tests {
     #[test]
     fn what_is_hidden_is_not_completed() {
         let mut found = BTreeSet::new();
-        names(&crate::Cli::command(), false, &mut found);
+        names(&crate::command_line(), false, &mut found);
         let hidden = found.iter().filter(|(is_hidden, _)| *is_hidden);
         let hidden = hidden.filter(|(_, name)| !found.contains(&(false, name.clone())));
         let hidden: Vec<&String> = hidden.map(|(_, name)| name).collect();
         assert!(hidden.len() > 1, "there is nothing to hide");
         for shell in Shell::value_variants() {
             let mut script = Vec::new();
-            let mut command = seen(&crate::Cli::command());
+            let mut command = seen(&crate::command_line());
             clap_complete::generate(*shell, &mut command, "pandofs", &mut script);
             let script = String::from_utf8(script).unwrap();
             let is_part = |letter: char| letter.is_ascii_alphanumeric() || letter == '-';
@@ -107,7 +107,7 @@ mod tests {
                     assert!(!script.contains(&format!("-l {bare}")), "{shell}: {name}");
                 }
             }
-            let shown = words.contains("--checkpoint") || script.contains("-l checkpoint");
+            let shown = words.contains("--threshold") || script.contains("-l threshold");
             assert!(shown && words.contains("find"), "{shell}");
         }
     }

@@ -207,17 +207,17 @@ impl Work<'_> {
         }
         let mut known = before.map.active_count();
         let mut since = Instant::now();
-        let mut told: Option<Instant> = None;
+        let mut renewed: Option<Instant> = None;
         let after = loop {
             let now = self.client.dir_info(&self.caller, ino)?;
             let splitting = splitting(self.map, &now);
             if splitting == 0 {
                 break now;
             }
-            if told.is_none_or(|told| told.elapsed() >= RENEWAL) {
+            if renewed.is_none_or(|renewed| renewed.elapsed() >= RENEWAL) {
                 let rate = share(self.rate, splitting);
                 self.client.spread(&self.caller, ino, rate)?;
-                told = Some(Instant::now());
+                renewed = Some(Instant::now());
             }
             if now.map.active_count() != known {
                 known = now.map.active_count();

@@ -132,9 +132,9 @@ impl End {
 fn tell_all(map: &ClusterMap, order: ScrubOrder) -> Outcome {
     let mut outcome = Outcome::Done;
     for server in &map.servers {
-        let told = AdminConnection::open(map.fs, server)
+        let answer = AdminConnection::open(map.fs, server)
             .and_then(|mut connection| connection.scrub(order));
-        if let Err(error) = told {
+        if let Err(error) = answer {
             eprintln!("pandofs: server {} is away: {error}", server.id);
             outcome = Outcome::ServerAway;
         }
@@ -199,7 +199,7 @@ struct Progress {
     parts: Mutex<Vec<(u64, u64, bool)>>,
     /// Whether it was printed, where there is no bar, that it waits for others to let servers go
     /// on.
-    told: AtomicBool,
+    is_pause_printed: AtomicBool,
 }
 
 impl Progress {
@@ -213,7 +213,7 @@ impl Progress {
         Progress {
             bar,
             parts: Mutex::new(vec![(0, 0, false); servers]),
-            told: AtomicBool::new(false),
+            is_pause_printed: AtomicBool::new(false),
         }
     }
 
@@ -222,7 +222,8 @@ impl Progress {
             return;
         };
         let is_paused = report.state == ScrubState::Paused;
-        if is_paused && self.bar.is_hidden() && !self.told.swap(true, Ordering::Relaxed) {
+        if is_paused && self.bar.is_hidden() && !self.is_pause_printed.swap(true, Ordering::Relaxed)
+        {
             eprintln!("pandofs: scrubbing is paused: waiting for 'pandofs scrub --resume'");
         }
         parts[at] = (u64::from(report.share), report.bytes, is_paused);

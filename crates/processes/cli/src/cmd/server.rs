@@ -257,7 +257,7 @@ fn announce(map: &ClusterMap) -> Result<Outcome> {
     };
     let tell = &tell;
     let answers: Vec<(ServerId, Result<(), AdminError>)> = std::thread::scope(|scope| {
-        let told: Vec<_> = map
+        let threads: Vec<_> = map
             .servers
             .iter()
             .map(|server| (server.id, scope.spawn(move || tell(server))))
@@ -267,8 +267,9 @@ fn announce(map: &ClusterMap) -> Result<Outcome> {
                 "the thread that sent it the map panicked".into(),
             ))
         };
-        told.into_iter()
-            .map(|(id, told)| (id, told.join().unwrap_or_else(panicked)))
+        threads
+            .into_iter()
+            .map(|(id, thread)| (id, thread.join().unwrap_or_else(panicked)))
             .collect()
     });
     let mut outcome = Outcome::Done;

@@ -474,8 +474,8 @@ mod tests {
         let began = Instant::now();
         let views = wait_for_all(&map, began + Duration::from_millis(100));
         assert_eq!(outcome(&views), Outcome::ServerAway);
-        let told = views[0].status.as_ref().unwrap_err().to_string();
-        assert_eq!(told, "no answer within 0.5 s");
+        let error = views[0].status.as_ref().unwrap_err().to_string();
+        assert_eq!(error, "no answer within 0.5 s");
         assert!(began.elapsed() < admin::ANSWER_TIMEOUT);
     }
 

@@ -70,15 +70,15 @@ fn number(name: &str) -> Option<u64> {
 pub fn work(work: &Work, out: &mut dyn Write) -> Result<()> {
     let step = usize::try_from(work.every.max(1)).context("--every")?;
     let mut done = 0_u64;
-    let mut told = Instant::now();
+    let mut reported = Instant::now();
     for file in work.files.clone().step_by(step) {
         let path = work.dir.join(name(file));
         perform(work.job, &path)
             .with_context(|| format!("{} {}", work.job.name(), path.display()))?;
         done += 1;
-        if told.elapsed() >= TELL_INTERVAL {
+        if reported.elapsed() >= TELL_INTERVAL {
             tell(out, done)?;
-            told = Instant::now();
+            reported = Instant::now();
         }
     }
     tell(out, done)

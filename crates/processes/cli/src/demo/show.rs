@@ -26,7 +26,7 @@ pub struct Step<'s> {
     /// Further lines below the bar.
     lines: RefCell<Vec<ProgressBar>>,
     started: Instant,
-    told: Cell<Instant>,
+    printed: Cell<Instant>,
     /// The picture in a few words, where there is no terminal.
     short: RefCell<String>,
 }
@@ -69,7 +69,7 @@ impl Show {
             bar,
             lines: RefCell::default(),
             started: now,
-            told: Cell::new(now),
+            printed: Cell::new(now),
             short: RefCell::default(),
         }
     }
@@ -80,8 +80,8 @@ impl Step<'_> {
     pub fn set(&self, done: u64) {
         if let Some(bar) = &self.bar {
             bar.set_position(done);
-        } else if self.told.get().elapsed() >= LINE_INTERVAL {
-            self.told.set(Instant::now());
+        } else if self.printed.get().elapsed() >= LINE_INTERVAL {
+            self.printed.set(Instant::now());
             let done = units::count(done);
             let of = self
                 .total

@@ -87,8 +87,8 @@ impl Health {
     /// Inode numbers, and what is wrong.
     pub fn failing_list(&self) -> Vec<(u64, String)> {
         let failing = self.failing();
-        let told = failing.iter().map(|(ino, what)| (ino.0, what.clone()));
-        told.collect()
+        let list = failing.iter().map(|(ino, what)| (ino.0, what.clone()));
+        list.collect()
     }
 
     /// Blocks.
@@ -135,21 +135,24 @@ mod tests {
         health.fails(Ino(2), "cannot read it".into());
         health.fails(Ino(1), "cannot open it".into());
         health.fails(Ino(1), "cannot read it either".into());
-        let told = |ino, what: &str| (ino, what.to_owned());
+        let object = |ino, what: &str| (ino, what.to_owned());
         assert_eq!(
             health.failing_list(),
-            [told(1, "cannot read it either"), told(2, "cannot read it")]
+            [
+                object(1, "cannot read it either"),
+                object(2, "cannot read it")
+            ]
         );
         health.is_well(Ino(1));
         health.fails(Ino(3), "cannot write it".into());
         health.keep_failing(|ino| ino != Ino(2));
-        assert_eq!(health.failing_list(), [told(3, "cannot write it")]);
+        assert_eq!(health.failing_list(), [object(3, "cannot write it")]);
         for ino in 10..10 + MAX_FAILING_LISTED as u64 {
             health.fails(Ino(ino), "it too".into());
         }
         assert_eq!(health.failing_list().len(), MAX_FAILING_LISTED);
         health.fails(Ino(3), "still".into());
-        assert_eq!(health.failing_list()[0], told(3, "still"));
+        assert_eq!(health.failing_list()[0], object(3, "still"));
     }
 
     #[test]

@@ -107,7 +107,7 @@ impl Lane {
                 }
             }
             PeerMessage::Load { load, wanted } => {
-                self.loads.told(sender, load);
+                self.loads.report(sender, load);
                 if wanted {
                     let load = self.own_load();
                     let wanted = false;

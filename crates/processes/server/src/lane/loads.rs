@@ -15,9 +15,9 @@ impl Lane {
             return;
         }
         let load = self.own_load();
-        self.loads.told(self.id, load);
-        let told = Arc::new(self.loads.all());
-        self.tell_all_shards(|| Input::Loads(Arc::clone(&told)));
+        self.loads.report(self.id, load);
+        let all = Arc::new(self.loads.all());
+        self.tell_all_shards(|| Input::Loads(Arc::clone(&all)));
         let wanted = true;
         for other in self.map.leading_servers() {
             if other != self.id {

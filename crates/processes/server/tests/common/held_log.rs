@@ -58,7 +58,7 @@ impl Log for HeldLog {
         self.log.append(entries)
     }
     fn sync(&self) -> Result<(), LogError> {
-        // What is appended while it waits is not covered.
+        // Records that are appended while it waits are not covered.
         let done = self.log.sync();
         let mut state = self.state.lock().unwrap();
         state.begun += 1;

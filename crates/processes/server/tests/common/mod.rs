@@ -30,13 +30,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-/// How long a test waits for what has to happen.
+/// The longest that a test waits for what has to happen.
 pub const DEADLINE: Duration = Duration::from_secs(30);
 pub const FS: FsId = FsId(0x1234);
 pub const ID: ServerId = ServerId(0);
 pub const SHARDS: u16 = 8;
 
-/// Where server `id` listens.
+/// The socket on which server `id` listens.
 pub fn socket(dir: &Path, id: u16) -> PathBuf {
     dir.join(format!("server-{id}.sock"))
 }
@@ -112,7 +112,7 @@ impl Memory {
         memory
     }
 
-    /// Where its data objects are.
+    /// The folder of its data objects.
     pub fn data(&self) -> PathBuf {
         self.dir.path().join(format!("data-{}", self.id))
     }

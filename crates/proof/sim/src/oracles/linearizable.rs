@@ -13,7 +13,7 @@ use todc_utils::linearizability::WGLChecker;
 use todc_utils::linearizability::history::{Action, History as Actions};
 use todc_utils::specifications::Specification;
 
-/// What a name leads to.
+/// Target of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 enum Name {
     Free,

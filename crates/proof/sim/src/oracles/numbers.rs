@@ -6,7 +6,7 @@ use pandofs_api::{InodeReply, Reply};
 use pandofs_types::{FileKind, Ino, Time};
 use std::collections::BTreeMap;
 
-/// What clients were told of each number.
+/// All that clients were told of each number.
 #[derive(Debug, Default)]
 pub struct Numbers {
     known: BTreeMap<Ino, (FileKind, Time)>,

@@ -8,7 +8,7 @@ use pandofs_check::Tables;
 use pandofs_types::{Ino, ShardId};
 use std::collections::BTreeMap;
 
-/// What was seen at the last moment, and when that was: of a name that an operation held then, at an earlier one.
+/// The view at the last moment, and that moment: of a name that an operation held then, at an earlier one.
 #[derive(Debug, Default)]
 pub struct Preserved {
     entries: BTreeMap<Key, (Ino, u64)>,

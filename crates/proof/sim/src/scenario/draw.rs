@@ -7,7 +7,7 @@ use pandofs_placement::{DirBounds, DirPolicy, FileBounds, FilePolicy};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::{CommitProtocol, LockKind};
 
-/// When the first directories have been made.
+/// Moment by which the first directories have been made.
 const POPULATED: Moment = 100 * MILLISECOND;
 /// Names of which most are directories as a rule, and names of which most are files. Few, so that operations meet.
 const DIRS: [&str; 4] = ["d0", "d1", "d2", "d3"];
@@ -61,10 +61,10 @@ pub fn shape(rng: &mut Rng) -> Shape {
     }
 }
 
-/// What somebody may set a server's clock by.
+/// The most that somebody may set a server's clock by.
 const DAY: i64 = 86_400 * SECOND;
 
-/// What clocks may be wrong by in thousandths, some fast and some slow, without a client believing for longer than a server.
+/// Error of clocks in thousandths, some fast and some slow, without a client believing for longer than a server.
 const DRIFT: i64 = 20;
 
 fn leasing(rng: &mut Rng, servers: u16, clients: usize) -> Leasing {
@@ -84,10 +84,10 @@ fn leasing(rng: &mut Rng, servers: u16, clients: usize) -> Leasing {
     }
 }
 
-/// What the operations and faults of a run are drawn from.
+/// Source from which the operations and faults of a run are drawn.
 pub struct Draw<'r> {
     rng: &'r mut Rng,
-    /// When much is done at once, so that operations meet, and faults meet operations.
+    /// Moments at which much is done at once, so that operations meet, and faults meet operations.
     bursts: Vec<Moment>,
     /// Different names of files.
     files: u64,

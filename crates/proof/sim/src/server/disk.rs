@@ -12,7 +12,7 @@ use pandofs_store::{MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
 
 impl Server {
-    /// Whether a sync is to begin now.
+    /// Returns whether a sync is to begin now.
     pub fn begins_sync(&mut self, now: Moment) -> bool {
         let interval = self.map.settings.flush_interval_ms as Moment * MILLISECOND;
         let unsynced = self.log.memory().unsynced();
@@ -47,7 +47,7 @@ impl Server {
         self.process = Some(process);
     }
 
-    /// Whether a flush of the store is to begin now.
+    /// Returns whether a flush of the store is to begin now.
     pub fn begins_flush(&mut self, after: u64) -> bool {
         let Some(process) = &mut self.process else {
             return false;
@@ -95,7 +95,7 @@ impl Server {
         lost
     }
 
-    /// What every record that was ever applied makes of an empty store.
+    /// The store that every record that was ever applied makes of an empty one.
     pub fn replayed(&self) -> Result<MemoryStore, ShardError> {
         let store = new_store(&self.map, self.id);
         for config in self.configs() {

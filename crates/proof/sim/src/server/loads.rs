@@ -20,11 +20,11 @@ impl Server {
         }
         process.next_loads = now + LOADS_INTERVAL.as_nanos() as Moment;
         let load = own_load(process);
-        process.loads.told(self.id, load);
-        let told = Arc::new(process.loads.all());
+        process.loads.report(self.id, load);
+        let all = Arc::new(process.loads.all());
         for shard in process.shards.ids() {
-            let told = Arc::clone(&told);
-            process.inbox.push_back((shard, Input::Loads(told)));
+            let all = Arc::clone(&all);
+            process.inbox.push_back((shard, Input::Loads(all)));
         }
         let (id, wanted) = (self.id, true);
         let others = self.map.leading_servers().into_iter();
@@ -37,14 +37,14 @@ impl Server {
     }
 }
 
-/// What another server tells, and the answer if it wants one.
+/// Takes what another server tells, and returns the answer if it wants one.
 pub(super) fn take(
     process: &mut Process,
     sender: ServerId,
     load: ServerLoad,
     wanted: bool,
 ) -> Option<Act> {
-    process.loads.told(sender, load);
+    process.loads.report(sender, load);
     let (load, wanted, answers) = (own_load(process), false, wanted);
     answers.then_some(Act::Send {
         server: sender,

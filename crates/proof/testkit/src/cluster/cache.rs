@@ -10,7 +10,7 @@ use pandofs_shard::{Input, Recall};
 use pandofs_types::{Credentials, FsError, HashKey, Ino, LeaseKey, Leased, Name, ShardId, Time};
 use std::collections::BTreeMap;
 
-/// Whether clients take leases.
+/// Choice whether clients take leases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leasing {
     #[default]
@@ -194,7 +194,7 @@ impl Cluster {
         self.config.leasing != Leasing::Off
     }
 
-    /// Whether the client answers this itself. What a caller may look up the leases do not say.
+    /// Answers the request if the client does so itself. Leases do not say what a caller may look up.
     pub(super) fn believed(
         &mut self,
         client: usize,

@@ -40,10 +40,10 @@ struct Object {
 /// The connection of a shard with the data objects; those of clients follow.
 const LOCAL: u32 = u32::MAX - 1;
 const TO_CLIENTS: u32 = u32::MAX;
-/// How long a request may go without an answer, or the background without coming to rest.
+/// Time for which a request may go without an answer, or the background without coming to rest.
 const PATIENCE: std::time::Duration = SESSION_TIMEOUT.saturating_mul(5);
 
-/// What a cluster is like.
+/// Shape of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterConfig {
     pub seed: u64,
@@ -59,10 +59,10 @@ pub struct ClusterConfig {
     pub leasing: Leasing,
 }
 
-/// What a shard answered, and what it leases with it.
+/// Answer of a shard, and what it leases with it.
 type Answered = (Result<Reply, Refusal>, Vec<Leased>);
 
-/// How messages between shards travel.
+/// Manner in which messages between shards travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// In the order in which they were sent.
@@ -130,7 +130,7 @@ impl ClusterConfig {
     }
 }
 
-/// What is on its way to a shard.
+/// A message on its way to a shard.
 #[derive(Clone, Debug)]
 struct Letter {
     /// The connection it is on; letters of one connection stay in order.
@@ -157,7 +157,7 @@ pub struct Cluster {
     /// Decides which connections are slow at the moment.
     slowness: u64,
     last_ticket: u64,
-    /// What was there before the test's own tree.
+    /// Census from before the test's own tree.
     base: Option<Census>,
 }
 
@@ -200,7 +200,7 @@ impl Cluster {
     /// Asks a shard and lets the cluster work until the answer is there.
     ///
     /// # Panics
-    /// When it does not come, or a shard finds its state broken.
+    /// Panics if it does not come, or a shard finds its state broken.
     fn call(&mut self, request: ShardRequest) -> Answered {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
@@ -310,7 +310,7 @@ impl Cluster {
         }
     }
 
-    /// What each server has.
+    /// Returns the load of each server.
     fn loads(&self) -> BTreeMap<ServerId, ServerLoad> {
         let mut loads: BTreeMap<ServerId, ServerLoad> = BTreeMap::new();
         for node in &self.nodes {
@@ -336,7 +336,7 @@ impl Cluster {
                 leased,
                 ..
             } => {
-                // Who asked may have had an answer from before a restart.
+                // The asker may have had an answer from before a restart.
                 if self.asked.contains_key(&ticket) {
                     self.answers.insert(ticket, (result, leased));
                 }
@@ -456,7 +456,7 @@ impl Cluster {
         DataReply::Done
     }
 
-    /// What is answered to a change that goes by another number of truncations than the object.
+    /// Returns the answer to a change that goes by another number of truncations than the object.
     fn other_truncations(&self, server: ServerId, ino: Ino, truncations: u32) -> Option<DataReply> {
         let object = self.objects.get(&(server, ino));
         let followed = object
@@ -550,8 +550,8 @@ impl Cluster {
         true
     }
 
-    /// What a restart left behind (a split that was given up, an end that was not heard of) goes by
-    /// itself after a while.
+    /// Remains of a restart (a split that was given up, an end that was not heard of) go by
+    /// themselves after a while.
     fn ask_oracles(&mut self) -> Result<(), String> {
         let deadline = Time(self.now.0 + (2 * STAGING_TIMEOUT).as_nanos() as i64);
         loop {
@@ -576,7 +576,7 @@ impl Cluster {
         self.now
     }
 
-    /// What is stored at this moment, of operations under way too.
+    /// Returns all that is stored at this moment, of operations under way too.
     pub fn dump(&self) -> ClusterDump {
         let mut objects: BTreeMap<ServerId, Vec<(Ino, u64)>> = self
             .map
@@ -603,7 +603,7 @@ impl Cluster {
     }
 }
 
-/// Whether whoever sent it sends it again until it is answered.
+/// Returns whether its sender sends it again until it is answered.
 fn is_sent_again(input: &Input) -> bool {
     matches!(input, Input::Peer(_))
 }

@@ -23,12 +23,12 @@ pub struct Session {
     hash_key: HashKey,
     maps: HashMap<Ino, DirMap>,
     inodes: HashMap<Ino, ShardId>,
-    /// How often a file is open.
+    /// Number of times that each file is open.
     opens: BTreeMap<Ino, u32>,
     pub(super) cache: Cache,
 }
 
-/// Where a request goes.
+/// Destination of a request.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
     /// To the shard of this position of a directory.

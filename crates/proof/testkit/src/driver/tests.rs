@@ -20,7 +20,7 @@ enum Fault {
     LostRename,
     /// Removing a directory does not take it off its parent's link count.
     LinkCount,
-    /// What was cut off comes back when a file grows.
+    /// Bytes that were cut off come back when a file grows.
     StaleBytes,
 }
 

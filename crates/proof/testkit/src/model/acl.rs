@@ -122,7 +122,7 @@ impl Acl {
     }
 }
 
-/// Whether capabilities let the caller do what a list does not.
+/// Returns whether capabilities let the caller do what a list does not.
 fn overrides(by: &Credentials, wanted: u16, node: &Node) -> bool {
     let is_dir = node.kind == FileKind::Dir;
     let looks = if is_dir {
@@ -134,7 +134,7 @@ fn overrides(by: &Credentials, wanted: u16, node: &Node) -> bool {
     looks && by.has(Capabilities::DAC_READ_SEARCH) || runs && by.has(Capabilities::DAC_OVERRIDE)
 }
 
-/// Whether the attribute is a list.
+/// Returns whether the attribute is a list.
 pub(super) fn is_acl(name: &[u8]) -> bool {
     name == ACCESS || name == DEFAULT
 }
@@ -242,7 +242,7 @@ impl Model {
         there.map(<[u8]>::to_vec).collect()
     }
 
-    /// What capability it takes to change the attribute, if it is none that owners give.
+    /// Returns the capability that it takes to change the attribute, if it is none that owners give.
     pub(super) fn needed_for(name: &[u8]) -> Option<Capabilities> {
         match name {
             b"security.capability" => Some(Capabilities::SETFCAP),

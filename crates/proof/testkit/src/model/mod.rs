@@ -1,7 +1,7 @@
 //! A file system as POSIX and Linux describe it, in memory and as naive as can be: what a subject is
 //! compared with.
 //!
-//! Where several errors apply at once POSIX does not say which one is answered, so an operation that
+//! POSIX does not say which of several errors that apply at once is answered, so an operation that
 //! fails has a set of errors, each of which is right.
 
 mod acl;
@@ -29,7 +29,7 @@ use std::collections::{BTreeMap, BTreeSet};
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub u64);
 
-/// Where a time comes from.
+/// Source of a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Stamp {
     /// It was set to this.
@@ -110,7 +110,7 @@ struct Handle {
     write: bool,
 }
 
-/// What `stat` must say, times aside a value each.
+/// Attributes that `stat` must say, times aside a value each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedStat {
     pub node: NodeId,
@@ -127,7 +127,7 @@ pub struct ExpectedStat {
     pub ctime: Stamps,
 }
 
-/// What an operation must answer.
+/// Answer that an operation must give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
     Done,
@@ -139,7 +139,7 @@ pub enum Expected {
     Value(Vec<u8>),
     Names(BTreeSet<Vec<u8>>),
     Data(Vec<u8>),
-    /// Where data or a hole begins that is looked for. Which zeros a file keeps as holes is its own
+    /// Beginning of the data or the hole that is looked for. Which zeros a file keeps as holes is its own
     /// business.
     Found {
         /// Not before this.

@@ -8,7 +8,7 @@ use pandofs_types::limits::{MAX_NAME_BYTES, MAX_SYMLINK_BYTES};
 use pandofs_types::{Capabilities, Credentials, FileKind, FsError};
 use std::collections::BTreeMap;
 
-/// Where a path's last part stands, whether it is there or not.
+/// Place of a path's last part, whether it is there or not.
 pub(super) struct Place {
     pub dir: NodeId,
     pub name: Vec<u8>,
@@ -56,7 +56,7 @@ impl Model {
         }
     }
 
-    /// Whether `dir` is `top` or below it.
+    /// Returns whether `dir` is `top` or below it.
     pub(super) fn is_within(&self, dir: NodeId, top: NodeId) -> bool {
         let mut at = dir;
         loop {
@@ -75,7 +75,7 @@ impl Model {
         by.has(Capabilities::FOWNER) || by.uid == self.node(id).uid
     }
 
-    /// Whether the sticky bit of `dir` keeps the caller from taking away the name of `id`.
+    /// Returns whether the sticky bit of `dir` keeps the caller from taking away the name of `id`.
     pub(super) fn kept_by_sticky(&self, by: &Credentials, dir: NodeId, id: NodeId) -> bool {
         self.node(dir).mode & STICKY != 0 && !self.owns(by, dir) && !self.owns(by, id)
     }
@@ -83,7 +83,7 @@ impl Model {
     /// Goes along the path to its last part.
     ///
     /// # Errors
-    /// What stops the caller on the way. Of a symbolic link in the middle the target is not there (the
+    /// The obstacle on the way. Of a symbolic link in the middle the target is not there (the
     /// tests make only such).
     pub(super) fn place(&self, by: &Credentials, path: &Path) -> Checked<Place> {
         let Some((name, above)) = path.0.split_last() else {
@@ -118,7 +118,7 @@ impl Model {
         Ok(self.entries(dir).get(name).copied())
     }
 
-    /// What the path leads to.
+    /// Finds the node that the path leads to.
     pub(super) fn find(&self, by: &Credentials, path: &Path) -> Checked<NodeId> {
         if path.0.is_empty() {
             return Ok(self.root);

@@ -13,10 +13,10 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How long servers may take until all are back and nothing is under way.
+/// Time that servers may take until all are back and nothing is under way.
 const BACK_LIMIT: Duration = Duration::from_secs(60);
 const ASK_INTERVAL: Duration = Duration::from_millis(2);
-/// How long fsck waits for what may be left for a while.
+/// Time that fsck waits for what may be left for a while.
 const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Times in a round that servers die again at a point after which others come up.
@@ -28,7 +28,7 @@ const MOST_AGAIN: u32 = 3;
 /// Counts of what has happened.
 #[derive(Debug, Default)]
 struct State {
-    /// Whether servers are to die.
+    /// Says that servers are to die.
     is_open: bool,
     /// Points at which a server has died at any time.
     done: BTreeSet<String>,
@@ -38,7 +38,7 @@ struct State {
     recent: Vec<String>,
     /// The points of these.
     dead_at: BTreeSet<String>,
-    /// How often servers were given an order after one of these that was theirs.
+    /// Number of orders that servers were given after one of these that was theirs.
     again: BTreeMap<ServerId, u32>,
     /// Points that servers have passed at any time.
     seen: BTreeSet<String>,
@@ -49,7 +49,7 @@ struct State {
 }
 
 impl State {
-    /// Where no server is to die at first: what is done, but for points after which others come up
+    /// Points at which no server is to die at first: what is done, but for points after which others come up
     /// that are not.
     fn spared(&self) -> BTreeSet<String> {
         let mut spared = self.done.clone();
@@ -119,7 +119,7 @@ impl<'a> Hunt<'a> {
     /// Points that servers have passed and none has died at.
     ///
     /// # Errors
-    /// When the notes cannot be read.
+    /// Fails if the notes cannot be read.
     pub fn left(&self) -> Result<BTreeSet<String>> {
         let mut left = self.points.seen(&self.servers)?;
         let state = self.state();
@@ -141,7 +141,7 @@ impl<'a> Hunt<'a> {
     /// A new round begins: all servers may die again.
     ///
     /// # Errors
-    /// When orders cannot be written.
+    /// Fails if orders cannot be written.
     pub fn begin_round(&self) -> Result<()> {
         self.state().repeated.clear();
         self.open()
@@ -150,7 +150,7 @@ impl<'a> Hunt<'a> {
     /// Watches over deaths until it is ordered to stop.
     ///
     /// # Errors
-    /// When notes cannot be read or orders be written.
+    /// Fails if notes cannot be read or orders be written.
     pub fn watch(&self, stop: &AtomicBool) -> Result<()> {
         while !stop.load(Ordering::SeqCst) {
             self.look(&mut self.state())?;
@@ -208,7 +208,7 @@ impl<'a> Hunt<'a> {
     /// and to rest, `verify` succeeds, and fsck finds nothing. Then all are given orders again.
     ///
     /// # Errors
-    /// What is wrong, and after which deaths.
+    /// Anything that is wrong, and after which deaths.
     pub fn check(&self, verify: impl FnOnce() -> Result<()>) -> Result<()> {
         let _looking = self.looking();
         {
@@ -237,7 +237,7 @@ impl<'a> Hunt<'a> {
 
     /// Until all servers are at rest and none has an order.
     fn end_orders(&self) -> Result<()> {
-        // What is recovered has points of its own.
+        // Recovery has points of its own.
         self.wait_for_rest()?;
         self.state().is_open = false;
         self.disarm_all()?;
@@ -255,9 +255,9 @@ impl<'a> Hunt<'a> {
     /// Looks at everything a last time: no server is to die after it.
     ///
     /// # Errors
-    /// What is wrong, and after which deaths.
+    /// Anything that is wrong, and after which deaths.
     pub fn end(&self) -> Result<()> {
-        // What is under way without a client, as a flush, has points too.
+        // Work without a client, as a flush, has points too.
         self.end_orders()?;
         self.check(|| Ok(()))?;
         self.end_orders()
@@ -308,7 +308,7 @@ impl<'a> Hunt<'a> {
     /// Kills a server from outside, wherever it is.
     ///
     /// # Errors
-    /// When it does not answer in time, or cannot be killed.
+    /// Fails if it does not answer in time, or cannot be killed.
     pub fn kill(&self, victim: ServerId) -> Result<()> {
         let _looking = self.looking();
         let pid = Pid::from_raw(self.pid(victim)?.cast_signed()).context("no process")?;

@@ -54,13 +54,13 @@ impl<'a> Mirror<'a> {
     /// Looks at everything if a server has died.
     ///
     /// # Errors
-    /// What is not as it must be.
+    /// A part that is not as it must be.
     pub fn check(&self) -> Result<()> {
         self.hunt.check(|| self.verify())
     }
 
     /// # Errors
-    /// When the mirror has no such path.
+    /// Fails if the mirror has no such path.
     pub fn ino(&self, path: &str) -> Result<Ino> {
         Ok(self.inodes[self.index(path)?].ino)
     }
@@ -255,7 +255,7 @@ impl<'a> Mirror<'a> {
     /// The whole tree is what it must be.
     ///
     /// # Errors
-    /// What is not.
+    /// A part that is not.
     pub fn verify(&self) -> Result<()> {
         let mut found = BTreeMap::new();
         self.list(self.root, "", &mut found)?;
@@ -359,7 +359,7 @@ impl<'a> Mirror<'a> {
 
 const ATTRIBUTE: &[u8] = b"user.trial";
 
-/// Where a path is after `from` has become `to`.
+/// Returns the place of a path after `from` has become `to`.
 fn moved(path: &str, from: &str, to: &str) -> String {
     match path.strip_prefix(from) {
         Some(rest) if rest.is_empty() || rest.starts_with('/') => format!("{to}{rest}"),

@@ -38,7 +38,7 @@ const QUIET: u32 = 3;
 const TRIES: u32 = 12;
 /// Points of a round at the least: there are some 250.
 const FEWEST: usize = 200;
-/// When in a round a server is killed from outside.
+/// Time from the start of a round within which a server is killed from outside.
 const KILL_WITHIN: Duration = Duration::from_millis(800);
 
 /// Servers are killed at each of their fault points, and nothing is lost or torn
@@ -61,7 +61,7 @@ pub struct Options {
 }
 
 /// # Errors
-/// What was lost, torn or refused, and at which point; or the file system's.
+/// Anything that was lost, torn or refused, and at which point; or the file system's errors.
 pub fn run(options: &Options) -> Result<()> {
     let client = options.common.client()?;
     let points = Points::new(&options.points);

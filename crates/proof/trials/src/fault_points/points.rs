@@ -22,7 +22,7 @@ impl Points {
     /// All points that any of the servers has passed.
     ///
     /// # Errors
-    /// When the notes cannot be read.
+    /// Fails if the notes cannot be read.
     pub fn seen(&self, servers: &[ServerId]) -> Result<BTreeSet<String>> {
         let mut all = BTreeSet::new();
         for &server in servers {
@@ -31,10 +31,10 @@ impl Points {
         Ok(all)
     }
 
-    /// Where a server has died so far, in this order.
+    /// Points at which a server has died so far, in this order.
     ///
     /// # Errors
-    /// When the notes cannot be read.
+    /// Fails if the notes cannot be read.
     pub fn died(&self, server: ServerId) -> Result<Vec<String>> {
         self.noted(server, "died")
     }
@@ -56,7 +56,7 @@ impl Points {
     /// Tells a server to die at the next point with `part` in its name that is none of these.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if it cannot be written.
     pub fn arm(&self, server: ServerId, part: &str, spared: &BTreeSet<String>) -> Result<()> {
         let mut order = format!("{part}\n");
         for point in spared {
@@ -69,7 +69,7 @@ impl Points {
     /// Takes back a server's order.
     ///
     /// # Errors
-    /// When it cannot be written.
+    /// Fails if it cannot be written.
     pub fn disarm(&self, server: ServerId) -> Result<()> {
         self.order(server, "")
     }
@@ -82,7 +82,7 @@ impl Points {
         fs::rename(&new, &path).with_context(|| path.display().to_string())
     }
 
-    /// Whether the server has an order that it has not read.
+    /// Returns whether the server has an order that it has not read.
     pub fn has_order(&self, server: ServerId) -> bool {
         self.folder.join(format!("server-{server}.armed")).exists()
     }

@@ -15,9 +15,9 @@ use std::time::{Duration, Instant};
 const WIDE: usize = 40;
 /// Of them, those that stay when it is to become one partition again.
 const NARROW: usize = 1;
-/// How long a directory may take to split, a killed server included.
+/// Time that a directory may take to split, a killed server included.
 const SPLIT_LIMIT: Duration = Duration::from_secs(30);
-/// How long to wait for it to become one partition again.
+/// Time to wait for it to become one partition again.
 const MERGE_LIMIT: Duration = Duration::from_secs(1);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
 /// So much that it does not stay in its inode.
@@ -26,7 +26,7 @@ const LARGE: usize = 100_000;
 /// Works in a directory of its own, which is gone at the end.
 ///
 /// # Errors
-/// What was not as it must be, or the file system's.
+/// A state that is not as it must be, or the file system's errors.
 pub fn play(client: &Client, hunt: &Hunt<'_>) -> Result<()> {
     let (name, root) = fresh_directory(client, Ino::ROOT, "fault-points")?;
     // So that what is in one directory is on several shards.
@@ -178,7 +178,7 @@ fn wide(client: &Client, tree: &mut Mirror<'_>) -> Result<()> {
             _ => tree.unlink(&path)?,
         }
     }
-    // What asks for a merge may be lost with a server, and nothing is wrong then.
+    // A message that asks for a merge may be lost with a server, and nothing is wrong then.
     has_partitions(client, dir, MERGE_LIMIT, |count| count == 1)?;
     Ok(())
 }

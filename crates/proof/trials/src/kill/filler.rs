@@ -16,7 +16,7 @@ use std::collections::HashMap;
 /// Files that a filler with large records writes to in turn.
 const FILES: usize = 16;
 
-/// How long the records are.
+/// Length of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Grain {
     /// Creations and removals: the most records that fit into a log.

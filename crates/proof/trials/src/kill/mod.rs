@@ -22,12 +22,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use worker::{Tally, Worker};
 
-/// How long a killed server may take until it serves again, not counting the time in which the disk held
+/// Time that a killed server may take until it serves again, not counting the time in which the disk held
 /// up whatever was synced.
 const AWAY_LIMIT: Duration = Duration::from_secs(10);
-/// How long the log may take to grow as far as a round wants it.
+/// Time that the log may take to grow as far as a round wants it.
 const FILL_LIMIT: Duration = Duration::from_secs(600);
-/// How long the clients may take to go on after a kill.
+/// Time that the clients may take to go on after a kill.
 const GO_ON_LIMIT: Duration = Duration::from_secs(60);
 /// Between two questions to a server.
 const ASK_INTERVAL: Duration = Duration::from_millis(5);
@@ -74,7 +74,7 @@ impl Options {
     }
 }
 
-/// When a round's kill is due.
+/// Condition under which a round's kill is due.
 #[derive(Clone, Copy, Debug)]
 enum Due {
     /// Bytes of log.
@@ -82,7 +82,7 @@ enum Due {
     After(Duration),
 }
 
-/// How a round went.
+/// Result of a round.
 #[derive(Debug)]
 struct Kill {
     server: ServerId,
@@ -93,7 +93,7 @@ struct Kill {
     serves: Duration,
     /// Processor time of the new process until then, if the system tells.
     busy: Option<Duration>,
-    /// How long it was ready to run and did not.
+    /// Time for which it was ready to run and did not.
     crowded: Duration,
     /// In which synced writes were held up.
     disk: Duration,
@@ -125,7 +125,7 @@ impl Signals {
 }
 
 /// # Errors
-/// What was lost, wrong or late, with the seed; or the file system's errors.
+/// Anything that was lost, wrong or late, with the seed; or the file system's errors.
 pub fn run(options: &Options) -> Result<()> {
     let mut trial = Trial::prepare(options)?;
     let mut longest = Duration::ZERO;
@@ -431,7 +431,7 @@ fn kill_when_due(
     })
 }
 
-/// How long that thread of a process that waited longest was ready to run while the processors did other
+/// Returns for how long that thread of a process that waited longest was ready to run while the processors did other
 /// things. Where the kernel does not count it, not at all.
 fn crowded(pid: u32) -> Duration {
     let Ok(tasks) = std::fs::read_dir(format!("/proc/{pid}/task")) else {

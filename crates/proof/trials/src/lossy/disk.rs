@@ -2,7 +2,7 @@
 //!
 //! Calls of programs come in, and what is there after a loss of power comes out.
 //!
-//! What is modelled:
+//! The model:
 //! - Contents as [`super::file`] says; `fsync` and `fdatasync` sync one file, all of it.
 //! - Names of one directory reach the disk in order; those of two directories in any order. `fsync` of a
 //!   directory syncs its names. A rename from one directory to another, and what came before it in both, is

@@ -192,7 +192,7 @@ impl File {
         luck.next_file();
         let in_journal = |held: &Held| !matches!(held, Held::Page { .. });
         let mut journal = luck.prefix(self.held.iter().filter(|held| in_journal(held)).count());
-        // Where pages that were written later have no room of their own.
+        // Ranges in which pages that were written later have no room of their own.
         let mut closed: Vec<Range<u64>> = Vec::new();
         for change in std::mem::take(&mut self.held) {
             match change {
@@ -348,7 +348,7 @@ mod tests {
         file.set_size(10);
         file.sync();
         assert_eq!((file.disk.size, file.read(8, 10).len()), (10, 2));
-        // What was cut off does not come back.
+        // Bytes that were cut off do not come back.
         file.set_size(20);
         assert_eq!(file.read(9, 20)[1..], [0; 10]);
     }

@@ -28,7 +28,7 @@ impl<'r> Luck<'r> {
         self.kept = [0, 0, 25, 50, 75, 100, 100][self.random.random_range(0..7)];
     }
 
-    /// How many of so many changes in order there are.
+    /// Draws how many of so many changes in order there are.
     pub fn prefix(&mut self, held: usize) -> usize {
         match self.random.random_range(0..4) {
             0 => 0,
@@ -48,7 +48,7 @@ impl<'r> Luck<'r> {
         }
     }
 
-    /// Whether the size was written with a page that needed it.
+    /// Draws whether the size was written with a page that needed it.
     pub fn has_size(&mut self) -> bool {
         self.random.random_range(0..8) > 0
     }

@@ -30,7 +30,7 @@ use std::sync::{Arc, Mutex};
 #[derive(Parser)]
 #[command(name = "pandofs-lossy")]
 struct Arguments {
-    /// Where to mount it
+    /// Folder to mount it on
     #[arg(value_name = "DIR")]
     mountpoint: PathBuf,
     /// The socket to be made for its orders

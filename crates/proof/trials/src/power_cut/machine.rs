@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-/// How long anything may take before it is taken to hang.
+/// Time after which anything is taken to hang.
 pub const PATIENCE: Duration = Duration::from_secs(60);
 /// The time in which a server that serves answers.
 const ANSWER: Duration = Duration::from_secs(2);
@@ -39,7 +39,7 @@ pub struct Cluster {
 /// Calls until it says yes.
 ///
 /// # Errors
-/// When it does not for too long.
+/// Fails if it does not for too long.
 fn wait_until(what: &str, mut is_so: impl FnMut() -> Result<bool>) -> Result<()> {
     let begun = Instant::now();
     while !is_so()? {
@@ -78,7 +78,7 @@ impl Cluster {
     /// Makes a cluster, and moves what one server has to a disk that forgets.
     ///
     /// # Errors
-    /// What cannot be done.
+    /// The step that cannot be done.
     pub fn start(
         folder: &Path,
         pandofs: &Path,
@@ -156,7 +156,7 @@ impl Cluster {
     /// Starts servers and mount.
     ///
     /// # Errors
-    /// When they do not serve.
+    /// Fails if they do not serve.
     pub fn up(&mut self) -> Result<()> {
         let said = self.folder.join("up.txt");
         let up = Command::new(&self.pandofs)
@@ -186,7 +186,7 @@ impl Cluster {
     /// at the moment. What the disk says of it.
     ///
     /// # Errors
-    /// What cannot be done.
+    /// The step that cannot be done.
     pub fn cut(&self, lost: &AtomicBool) -> Result<String> {
         let server = self.data().join(format!("server-{VICTIM}"));
         let pid: i32 = fs::read_to_string(server.join("pid"))?.trim().parse()?;
@@ -205,7 +205,7 @@ impl Cluster {
     /// Waits until all servers answer; or until the victim, if it `may_refuse`, has said why it does not start.
     ///
     /// # Errors
-    /// When they do neither.
+    /// Fails if they do neither.
     pub fn wait(&self, may_refuse: bool) -> Result<Option<String>> {
         let log = self.data().join(format!("server-{VICTIM}/log.txt"));
         let mut refusal = None;
@@ -233,7 +233,7 @@ impl Cluster {
     /// Has `pandofs` look at the cluster's data.
     ///
     /// # Errors
-    /// What it finds.
+    /// The problems that it finds.
     pub fn check(&self, how: &[&str]) -> Result<()> {
         run(Command::new(&self.pandofs)
             .args(how)
@@ -262,7 +262,7 @@ impl Cluster {
     }
 
     /// # Errors
-    /// When it does not end well.
+    /// Fails if it does not end well.
     pub fn stop(&mut self) -> Result<()> {
         self.signal_up(Signal::INT)?;
         let up = self.up.as_mut().context("it is not up")?;
@@ -301,7 +301,7 @@ impl Drop for Cluster {
     }
 }
 
-/// Where the kernel shows the connections of FUSE.
+/// Folder in which the kernel shows the connections of FUSE.
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 
 /// Ends what waits for a mount whose process does not answer: else it stays, and so does a process

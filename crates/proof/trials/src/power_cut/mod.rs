@@ -1,6 +1,6 @@
 //! A machine of one server loses its power under load, again and again, and what it had not synced.
 //!
-//! What was synced is there, and programs get an error for the rest.
+//! Synced data is there, and programs get an error for the rest.
 
 mod machine;
 mod model;
@@ -19,7 +19,7 @@ use worker::{Tally, Worker};
 
 /// Problems that are printed at most, one a line.
 const SHOWN: usize = 20;
-/// How checks end that tell of what is wrong: it failed, a server is away, something in the file system is wrong.
+/// Ends of checks that tell of what is wrong: it failed, a server is away, something in the file system is wrong.
 const HONEST: [&str; 3] = ["exit status: 1", "exit status: 3", "exit status: 4"];
 
 /// Loses the power of a server's machine: what was synced is there, and programs get errors for the
@@ -54,7 +54,7 @@ pub struct Options {
 }
 
 /// # Errors
-/// What was lost or wrong, with the seed.
+/// Anything that was lost or wrong, with the seed.
 pub fn run(options: &Options) -> Result<()> {
     let begun = Instant::now();
     let mut rounds = 0;

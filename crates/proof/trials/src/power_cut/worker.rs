@@ -96,7 +96,7 @@ impl Worker {
     /// Works until the power is lost.
     ///
     /// # Errors
-    /// What failed before that.
+    /// A call that failed before that.
     pub fn run(&mut self, lost: &AtomicBool) -> Result<()> {
         while !lost.load(Ordering::SeqCst) {
             self.tally.operations += 1;
@@ -273,7 +273,7 @@ impl Worker {
     /// with that; what is wrong.
     ///
     /// # Errors
-    /// What cannot be done at all.
+    /// A call that cannot be done at all.
     pub fn look(&mut self, client: &Client) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         let mut seen = Vec::new();

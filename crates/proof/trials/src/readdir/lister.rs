@@ -14,12 +14,12 @@ use std::time::{Duration, Instant};
 
 /// The longest pause between two pages of a listing at its own pace.
 const MOST_PAUSE: Duration = Duration::from_millis(4);
-/// How long a listing that keeps step with the splits waits for one.
+/// Time for which a listing that keeps step with the splits waits for one.
 const STEP_LIMIT: Duration = Duration::from_secs(20);
 /// Entries of its pages.
 const STEP_PAGE: usize = 16;
 
-/// How fast.
+/// Pace of a listing.
 #[derive(Clone, Copy, Debug)]
 pub enum Pace {
     /// Page by page as the directory gets partitions, up to so many; one listing.

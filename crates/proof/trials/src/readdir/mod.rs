@@ -24,9 +24,9 @@ use std::time::{Duration, Instant};
 const PARTITIONS: u32 = 16;
 /// Thresholds that runs draw from, entries.
 const THRESHOLDS: std::ops::RangeInclusive<u32> = 100..=200;
-/// How long growing to all partitions may take, and getting back to one.
+/// Time that growing to all partitions may take, and getting back to one.
 const GROWTH_LIMIT: Duration = Duration::from_secs(60);
-/// How often the number of partitions is asked for.
+/// Interval at which the number of partitions is asked for.
 const LOOK_INTERVAL: Duration = Duration::from_millis(2);
 /// Threads that remove a run's files at its end.
 const REMOVERS: usize = 8;
@@ -122,13 +122,13 @@ pub fn run(options: &Options) -> Result<()> {
 struct Trial<'o> {
     options: &'o Options,
     client: Client,
-    /// Where its directory is, and the directory.
+    /// Parent of its directory, and the directory.
     parent: Ino,
     name: Name,
     dir: Ino,
     random: StdRng,
     threshold: u32,
-    /// Whether the threshold is lowered at the start; the other runs have inherited it.
+    /// Says that the threshold is lowered at the start; the other runs have inherited it.
     lowered: bool,
     clock: Clock,
     history: History,
