@@ -347,7 +347,6 @@ pub mod tests {
         assert_ne!((map.fs, map.hash_key), (other.fs, other.hash_key));
     }
 
-    /// Shards by weight, to six standard deviations of as many draws.
     #[test]
     fn a_file_system_has_the_weights_and_domains_that_were_given() {
         let line = "test --shards 4096 --weights 1,1,2,4 --domains left,right,left,right";
@@ -356,10 +355,8 @@ pub mod tests {
         let addresses = |count| (0..count).map(|id| format!("unix:/{id}")).collect();
         let map = given.create_map(addresses(4)).unwrap();
         for (id, eighths) in [(0, 1), (1, 1), (2, 2), (3, 4)] {
-            let part = f64::from(eighths) / 8.0;
-            let led = map.shards_of(ServerId(id)).len() as f64 / 4_096.0;
-            let deviation = (part * (1.0 - part) / 4_096.0).sqrt();
-            assert!((led - part).abs() < 6.0 * deviation, "server {id}: {led}");
+            let led = map.shards_of(ServerId(id)).len();
+            assert_eq!(led, eighths * 4_096 / 8, "server {id}");
         }
         let domains: Vec<&str> = map.servers.iter().map(|s| s.domain.as_str()).collect();
         assert_eq!(domains, ["left", "right", "left", "right"]);

@@ -128,7 +128,7 @@ fn what_is_wrong_is_named() {
         ),
         (
             refusal(|map| map.servers.truncate(1)),
-            "shard 1 is led by server 1, which is not in the map",
+            "shard 2 is led by server 1, which is not in the map",
         ),
         (
             refusal(|map| map.shards.clear()),

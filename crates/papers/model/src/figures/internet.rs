@@ -133,9 +133,8 @@ fn balance(maps: &Maps) -> Figure {
         "as many shards as there may be spread evenly over 10,000 servers (a quarter over the mean)",
         last <= 1.25,
         format!(
-            "the fullest server leads {last:.2} times the mean: shards are balls thrown into servers, {:.1} for each server \
-             here, and about a hundred are needed for 1.25. Shard numbers of 32 bits, or placement that corrects what CRUSH \
-             drew, would do. (The adaptive policy goes by what servers have, and evens out what is made after)",
+            "the fullest server leads {last:.2} times the mean: {:.1} shards for each server here, and a server leads a whole \
+             number of them",
             f64::from(MAX_SHARDS) / f64::from(SERVERS)
         ),
     );
