@@ -66,7 +66,6 @@ lint: ## Formatting, clippy and the house rules only
 unit: ## Unit, property, model and conformance tests only
 	scripts/deps.sh build run
 	cargo test --workspace --release $(MPI) --no-fail-fast $(LIMITED)
-	cargo test --package fuser --lib --release $(LIMITED)
 
 e2e: ## End-to-end tests on a real mount only
 	scripts/deps.sh build run test
