@@ -238,12 +238,12 @@ mod tests {
         }
         let at = tempfile::tempdir().unwrap();
         let path = at.path();
-        let directly = |mount: &Mount| mount.directly(path).map(|device| device.unwrap());
-        let by_helper = |mount: &Mount| mount.by_helper(path);
-        let ways: [&dyn Fn(&Mount) -> io::Result<OwnedFd>; 2] = [&directly, &by_helper];
-        for way in ways {
+        for is_direct in [true, false] {
             assert_eq!(line_of(path), None);
-            let device = way(&mount()).unwrap();
+            let device = match is_direct {
+                true => mount().directly(path).unwrap().unwrap(),
+                false => mount().by_helper(path).unwrap(),
+            };
             let mounted = Mounted(path);
             let line = line_of(path).unwrap();
             assert!(line.starts_with("here "), "{line}");
