@@ -79,7 +79,6 @@ unit: ## Unit, property, model and conformance tests only
 	scripts/deps.sh build run
 	$(TIMED) 'unit tests: compiling' cargo test --workspace --release $(MPI) --no-run
 	$(TIMED) 'unit tests' cargo test --workspace --release $(MPI) --no-fail-fast $(LIMITED)
-	$(TIMED) "fuser's unit tests" cargo test --package fuser --lib --release $(LIMITED)
 
 e2e: ## End-to-end tests on a real mount only
 	scripts/deps.sh build run test

@@ -132,8 +132,7 @@ fn failure(error: &anyhow::Error) -> ExitCode {
 
 fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
     logging::start(match command {
-        // FUSE's library warns of mounts that were unmounted from outside, as they usually are.
-        Command::Serve(_) | Command::Mount(_) => "info,fuser=error",
+        Command::Serve(_) | Command::Mount(_) => "info",
         // A server that is killed is part of it.
         Command::Demo(_) => "error",
         _ => "warn",

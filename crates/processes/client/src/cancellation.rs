@@ -8,32 +8,54 @@
 //! A change that may have reached a server is not cancelled: the server would make it whenever it
 //! goes on, after later changes of others (the beginning of an old copy of a file, over the new
 //! one), and what it opened would stay open. Such an operation goes on to its end, abandoned;
-//! [`Cancellation::on_abandoned`] lets its caller go.
+//! [`Caller::on_abandoned`] lets its caller go.
 //!
 //! The cancellation belongs to the thread and not to the call, because one thread makes one call at
 //! a time, with others in the course of it, and because what runs beside (writes that were answered
 //! before, reports, pings) must go on when the program is killed whose write it was.
 
 use pandofs_types::limits::CANCELLATION_INTERVAL;
-use std::cell::Cell;
+use std::cell::{Cell, RefCell};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The caller that a thread makes its calls for.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone)]
 pub struct Cancellation {
-    /// The argument of [`Cancellation::may_wait`].
+    /// The caller's number, for traces.
     pub id: u32,
+    pub caller: Arc<dyn Caller>,
+}
+
+/// Someone who waits for the calls of a thread.
+pub trait Caller: Send + Sync {
     /// Called on the thread of a call that has waited for [`CANCELLATION_INTERVAL`], and again
     /// about as often. False: the caller is gone, and the call ends with
     /// [`Abandoned`](crate::ClientError::Abandoned), if it may.
-    pub may_wait: fn(u32) -> bool,
+    fn may_wait(&self) -> bool;
+
     /// Called when it may not: the operation goes on to its end, and its caller need not wait for
     /// that. Called again as `may_wait` is.
-    pub on_abandoned: fn(u32),
+    fn on_abandoned(&self);
+}
+
+/// A pair of functions is one.
+impl<M, A> Caller for (M, A)
+where
+    M: Fn() -> bool + Send + Sync,
+    A: Fn() + Send + Sync,
+{
+    fn may_wait(&self) -> bool {
+        (self.0)()
+    }
+
+    fn on_abandoned(&self) {
+        (self.1)();
+    }
 }
 
 thread_local! {
-    static CURRENT: Cell<Option<Cancellation>> = const { Cell::new(None) };
+    static CURRENT: RefCell<Option<Cancellation>> = const { RefCell::new(None) };
     /// The operation under way goes on to its end.
     static IS_SUPPRESSED: Cell<bool> = const { Cell::new(false) };
     /// `on_abandoned` was called for it.
@@ -50,7 +72,7 @@ pub fn set_cancellation(cancellation: Option<Cancellation>) {
 
 /// The caller's number, if this thread has a cancellation.
 pub(crate) fn current() -> Option<u32> {
-    CURRENT.get().map(|cancellation| cancellation.id)
+    CURRENT.with_borrow(|current| current.as_ref().map(|cancellation| cancellation.id))
 }
 
 /// Returns whether this thread's operation goes on without a caller.
@@ -78,18 +100,28 @@ pub(crate) fn may_wait(waited: Duration) -> bool {
     if waited < CANCELLATION_INTERVAL {
         return true;
     }
-    let Some(cancellation) = CURRENT.get() else {
+    let Some(Cancellation { caller, .. }) = CURRENT.with_borrow(Clone::clone) else {
         return true;
     };
-    if (cancellation.may_wait)(cancellation.id) {
+    if caller.may_wait() {
         return true;
     }
     let goes_on = IS_SUPPRESSED.get();
     if goes_on {
         IS_ABANDONED.set(true);
-        (cancellation.on_abandoned)(cancellation.id);
+        caller.on_abandoned();
     }
     goes_on
+}
+
+/// The cancellation of a call that may be given up.
+#[cfg(test)]
+pub(crate) fn of_killed(is_killed: fn() -> bool) -> Cancellation {
+    let caller = Arc::new((
+        move || !is_killed(),
+        || panic!("there is nothing that has to go on"),
+    ));
+    Cancellation { id: 0, caller }
 }
 
 #[cfg(test)]
@@ -102,15 +134,15 @@ mod tests {
         static WENT_ON: Cell<u32> = const { Cell::new(0) };
     }
 
+    /// One with an odd number waits.
     fn call_for(id: u32) {
-        set_cancellation(Some(Cancellation {
-            id,
-            may_wait: |id| {
-                HEARD.set(HEARD.get() + 1);
-                id % 2 == 1
-            },
-            on_abandoned: |id| WENT_ON.set(WENT_ON.get() + id),
-        }));
+        let may_wait = move || {
+            HEARD.set(HEARD.get() + 1);
+            id % 2 == 1
+        };
+        let on_abandoned = move || WENT_ON.set(WENT_ON.get() + id);
+        let caller = Arc::new((may_wait, on_abandoned));
+        set_cancellation(Some(Cancellation { id, caller }));
     }
 
     #[test]

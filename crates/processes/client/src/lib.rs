@@ -68,7 +68,7 @@ mod xattrs;
 pub use crate::admin::Space;
 pub use crate::boottime::Boottime;
 pub use crate::cache_limits::CacheLimits;
-pub use crate::cancellation::{Cancellation, set_cancellation};
+pub use crate::cancellation::{Caller, Cancellation, set_cancellation};
 pub use crate::dirs::{DirInfo, Entry, Listing, Page};
 pub use crate::error::{ClientError, Result};
 pub use crate::layout::{LAYOUT_XATTR, LayoutOf, chosen, layout_text, parse_layout, parse_unit};

@@ -199,7 +199,7 @@ impl Client {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::Cancellation;
+    use crate::cancellation::of_killed;
     use std::thread;
     use std::time::Duration;
 
@@ -241,11 +241,7 @@ mod tests {
         let turns = LockTurns::default();
         let first = turns.line_up(OWNER);
         let second = turns.line_up(OWNER);
-        crate::set_cancellation(Some(Cancellation {
-            id: 0,
-            may_wait: |_| false,
-            on_abandoned: |_| panic!("nothing was asked"),
-        }));
+        crate::set_cancellation(Some(of_killed(|| true)));
         assert_eq!(second.wait(), Err(ClientError::Abandoned));
         crate::set_cancellation(None);
         drop(second);

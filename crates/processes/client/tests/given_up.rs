@@ -61,8 +61,7 @@ impl Stopped {
         STOPPED.set(self.clone());
         set_cancellation(Some(Cancellation {
             id: 0,
-            may_wait: |_| false,
-            on_abandoned: |_| STOPPED.with_borrow(Stopped::end),
+            caller: Arc::new((|| false, || STOPPED.with_borrow(Stopped::end))),
         }));
         let done = work();
         set_cancellation(None);

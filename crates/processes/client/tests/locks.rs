@@ -247,19 +247,20 @@ fn a_late_unlocking_does_not_take_the_next_programs_lock() {
         scope.spawn(|| {
             set_cancellation(Some(Cancellation {
                 id: 0,
-                may_wait: |_| false,
-                on_abandoned: |_| IS_LET_GO.store(true, Ordering::SeqCst),
+                caller: Arc::new((|| false, || IS_LET_GO.store(true, Ordering::SeqCst))),
             }));
             client.close_descriptor(FILE, 1, 7).unwrap();
         });
         eventually("the program is let go", || IS_LET_GO.load(Ordering::SeqCst));
         set_cancellation(Some(Cancellation {
             id: 0,
-            may_wait: |_| {
-                NEXT_WAITS.store(true, Ordering::SeqCst);
-                true
-            },
-            on_abandoned: |_| (),
+            caller: Arc::new((
+                || {
+                    NEXT_WAITS.store(true, Ordering::SeqCst);
+                    true
+                },
+                || (),
+            )),
         }));
         assert_eq!(client.try_lock(FILE, 2, lock(7)), Ok(Tried::Locked));
         set_cancellation(None);
@@ -307,8 +308,7 @@ fn what_a_killed_program_closes_is_unlocked_when_its_turn_comes() {
         });
         set_cancellation(Some(Cancellation {
             id: 0,
-            may_wait: |_| false,
-            on_abandoned: |_| IS_LET_GO.store(true, Ordering::SeqCst),
+            caller: Arc::new((|| false, || IS_LET_GO.store(true, Ordering::SeqCst))),
         }));
         let closed = client.unlock_handle(FILE, 1);
         set_cancellation(None);
@@ -342,8 +342,7 @@ fn a_lock_that_is_given_to_a_killed_program_is_let_go() {
     let client = client(&map);
     set_cancellation(Some(Cancellation {
         id: 0,
-        may_wait: |_| false,
-        on_abandoned: |_| IS_LET_GO.store(true, Ordering::SeqCst),
+        caller: Arc::new((|| false, || IS_LET_GO.store(true, Ordering::SeqCst))),
     }));
     let tried = client.try_lock(FILE, 1, lock(7));
     set_cancellation(None);

@@ -81,8 +81,7 @@ fn each_operation_is_told_once() {
 
     set_cancellation(Some(Cancellation {
         id: 77,
-        may_wait: |_| true,
-        on_abandoned: |_| {},
+        caller: Arc::new((|| true, || {})),
     }));
     client.lookup(&ME, Ino::ROOT, &name("missing")).unwrap_err();
     assert_eq!(notes.take(), ["Some(77) Lookup: error 2"]);

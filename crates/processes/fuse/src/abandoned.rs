@@ -1,7 +1,7 @@
 //! Operations that go on though their program was killed.
 //!
 //! A change that may have reached a server is made to its end
-//! ([`pandofs_client::Cancellation::on_abandoned`]), by the thread that took the request. The
+//! ([`pandofs_client::Caller::on_abandoned`]), by the thread that took the request. The
 //! program need not wait for that: the kernel is answered with `EINTR`, and the program ends. The
 //! outcome is not reported. A file that was opened is closed again, as the kernel knows of no open
 //! file, and the kernel's caches of all that was changed are invalidated.
@@ -16,16 +16,14 @@
 //! memory, are abandoned at once, as each has a thread. When there are as many a program waits,
 //! killed or not, until its operation is done or one of the others is.
 
-use crate::cancellation;
 use crate::errno::Result;
 use crate::ops::PandoFs;
-use fuser::Errno;
+use pandofs_fuse_kernel::Errno;
 use pandofs_types::limits::CANCELLATION_INTERVAL;
 use pandofs_types::{Ino, Name};
-use std::cell::RefCell;
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 
 /// The length that means all from the offset on to the kernel.
 const TO_THE_LAST_BYTE: u64 = 0;
@@ -57,17 +55,6 @@ struct State {
     changed: HashMap<Changed, usize>,
 }
 
-/// The request that a thread handles.
-struct Handled {
-    abandoned: Arc<Abandoned>,
-    thread: u32,
-    changes: Vec<Changed>,
-}
-
-thread_local! {
-    static HANDLED: RefCell<Option<Handled>> = const { RefCell::new(None) };
-}
-
 impl Abandoned {
     /// No more than this many.
     pub fn within(most: usize) -> Abandoned {
@@ -83,43 +70,16 @@ impl Abandoned {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// This thread handles a request that this thread of a program has made, 0 if none that this
-    /// process can see.
-    pub fn begin(abandoned: &Arc<Abandoned>, thread: u32) {
-        HANDLED.set(Some(Handled {
-            abandoned: Arc::clone(abandoned),
-            thread,
-            changes: Vec::new(),
-        }));
-    }
-
-    /// Declares what the request of this thread is about to change. Waits for abandoned operations
-    /// that change the same.
-    ///
-    /// # Errors
-    /// `EINTR` when the program is killed meanwhile.
-    pub fn changes(&self, changes: Vec<Changed>) -> Result<()> {
-        self.wait_for(&changes)?;
-        HANDLED.with_borrow_mut(|handled| {
-            if let Some(handled) = handled {
-                handled.changes = changes;
-            }
-        });
-        Ok(())
-    }
-
     /// Waits for operations that were abandoned and change any of these.
     ///
     /// # Errors
-    /// `EINTR` when the program is killed meanwhile.
-    pub fn wait_for(&self, changes: &[Changed]) -> Result<()> {
+    /// `EINTR` when the request may not wait any longer.
+    pub fn wait_for(&self, changes: &[Changed], may_wait: impl Fn() -> bool) -> Result<()> {
         // One that was abandoned is counted before the kernel hears that it may go on with the
         // next.
         if self.count.load(Ordering::SeqCst) == 0 {
             return Ok(());
         }
-        let thread =
-            HANDLED.with_borrow(|handled| handled.as_ref().map_or(0, |handled| handled.thread));
         let is_changed = |state: &mut State| {
             changes
                 .iter()
@@ -137,14 +97,14 @@ impl Abandoned {
             if !waited.timed_out() {
                 return Ok(());
             }
-            if !cancellation::may_wait(thread) {
+            if !may_wait() {
                 return Err(Errno::EINTR);
             }
         }
     }
 
     /// One more, if there may be.
-    fn add(&self, changes: &[Changed]) -> bool {
+    pub fn add(&self, changes: &[Changed]) -> bool {
         let mut state = self.state();
         if state.count >= self.most {
             return false;
@@ -157,7 +117,7 @@ impl Abandoned {
         true
     }
 
-    fn take_off(&self, changes: &[Changed]) {
+    pub fn take_off(&self, changes: &[Changed]) {
         let mut state = self.state();
         state.count -= 1;
         self.count.store(state.count, Ordering::SeqCst);
@@ -174,31 +134,6 @@ impl Abandoned {
         if is_waited_for {
             self.ended.notify_all();
         }
-    }
-}
-
-/// Abandons the operation of this thread, which goes on: lets the program go, if that may be.
-pub(crate) fn abandon() {
-    HANDLED.with_borrow(|handled| {
-        if let Some(handled) = handled {
-            fuser::answer_early(Errno::EINTR, || handled.abandoned.add(&handled.changes));
-        }
-    });
-}
-
-/// The request of this thread is handled. If it was abandoned: what it has changed, unknown to the
-/// kernel.
-pub(crate) fn end() -> Vec<Changed> {
-    match HANDLED.take() {
-        // Before the kernel is to forget what it has (`PandoFs::forget_abandoned`), though the next
-        // change may be handled in between. The other way round neither would go on: the next write
-        // of the file waits here for this one with its pages locked, and the kernel forgets a
-        // file's content only when it has them unlocked.
-        Some(handled) if fuser::is_answered_early() => {
-            handled.abandoned.take_off(&handled.changes);
-            handled.changes
-        }
-        _ => Vec::new(),
     }
 }
 
@@ -240,17 +175,17 @@ mod tests {
 
     #[test]
     fn a_change_waits_for_what_was_abandoned_of_the_same() {
-        let abandoned = Arc::new(Abandoned::within(MAX_ABANDONED_REQUESTS));
+        let abandoned = Abandoned::within(MAX_ABANDONED_REQUESTS);
         let (file, other) = (Changed::Inode(Ino(5)), Changed::Inode(Ino(6)));
         assert!(abandoned.add(&[name("a"), name("b")]));
         assert!(abandoned.add(std::slice::from_ref(&file)));
         assert!(abandoned.add(std::slice::from_ref(&file)));
-        abandoned.changes(vec![other, name("c")]).unwrap();
+        abandoned.wait_for(&[other, name("c")], || false).unwrap();
         abandoned.take_off(std::slice::from_ref(&file));
         thread::scope(|scope| {
             let waits = scope.spawn(|| {
                 abandoned
-                    .changes(vec![name("c"), Changed::Inode(Ino(5))])
+                    .wait_for(&[name("c"), Changed::Inode(Ino(5))], || true)
                     .unwrap();
                 abandoned.state().count
             });
@@ -263,6 +198,7 @@ mod tests {
             abandoned.take_off(std::slice::from_ref(&file));
             assert_eq!(waits.join().unwrap(), 1);
         });
+        assert!(abandoned.wait_for(&[name("a")], || false).is_err());
         abandoned.take_off(&[name("a"), name("b")]);
         assert!(abandoned.state().changed.is_empty());
         assert_eq!(abandoned.count.load(Ordering::SeqCst), 0);

@@ -25,9 +25,6 @@
 //! would wait for its own answer, and with it all that look at the process. `status` may always be
 //! read, and of a process in execve it tells of memory.
 
-use crate::abandoned;
-use pandofs_client::Cancellation;
-
 /// `PF_EXITING` of the kernel's include/linux/sched.h.
 const EXITING: u64 = 0x4;
 /// Fields of `/proc/PID/stat` after the name, which is the second and may contain anything
@@ -50,23 +47,6 @@ const CORE_SIGNALS: [i32; 10] = [
     libc::SIGXCPU,
     libc::SIGXFSZ,
 ];
-
-/// The cancellation of a request by this thread of a program, 0 if none that this process could
-/// see.
-pub(crate) fn of_thread(thread: u32) -> Cancellation {
-    Cancellation {
-        id: thread,
-        may_wait,
-        on_abandoned: |_| abandoned::abandon(),
-    }
-}
-
-/// Returns whether the request that this thread handles for another one goes on waiting: not if
-/// that is being killed. One that was answered is not waited for; it goes on to its end.
-pub(crate) fn may_wait(thread: u32) -> bool {
-    fuser::waits_long();
-    thread == 0 || fuser::is_answered_early() || !is_killed(thread)
-}
 
 /// Returns whether a thread is being killed. One of which nothing can be read is not: what asks for
 /// it is waited for.

@@ -1,9 +1,10 @@
-//! Conversion between the kernel's types, in `fuser`'s words, and PandoFS's own.
+//! Conversion between the kernel's types and PandoFS's own.
 
 use crate::limits::PREFERRED_IO_BYTES;
-use fuser::{Errno, FileAttr, FileType, INodeNo, OpenFlags, TimeOrNow};
 use pandofs_api::NewNode;
-use pandofs_types::{Attr, FileKind, Ino, Name, NameError, NewMode, SetTime, Time};
+use pandofs_fuse_kernel as kernel;
+use pandofs_fuse_kernel::{Entry, Errno, FileAttr, FileType, OpenFlags, Timestamp};
+use pandofs_types::{Attr, FileKind, Ino, Name, NameError, NewMode, SetAttr, SetTime, Time};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
@@ -13,16 +14,12 @@ const PERMISSIONS: u32 = 0o7777;
 /// The flag that the kernel adds to an open that is to execute the file (`__FMODE_EXEC`, not in
 /// any user-space header).
 const EXECUTE: i32 = 0x20;
-const NANOS_PER_SECOND: i128 = 1_000_000_000;
+const NANOS_PER_SECOND: i64 = 1_000_000_000;
 
 /// Rights as [`pandofs_types::Credentials::may`] has them.
 pub(crate) const MAY_READ: u16 = 4;
 pub(crate) const MAY_WRITE: u16 = 2;
 pub(crate) const MAY_EXECUTE: u16 = 1;
-
-pub(crate) fn ino(number: INodeNo) -> Ino {
-    Ino(number.0)
-}
 
 /// Returns whether what a new file of this mode becomes depends on its maker's groups without any
 /// refusal: a set-group-id bit is left off for a group its maker is not in.
@@ -98,13 +95,13 @@ pub(crate) fn file_type(kind: FileKind) -> FileType {
 
 pub(crate) fn file_attr(attr: &Attr) -> FileAttr {
     FileAttr {
-        ino: INodeNo(attr.ino.0),
+        ino: attr.ino.0,
         size: attr.size,
         blocks: attr.blocks,
-        atime: system_time(attr.atime),
-        mtime: system_time(attr.mtime),
-        ctime: system_time(attr.ctime),
-        crtime: system_time(attr.btime),
+        atime: timestamp(attr.atime),
+        mtime: timestamp(attr.mtime),
+        ctime: timestamp(attr.ctime),
+        btime: timestamp(attr.btime),
         kind: file_type(attr.kind),
         perm: attr.mode,
         nlink: attr.nlink,
@@ -112,7 +109,6 @@ pub(crate) fn file_attr(attr: &Attr) -> FileAttr {
         gid: attr.gid,
         rdev: attr.rdev,
         blksize: PREFERRED_IO_BYTES,
-        flags: 0,
     }
 }
 
@@ -137,12 +133,20 @@ pub(crate) fn unknown_attr(ino: Ino, kind: FileKind) -> FileAttr {
     })
 }
 
-pub(crate) fn system_time(time: Time) -> SystemTime {
-    let magnitude = Duration::from_nanos(time.0.unsigned_abs());
-    if time.0 < 0 {
-        UNIX_EPOCH - magnitude
-    } else {
-        UNIX_EPOCH + magnitude
+/// The answer to a lookup that found nothing, which the kernel may cache for so long.
+pub(crate) fn no_entry(timeout: Duration) -> Entry {
+    Entry {
+        // Number 0 makes the kernel remember that there is no such name.
+        attr: unknown_attr(Ino(0), FileKind::File),
+        attr_timeout: timeout,
+        entry_timeout: timeout,
+    }
+}
+
+fn timestamp(time: Time) -> Timestamp {
+    Timestamp {
+        seconds: time.0.div_euclid(NANOS_PER_SECOND),
+        nanos: time.0.rem_euclid(NANOS_PER_SECOND) as u32,
     }
 }
 
@@ -154,28 +158,30 @@ pub(crate) fn now() -> Time {
     saturated(since.as_nanos() as i128)
 }
 
-pub(crate) fn set_time(time: TimeOrNow) -> SetTime {
-    match time {
-        TimeOrNow::Now => SetTime::Now,
-        TimeOrNow::SpecificTime(time) => SetTime::At(requested_time(time)),
+/// The changes of attributes that a program asks for.
+pub(crate) fn set_attr(set: &kernel::SetAttr) -> SetAttr {
+    SetAttr {
+        mode: set.mode.map(permissions),
+        uid: set.uid,
+        gid: set.gid,
+        size: set.size,
+        atime: set.atime.map(set_time),
+        mtime: set.mtime.map(set_time),
+        clear_set_id: set.kill_suidgid,
     }
 }
 
-/// The time a program asked for, out of what `fuser` makes of it; the nearest one that can be kept
-/// where it cannot be.
-///
-/// The kernel sends whole seconds, rounded down, and nanoseconds to add. `fuser` 0.18 subtracts
-/// both from 1970 when the seconds are negative, which makes -2.5 s out of -1.5 s (-2 and 0.5):
-/// that is undone here, and `tests/mount.rs` notices when it must no longer be.
-fn requested_time(time: SystemTime) -> Time {
-    match time.duration_since(UNIX_EPOCH) {
-        Ok(since) => saturated(since.as_nanos() as i128),
-        Err(before) => {
-            let before = before.duration();
-            let seconds = i128::from(before.as_secs()) * NANOS_PER_SECOND;
-            saturated(i128::from(before.subsec_nanos()) - seconds)
-        }
+fn set_time(time: kernel::SetTime) -> SetTime {
+    match time {
+        kernel::SetTime::Now => SetTime::Now,
+        kernel::SetTime::At(time) => SetTime::At(requested_time(time)),
     }
+}
+
+/// The time a program asked for; the nearest one that can be kept where it cannot be.
+fn requested_time(time: Timestamp) -> Time {
+    let seconds = i128::from(time.seconds) * i128::from(NANOS_PER_SECOND);
+    saturated(seconds + i128::from(time.nanos))
 }
 
 fn saturated(nanos: i128) -> Time {
@@ -245,52 +251,34 @@ mod tests {
             has_xattrs: false,
         };
         let file = file_attr(&attr);
-        assert_eq!(file.ino.0, attr.ino.0);
+        let stamp = |seconds, nanos| Timestamp { seconds, nanos };
+        assert_eq!(file.ino, attr.ino.0);
         assert_eq!(
             (file.kind, file.perm, file.nlink),
             (FileType::Symlink, 0o4751, 3)
         );
         assert_eq!((file.uid, file.gid, file.rdev), (1_000, 100, 9));
         assert_eq!((file.size, file.blocks), (1 << 40, 77));
-        assert_eq!(file.atime, UNIX_EPOCH + Duration::from_nanos(1));
-        assert_eq!(file.mtime, UNIX_EPOCH - Duration::from_nanos(1));
-        assert_eq!(
-            file.ctime,
-            UNIX_EPOCH + Duration::new(1_700_000_000, 123_456_789)
-        );
-        assert_eq!(file.crtime, UNIX_EPOCH);
-    }
-
-    /// The value of `fuser` 0.18 for seconds and nanoseconds from the kernel.
-    fn as_fuser_reads(seconds: i64, nanos: u32) -> SystemTime {
-        if seconds < 0 {
-            UNIX_EPOCH - Duration::new(seconds.unsigned_abs(), nanos)
-        } else {
-            UNIX_EPOCH + Duration::new(seconds as u64, nanos)
-        }
+        assert_eq!(file.atime, stamp(0, 1));
+        assert_eq!(file.mtime, stamp(-1, 999_999_999));
+        assert_eq!(file.ctime, stamp(1_700_000_000, 123_456_789));
+        assert_eq!(file.btime, stamp(0, 0));
     }
 
     proptest! {
         #[test]
-        fn every_time_that_can_be_kept_is_kept(time: i64) {
-            let seconds = time.div_euclid(1_000_000_000);
-            let nanos = time.rem_euclid(1_000_000_000) as u32;
-            prop_assert_eq!(requested_time(as_fuser_reads(seconds, nanos)), Time(time));
-        }
-
-        #[test]
-        fn a_time_survives_being_shown(time in 0..i64::MAX) {
-            prop_assert_eq!(requested_time(system_time(Time(time))), Time(time));
+        fn a_time_survives_being_shown(time: i64) {
+            prop_assert_eq!(requested_time(timestamp(Time(time))), Time(time));
         }
     }
 
     #[test]
     fn a_time_out_of_range_becomes_the_nearest() {
-        let year_9999 = UNIX_EPOCH + Duration::from_secs(253_402_300_799);
-        assert_eq!(requested_time(year_9999), Time(i64::MAX));
-        assert_eq!(
-            requested_time(as_fuser_reads(-100_000_000_000, 1)),
-            Time(i64::MIN)
-        );
+        let far = |seconds| requested_time(Timestamp { seconds, nanos: 1 });
+        // The year 9999.
+        assert_eq!(far(253_402_300_799), Time(i64::MAX));
+        assert_eq!(far(-100_000_000_000), Time(i64::MIN));
+        assert_eq!(far(i64::MIN), Time(i64::MIN));
+        assert_eq!(far(i64::MAX), Time(i64::MAX));
     }
 }

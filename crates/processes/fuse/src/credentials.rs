@@ -23,7 +23,6 @@
 //! the kernel makes on its own (read-ahead, closes) go by the user's number: 0 may do everything,
 //! and no other more than users may.
 
-use fuser::{Request, WriteFlags};
 use pandofs_client::ClientError;
 use pandofs_types::limits::MAX_GROUPS;
 use pandofs_types::{Capabilities, Credentials, FsError};
@@ -38,18 +37,8 @@ use std::sync::{OnceLock, PoisonError, RwLock};
 pub(crate) struct Caller {
     pub uid: u32,
     pub gid: u32,
-    /// 0: none that this process could see.
+    /// 0: none that this process could see, or that is no longer waited for.
     pub pid: u32,
-}
-
-impl From<&Request> for Caller {
-    fn from(request: &Request) -> Caller {
-        Caller {
-            uid: request.uid(),
-            gid: request.gid(),
-            pid: request.pid(),
-        }
-    }
 }
 
 impl Caller {
@@ -78,8 +67,8 @@ impl Caller {
     /// The writer of an open file. It takes no right but to keep the file's set-id bits, and the
     /// kernel says whether the caller has that. `groups_decide` is asked of those who do not:
     /// whether what becomes of the bits depends on their groups, too.
-    pub fn writing(self, flags: WriteFlags, groups_decide: impl FnOnce() -> bool) -> Credentials {
-        if flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) {
+    pub fn writing(self, kills: bool, groups_decide: impl FnOnce() -> bool) -> Credentials {
+        if kills {
             if groups_decide() {
                 self.grouped()
             } else {
@@ -108,7 +97,7 @@ impl Caller {
     /// With supplementary groups, and without capabilities.
     fn grouped(self) -> Credentials {
         let mut credentials = self.alone();
-        if self.is_there() {
+        if self.pid != 0 {
             credentials.groups = groups_of(self.pid);
             credentials.groups.retain(|&group| group != self.gid);
         }
@@ -116,17 +105,14 @@ impl Caller {
     }
 
     fn capabilities(self) -> Capabilities {
-        let seen = self.is_there().then(|| capabilities_of(self.pid)).flatten();
+        let seen = match self.pid {
+            0 => None,
+            pid => capabilities_of(pid),
+        };
         seen.unwrap_or(match self.uid {
             0 => Capabilities::ALL,
             _ => Capabilities::NONE,
         })
-    }
-
-    /// Returns whether the caller is still there. One that was let go is gone, and its number may
-    /// be another one's.
-    fn is_there(self) -> bool {
-        self.pid != 0 && !fuser::is_answered_early()
     }
 }
 
@@ -140,46 +126,47 @@ pub(crate) struct Callers {
 
 impl Callers {
     /// Has `ask` make a request as `caller`, a second time with supplementary groups and
-    /// capabilities if need be.
+    /// capabilities if need be: of the caller as it is then.
     pub fn ask<T>(
         &self,
-        caller: Caller,
+        caller: impl Fn() -> Caller,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        self.ask_with(caller, caller.alone(), Caller::complete, ask)
+        let least = caller().alone();
+        self.ask_with(caller, least, Caller::complete, ask)
     }
 
     /// As [`Self::ask`] for what may cut a file: whether it does, and as for [`Caller::cutting`].
     pub fn ask_to_truncate<T>(
         &self,
-        caller: Caller,
+        caller: impl Fn() -> Caller,
         truncations: bool,
         groups_decide: impl FnOnce() -> bool,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
         let least = if truncations {
-            caller.truncating(groups_decide)
+            caller().truncating(groups_decide)
         } else {
-            caller.alone()
+            caller().alone()
         };
         self.ask_with(caller, least, Caller::complete, ask)
     }
 
     fn ask_with<T>(
         &self,
-        caller: Caller,
+        caller: impl Fn() -> Caller,
         least: Credentials,
         complete: impl FnOnce(Caller) -> Credentials,
         mut ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T, ClientError> {
-        if self.needs_more(caller.uid) {
-            return ask(&complete(caller));
+        if self.needs_more(caller().uid) {
+            return ask(&complete(caller()));
         }
         let refusal = match ask(&least) {
             Err(error) if is_refusal(&error) => error,
             result => return result,
         };
-        let credentials = complete(caller);
+        let credentials = complete(caller());
         if credentials == least {
             return Err(refusal);
         }
@@ -189,7 +176,7 @@ impl Callers {
                 .needed_more
                 .write()
                 .unwrap_or_else(PoisonError::into_inner);
-            users.insert(caller.uid);
+            users.insert(caller().uid);
         }
         result
     }
@@ -357,14 +344,13 @@ mod tests {
             gid: 0,
             pid: 0,
         };
-        let kills = WriteFlags::FUSE_WRITE_KILL_SUIDGID;
-        let keeps = |who: Caller, flags| {
-            let writer = who.writing(flags, || false);
+        let keeps = |who: Caller, kills| {
+            let writer = who.writing(kills, || false);
             writer.has(Capabilities::FSETID)
         };
-        assert!(keeps(root, WriteFlags::empty()) && !keeps(root, kills));
+        assert!(keeps(root, false) && !keeps(root, true));
         let user = Caller { uid: 7, ..root };
-        assert!(!keeps(user, WriteFlags::empty()) && !keeps(user, kills));
+        assert!(!keeps(user, false) && !keeps(user, true));
     }
 
     /// Asks as `caller` of a server that lets in group 9 and who may read everything only; returns
@@ -385,7 +371,7 @@ mod tests {
     ) -> (Result<(), ClientError>, Vec<Vec<u32>>) {
         let mut asked = Vec::new();
         let result = callers.ask_with(
-            caller,
+            || caller,
             caller.alone(),
             |caller| Credentials {
                 groups: groups.to_vec(),
@@ -450,7 +436,7 @@ mod tests {
         let mut asked = 0;
         let missing = ClientError::Fs(FsError::NotFound);
         let result: Result<(), _> = Callers::default().ask_with(
-            CALLER,
+            || CALLER,
             CALLER.alone(),
             |caller| Credentials {
                 groups: vec![9],

@@ -1,7 +1,7 @@
 //! Error numbers for the kernel, and the result type of handlers.
 
-use fuser::Errno;
 use pandofs_client::ClientError;
+use pandofs_fuse_kernel::Errno;
 
 pub(crate) type Result<T, E = Errno> = std::result::Result<T, E>;
 

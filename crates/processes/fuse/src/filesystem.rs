@@ -1,328 +1,307 @@
-//! Callbacks for the kernel's requests, and replies to them.
+//! Requests of the kernel, and replies to them.
 
-use crate::abandoned::{self, Abandoned, Changed};
-use crate::cancellation;
-use crate::convert::{self, ino};
-use crate::credentials::Caller;
+use crate::abandoned::Changed;
+use crate::call::Call;
+use crate::convert;
 use crate::errno::errno;
 use crate::locks::{self, Waits};
 use crate::ops::{Detail, PandoFs, Relative, with_groups_for};
 use crate::options::negotiate_with;
-use crate::reply::{GENERATION, reply_empty, reply_written};
 use crate::xattr;
-use fuser::{
-    AccessFlags, BsdFileFlags, CopyFileRangeFlags, Errno, FileHandle, Filesystem, FopenFlags,
-    INodeNo, IoctlFlags, KernelConfig, LockOwner, OpenFlags, RenameFlags, ReplyAttr, ReplyCreate,
-    ReplyData, ReplyDirectory, ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyIoctl, ReplyLock,
-    ReplyLseek, ReplyOpen, ReplyStatfs, ReplyStatx, ReplyWrite, ReplyXattr, Request, RequestId,
-    TimeOrNow, WriteFlags,
-};
 use pandofs_client::{ClientError, LAYOUT_XATTR, RenameHow};
-use pandofs_types::{Credentials, FileKind, Ino, SetAttr};
+use pandofs_fuse_kernel::{
+    Entry, Errno, FileHandle, Filesystem, Listing, LockOwner, Make, Negotiation, OpenFlags,
+    Operation, Read, Rename, Reply, Request, SetAttr, Write,
+};
+use pandofs_types::{Credentials, Ino};
 use std::ffi::OsStr;
-use std::io;
 use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
-use std::time::SystemTime;
 
 impl Filesystem for PandoFs {
-    fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
+    fn init(&mut self, kernel: &mut Negotiation) {
         let io_bytes = self.options.memory.io_bytes;
         negotiate_with(kernel, self.options.default_permissions, io_bytes);
         locks::negotiate(kernel, self.options.local_locks);
         self.cached.negotiate(kernel);
-        Ok(())
     }
 
-    fn begins(&self, request: &Request) {
-        pandofs_client::set_cancellation(Some(cancellation::of_thread(request.pid())));
-        Abandoned::begin(&self.abandoned, request.pid());
+    fn handle(&self, request: Request<'_>, reply: Reply) {
+        let call = Call::begin(&self.abandoned, &request.header, &reply);
+        pandofs_client::set_cancellation(Some(call.cancellation()));
+        let ino = Ino(request.header.node);
+        self.dispatch(&call, ino, request.operation, reply);
+        self.forget_abandoned(call.end());
+        pandofs_client::set_cancellation(None);
+    }
+}
+
+impl PandoFs {
+    fn dispatch(&self, call: &Call, ino: Ino, operation: Operation<'_>, reply: Reply) {
+        match operation {
+            Operation::Lookup { name } => self.lookup(call, ino, name, reply),
+            // However often the kernel got the inode, it forgets it at once.
+            Operation::Forget { .. } => self.dead_dirs.forgotten(ino),
+            Operation::BatchForget(forgotten) => {
+                let inodes = forgotten.nodes().map(Ino);
+                inodes.for_each(|ino| self.dead_dirs.forgotten(ino));
+            }
+            Operation::Interrupt(request) => Waits::interrupt(&self.waits, request),
+            Operation::Getattr => match self.attr(ino) {
+                Ok((attr, timeout)) => reply.attr(&convert::file_attr(&attr), timeout),
+                Err(error) => reply.error(self.refusal(call, error)),
+            },
+            // Asked instead where a program wants to know when a file was made.
+            Operation::Statx => match self.attr(ino) {
+                Ok((attr, timeout)) => reply.statx(&convert::file_attr(&attr), timeout),
+                Err(error) => reply.error(self.refusal(call, error)),
+            },
+            Operation::Setattr(set) => self.setattr(call, ino, &set, reply),
+            Operation::Statfs => self.reply_statfs(reply),
+            // Asked only without `default_permissions`.
+            Operation::Access { mask } => reply.done(self.access(call, ino, (mask & 7) as u16)),
+            Operation::Ioctl { command, data } => match self.control(call, ino, command, &data) {
+                Ok(answer) => reply.ioctl(&answer),
+                Err(error) => reply.error(error),
+            },
+            Operation::Readlink
+            | Operation::Symlink { .. }
+            | Operation::Mknod(..)
+            | Operation::Mkdir(_)
+            | Operation::Link { .. }
+            | Operation::Unlink { .. }
+            | Operation::Rmdir { .. }
+            | Operation::Rename(_) => self.dispatch_names(call, ino, operation, reply),
+            Operation::Setxattr { .. }
+            | Operation::Getxattr { .. }
+            | Operation::Listxattr { .. }
+            | Operation::Removexattr { .. } => self.dispatch_xattrs(call, ino, operation, reply),
+            Operation::Opendir
+            | Operation::Readdir(_)
+            | Operation::Readdirplus(_)
+            | Operation::Releasedir { .. }
+            | Operation::Fsyncdir { .. } => self.dispatch_dirs(call, ino, operation, reply),
+            of_file => self.dispatch_files(call, ino, of_file, reply),
+        }
     }
 
-    fn ends(&self) {
-        self.forget_abandoned(abandoned::end());
+    fn dispatch_names(&self, call: &Call, ino: Ino, operation: Operation<'_>, reply: Reply) {
+        match operation {
+            Operation::Readlink => match self.ask(call, |c| self.client.readlink(c, ino)) {
+                Ok(target) => {
+                    self.accessed(ino, false);
+                    reply.data(&target);
+                }
+                Err(error) => reply.error(error),
+            },
+            Operation::Symlink { name, target } => {
+                self.make(call, ino, name, reply, |c, dir, name| {
+                    self.client.symlink(c, dir, name, target.as_bytes())
+                });
+            }
+            Operation::Mknod(made, rdev) => self.mknod(call, ino, &made, rdev, reply),
+            Operation::Mkdir(made) => {
+                let mode = convert::new_mode(made.mode, made.umask);
+                self.make(call, ino, made.name, reply, |c, dir, name| {
+                    self.client.mkdir_masked(c, dir, name, mode)
+                });
+            }
+            Operation::Link { node, name } => {
+                self.make(call, ino, name, reply, |c, dir, name| {
+                    self.link_to(call, c, Ino(node), dir, name)
+                });
+            }
+            Operation::Unlink { name } => self.remove(call, ino, name, false, reply),
+            Operation::Rmdir { name } => self.remove(call, ino, name, true, reply),
+            Operation::Rename(rename) => reply.done(self.rename_as(call, ino, &rename)),
+            _ => reply.error(Errno::ENOSYS),
+        }
     }
 
-    fn lookup(&self, request: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEntry) {
+    fn dispatch_xattrs(&self, call: &Call, ino: Ino, operation: Operation<'_>, reply: Reply) {
+        match operation {
+            Operation::Setxattr { name, value, flags } => {
+                let set = self.set_xattr(call, ino, name.as_bytes(), &value, flags);
+                reply.done(self.noting_stale(call, set));
+            }
+            Operation::Getxattr { name, room } => {
+                self.getxattr(call, ino, name.as_bytes(), room, reply);
+            }
+            Operation::Listxattr { room } => self.listxattr(call, ino, room, reply),
+            Operation::Removexattr { name } => {
+                let removed = self.remove_xattr(call, ino, name.as_bytes());
+                reply.done(self.noting_stale(call, removed));
+            }
+            _ => reply.error(Errno::ENOSYS),
+        }
+    }
+
+    fn dispatch_dirs(&self, call: &Call, ino: Ino, operation: Operation<'_>, reply: Reply) {
+        match operation {
+            Operation::Opendir => match self.open_dir(call, ino) {
+                Ok(handle) => reply.opened(FileHandle(handle), 0),
+                Err(error) => reply.error(error),
+            },
+            Operation::Readdir(read) => self.readdir(call, ino, &read, reply),
+            Operation::Readdirplus(read) => self.readdirplus(call, ino, &read, reply),
+            Operation::Releasedir { handle } => {
+                self.ends.close(handle.0);
+                self.open_dirs.closed(handle.0);
+                self.dead_dirs.closed(ino);
+                reply.ok();
+            }
+            Operation::Fsyncdir { handle } => reply.done(self.sync_dir(ino, Some(handle.0))),
+            _ => reply.error(Errno::ENOSYS),
+        }
+    }
+
+    fn dispatch_files(&self, call: &Call, ino: Ino, operation: Operation<'_>, reply: Reply) {
+        match operation {
+            Operation::Open(flags) => self.open(call, ino, flags, reply),
+            Operation::Create(made, flags) => self.create(call, ino, &made, flags, reply),
+            Operation::Tmpfile { mode, umask, flags } => {
+                self.tmpfile(call, ino, (mode, umask), flags, reply);
+            }
+            Operation::Read(read) => self.read(call, ino, &read, reply),
+            Operation::Write(write) => self.write(call, ino, &write, reply),
+            Operation::Flush { handle, owner } => self.flush(ino, handle, owner, reply),
+            Operation::Release { handle } => self.release(call, ino, handle, reply),
+            Operation::Fsync { handle } => self.fsync(ino, handle, reply),
+            Operation::Lseek { offset, whence } => match self.seek(call, ino, offset, whence) {
+                Ok(found) => reply.offset(found),
+                Err(error) => reply.error(error),
+            },
+            Operation::Fallocate {
+                offset,
+                length,
+                mode,
+            } => reply.done(self.allocate(call, ino, offset, length, mode)),
+            Operation::Getlk(lock) => self.lock_holder(ino, &lock, reply),
+            Operation::Setlk { lock, waits } => self.change_lock(call, ino, &lock, waits, reply),
+            // A request that is answered with "not implemented" is not made again. The kernel then
+            // copies by reading and writing.
+            _ => reply.error(Errno::ENOSYS),
+        }
+    }
+
+    fn lookup(&self, call: &Call, dir: Ino, name: &OsStr, reply: Reply) {
         let asked = self.dir_attrs.ask();
-        let dir = ino(dir);
         if let Some(relative) = Relative::of(name) {
             let result = self.by_handle(dir, relative);
-            return self.reply_entry(reply, asked, None, result);
+            return self.reply_entry(call, reply, asked, None, result);
         }
         let name = match convert::name(name) {
             Ok(name) => name,
             Err(error) => return reply.error(error),
         };
-        let result = self.look_up(request, dir, &name);
+        let result = self.look_up(call, dir, &name);
         let _answering = self.cached.kernel_cache.answering();
         if matches!(result, Err(Errno::ENOENT)) {
             let timeout = self.entry_timeout(dir, &name, None);
             if !timeout.is_zero() {
-                // Number 0 makes the kernel remember that there is no such name.
-                let nothing = convert::unknown_attr(Ino(0), FileKind::File);
-                return reply.entry_with_ttls(&timeout, &timeout, &nothing, GENERATION);
+                return reply.entry(&convert::no_entry(timeout));
             }
         }
-        self.reply_entry(reply, asked, Some((dir, &name)), result);
+        self.reply_entry(call, reply, asked, Some((dir, &name)), result);
     }
 
-    /// However often the kernel got the inode, it forgets it at once.
-    fn forget(&self, _: &Request, number: INodeNo, _: u64) {
-        self.dead_dirs.forgotten(ino(number));
-    }
-
-    fn getattr(&self, request: &Request, number: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.attr(ino(number)) {
-            Ok((attr, timeout)) => reply.attr(&timeout, &convert::file_attr(&attr)),
-            Err(error) => reply.error(self.refusal(request, error)),
-        }
-    }
-
-    /// Asked instead of `getattr` where a program wants to know when a file was made.
-    fn statx(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        _: Option<FileHandle>,
-        _mask: u32,
-        reply: ReplyStatx,
-    ) {
-        match self.attr(ino(number)) {
-            Ok((attr, timeout)) => reply.statx(&timeout, &convert::file_attr(&attr)),
-            Err(error) => reply.error(self.refusal(request, error)),
-        }
-    }
-
-    /// The kernel's `ctime` is not taken: servers set it with every change.
-    fn setattr(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        atime: Option<TimeOrNow>,
-        mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
-        handle: Option<FileHandle>,
-        _crtime: Option<SystemTime>,
-        _chgtime: Option<SystemTime>,
-        _bkuptime: Option<SystemTime>,
-        _flags: Option<BsdFileFlags>,
-        kill_suidgid: bool,
-        reply: ReplyAttr,
-    ) {
-        let set = SetAttr {
-            mode: mode.map(convert::permissions),
-            uid,
-            gid,
-            size,
-            atime: atime.map(convert::set_time),
-            mtime: mtime.map(convert::set_time),
-            clear_set_id: kill_suidgid,
-        };
-        match self.set_attr(request.into(), ino(number), set, handle.is_some()) {
+    fn setattr(&self, call: &Call, ino: Ino, set: &SetAttr, reply: Reply) {
+        let is_open = set.handle.is_some();
+        match self.set_attr(call, ino, convert::set_attr(set), is_open) {
             Ok(attr) => {
                 let timeout = self.attr_timeout(&attr);
                 self.no_xattrs.learn(&attr, timeout);
-                reply.attr(&timeout, &convert::file_attr(&attr));
+                reply.attr(&convert::file_attr(&attr), timeout);
             }
-            Err(error) => reply.error(self.refusal(request, error)),
+            Err(error) => reply.error(self.refusal(call, error)),
         }
     }
 
-    fn readlink(&self, request: &Request, number: INodeNo, reply: ReplyData) {
-        match self.ask(request.into(), |c| self.client.readlink(c, ino(number))) {
-            Ok(target) => {
-                self.accessed(ino(number), false);
-                reply.data(&target);
-            }
-            Err(error) => reply.error(error),
-        }
-    }
-
-    fn mknod(
-        &self,
-        request: &Request,
-        dir: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        rdev: u32,
-        reply: ReplyEntry,
-    ) {
-        let node = match convert::new_node(mode, rdev) {
+    fn mknod(&self, call: &Call, dir: Ino, made: &Make<'_>, rdev: u32, reply: Reply) {
+        let node = match convert::new_node(made.mode, rdev) {
             Ok(node) => node,
             Err(error) => return reply.error(error),
         };
-        let mode = convert::new_mode(mode, umask);
-        self.make(request.into(), dir, name, reply, |c, dir, name| {
-            with_groups_for(mode, request.into(), c, |c| {
+        let mode = convert::new_mode(made.mode, made.umask);
+        self.make(call, dir, made.name, reply, |c, dir, name| {
+            with_groups_for(mode, call, c, |c| {
                 self.client.mknod_masked(c, dir, name, node.clone(), mode)
             })
         });
     }
 
-    fn mkdir(
-        &self,
-        request: &Request,
-        dir: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        reply: ReplyEntry,
-    ) {
-        let mode = convert::new_mode(mode, umask);
-        self.make(request.into(), dir, name, reply, |c, dir, name| {
-            self.client.mkdir_masked(c, dir, name, mode)
-        });
+    fn rename_as(&self, call: &Call, dir: Ino, rename: &Rename<'_>) -> Result<(), Errno> {
+        let name = convert::name(rename.name)?;
+        let new_name = convert::name(rename.new_name)?;
+        let (from, to) = ((dir, &name), (Ino(rename.new_dir), &new_name));
+        if rename.flags == libc::RENAME_EXCHANGE {
+            return self.exchange(call, from, to);
+        }
+        if rename.flags & !(libc::RENAME_NOREPLACE | libc::RENAME_WHITEOUT) != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let how = RenameHow {
+            no_replace: rename.flags & libc::RENAME_NOREPLACE != 0,
+            whiteout: rename.flags & libc::RENAME_WHITEOUT != 0,
+        };
+        self.rename(call, from, to, how)
     }
 
-    fn symlink(
-        &self,
-        request: &Request,
-        dir: INodeNo,
-        name: &OsStr,
-        target: &Path,
-        reply: ReplyEntry,
-    ) {
-        let target = target.as_os_str().as_bytes();
-        self.make(request.into(), dir, name, reply, |c, dir, name| {
-            self.client.symlink(c, dir, name, target)
-        });
-    }
-
-    fn link(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        dir: INodeNo,
-        name: &OsStr,
-        reply: ReplyEntry,
-    ) {
-        self.make(request.into(), dir, name, reply, |c, dir, name| {
-            self.link_to(request, c, ino(number), dir, name)
-        });
-    }
-
-    fn unlink(&self, request: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.remove(request.into(), dir, name, false, reply);
-    }
-
-    fn rmdir(&self, request: &Request, dir: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        self.remove(request.into(), dir, name, true, reply);
-    }
-
-    fn rename(
-        &self,
-        request: &Request,
-        dir: INodeNo,
-        name: &OsStr,
-        new_dir: INodeNo,
-        new_name: &OsStr,
-        flags: RenameFlags,
-        reply: ReplyEmpty,
-    ) {
-        let result = convert::name(name).and_then(|name| {
-            let new_name = convert::name(new_name)?;
-            let (from, to) = ((ino(dir), &name), (ino(new_dir), &new_name));
-            if flags == RenameFlags::RENAME_EXCHANGE {
-                return self.exchange(request.into(), from, to);
-            }
-            let known = RenameFlags::RENAME_NOREPLACE | RenameFlags::RENAME_WHITEOUT;
-            if !known.contains(flags) {
-                return Err(Errno::EINVAL);
-            }
-            let how = RenameHow {
-                no_replace: flags.contains(RenameFlags::RENAME_NOREPLACE),
-                whiteout: flags.contains(RenameFlags::RENAME_WHITEOUT),
-            };
-            PandoFs::rename(self, request.into(), from, to, how)
-        });
-        reply_empty(reply, result);
-    }
-
-    fn open(&self, request: &Request, number: INodeNo, flags: OpenFlags, reply: ReplyOpen) {
+    fn open(&self, call: &Call, ino: Ino, flags: OpenFlags, reply: Reply) {
         let (access, truncate) = (convert::access(flags), convert::truncates(flags));
-        let groups_decide = || self.client.groups_decide(ino(number));
+        let groups_decide = || self.client.groups_decide(ino);
+        let caller = || call.caller();
         let opened = self
             .callers
-            .ask_to_truncate(request.into(), truncate, groups_decide, |c| {
-                self.client.open_node(c, ino(number), access, truncate)
+            .ask_to_truncate(caller, truncate, groups_decide, |c| {
+                self.client.open_node(c, ino, access, truncate)
             });
         match opened {
-            Ok(_) if fuser::is_answered_early() => {
-                self.close_abandoned(ino(number));
+            Ok(_) if call.is_answered_early() => {
+                self.close_abandoned(ino);
                 reply.error(Errno::EINTR);
             }
-            Ok(_) => reply.opened(self.opened(ino(number), flags), self.open_flags(flags)),
-            Err(error) => reply.error(self.refusal(request, errno(error))),
+            Ok(_) => reply.opened(self.opened(ino, flags), self.open_flags(flags)),
+            Err(error) => reply.error(self.refusal(call, errno(error))),
         }
     }
 
-    fn create(
-        &self,
-        request: &Request,
-        dir: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        flags: i32,
-        reply: ReplyCreate,
-    ) {
-        let flags = OpenFlags(flags);
-        let mode = convert::new_mode(mode, umask);
-        let (dir, name) = (ino(dir), convert::name(name));
+    fn create(&self, call: &Call, dir: Ino, made: &Make<'_>, flags: OpenFlags, reply: Reply) {
+        let mode = convert::new_mode(made.mode, made.umask);
+        let name = convert::name(made.name);
         let result = match &name {
-            Ok(name) => self.create_or_open(request.into(), dir, name, mode, flags),
+            Ok(name) => self.create_or_open(call, dir, name, mode, flags),
             Err(error) => Err(*error),
         };
         let found = name.as_ref().ok().map(|name| (dir, name));
-        self.reply_created(reply, flags, found, result);
+        self.reply_created(call, reply, flags, found, result);
     }
 
     /// The directory stays as it is.
     fn tmpfile(
         &self,
-        request: &Request,
-        dir: INodeNo,
-        mode: u32,
-        umask: u32,
-        flags: i32,
-        reply: ReplyCreate,
+        call: &Call,
+        dir: Ino,
+        (mode, umask): (u32, u32),
+        flags: OpenFlags,
+        reply: Reply,
     ) {
-        let caller = request.into();
         let mode = convert::new_mode(mode, umask);
-        let may_be_named = flags & libc::O_EXCL == 0;
-        let result = self.ask(caller, |c| {
-            with_groups_for(mode, caller, c, |c| {
-                self.client.create_unnamed(c, ino(dir), mode, may_be_named)
+        let may_be_named = flags.0 & libc::O_EXCL == 0;
+        let result = self.ask(call, |c| {
+            with_groups_for(mode, call, c, |c| {
+                self.client.create_unnamed(c, dir, mode, may_be_named)
             })
         });
-        let result = result.map(|node| node.attr);
-        self.reply_created(reply, OpenFlags(flags), None, result);
+        self.reply_created(call, reply, flags, None, result.map(|node| node.attr));
     }
 
-    fn read(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        size: u32,
-        flags: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        let caller = Caller::from(request).alone();
-        let ino = ino(number);
-        let read = self.client.check_locks(ino, handle.0);
-        let read = read.and_then(|()| self.read_bytes(&caller, ino, handle, offset, size, flags));
-        match read.map_err(errno) {
+    fn read(&self, call: &Call, ino: Ino, read: &Read, reply: Reply) {
+        let caller = call.caller().alone();
+        let done = self.client.check_locks(ino, read.handle.0);
+        let done = done.and_then(|()| self.read_bytes(&caller, ino, read));
+        match done.map_err(errno) {
             Ok(data) => {
-                if flags.0 & libc::O_NOATIME == 0 {
+                if read.flags.0 & libc::O_NOATIME == 0 {
                     self.accessed(ino, false);
                 }
                 reply.data(&data);
@@ -337,39 +316,31 @@ impl Filesystem for PandoFs {
     ///
     /// Writes through the kernel's cache are answered as soon as they are known to go to data
     /// objects, so that the program goes on while servers are given what it wrote.
-    fn write(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        data: &[u8],
-        write_flags: WriteFlags,
-        flags: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        let ino = ino(number);
-        let (caller, may_lose_set_id) = self.writing(request.into(), ino, write_flags);
-        if let Err(error) = self.abandoned.changes(vec![Changed::Inode(ino)]) {
+    fn write(&self, call: &Call, ino: Ino, write: &Write<'_>, reply: Reply) {
+        let (caller, may_lose_set_id) = self.writing(call.caller(), ino, write.kill_suidgid);
+        if let Err(error) = call.changes(vec![Changed::Inode(ino)]) {
             return reply.error(error);
         }
-        let length = data.len() as u32;
+        let (handle, offset) = (write.handle, write.offset);
+        let length = write.data.len() as u32;
         let answer = |written: Result<(), ClientError>| {
             if may_lose_set_id {
                 self.kernel.forget_attr(ino);
             }
-            reply_written(reply, length, written.map_err(errno));
+            match written {
+                Ok(()) => reply.written(length),
+                Err(error) => reply.error(errno(error)),
+            }
         };
         if let Err(error) = self.client.check_locks(ino, handle.0) {
             return answer(Err(error));
         }
-        if let Some(written) = self.write_now(&caller, ino, handle, flags, offset, data) {
+        if let Some(written) = self.write_now(&caller, ino, write) {
             return answer(written);
         }
         let done = self
             .client
-            .write_behind(&caller, ino, handle.0, offset, data, answer);
+            .write_behind(&caller, ino, handle.0, offset, &write.data, answer);
         if let Err(error) = done {
             tracing::warn!(%ino, offset, length, %error, "a write failed after it was answered");
             // It has the bytes that the servers do not have.
@@ -378,323 +349,84 @@ impl Filesystem for PandoFs {
     }
 
     /// A process closes one of its descriptors of the file.
-    fn flush(
-        &self,
-        _: &Request,
-        number: INodeNo,
-        handle: FileHandle,
-        owner: LockOwner,
-        reply: ReplyEmpty,
-    ) {
-        let closed = self.client.close_descriptor(ino(number), handle.0, owner.0);
-        reply_empty(reply, closed.map_err(errno));
+    fn flush(&self, ino: Ino, handle: FileHandle, owner: LockOwner, reply: Reply) {
+        let closed = self.client.close_descriptor(ino, handle.0, owner.0);
+        reply.done(closed.map_err(errno));
     }
 
     /// The answer is not waited for.
-    fn release(
-        &self,
-        _: &Request,
-        number: INodeNo,
-        handle: FileHandle,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        _: bool,
-        reply: ReplyEmpty,
-    ) {
-        let ino = ino(number);
+    fn release(&self, call: &Call, ino: Ino, handle: FileHandle, reply: Reply) {
         // Writes under way through this handle or another one are reported by the last of them.
-        let waited = self.abandoned.wait_for(&[Changed::Inode(ino)]);
+        let waited = call.wait_for(&[Changed::Inode(ino)]);
         let unlocked = self.client.unlock_handle(ino, handle.0);
         let released = self.client.release(ino);
         let done = unlocked.and(released).map_err(errno);
-        reply_empty(reply, done.and(waited));
+        reply.done(done.and(waited));
     }
 
-    fn fsync(&self, _: &Request, number: INodeNo, handle: FileHandle, _: bool, reply: ReplyEmpty) {
-        let ino = ino(number);
+    fn fsync(&self, ino: Ino, handle: FileHandle, reply: Reply) {
         let result = self
             .client
             .check_locks(ino, handle.0)
             .and_then(|()| self.client.fsync_through(&Credentials::ROOT, ino, handle.0));
-        reply_empty(reply, result.map_err(errno));
+        reply.done(result.map_err(errno));
     }
 
-    fn opendir(&self, request: &Request, number: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.open_dir(request.into(), ino(number)) {
-            Ok(handle) => reply.opened(FileHandle(handle), FopenFlags::empty()),
-            Err(error) => reply.error(error),
-        }
+    fn readdir(&self, call: &Call, dir: Ino, read: &Read, reply: Reply) {
+        let mut listing = Listing::within(read.size);
+        let listed = self.list(call, dir, read, Detail::Names, |item| {
+            let kind = convert::file_type(item.kind);
+            listing.add(item.ino.0, item.cookie, kind, item.name())
+        });
+        self.reply_listed(dir, listed, &listing, reply);
     }
 
-    fn readdir(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectory,
-    ) {
-        let dir = ino(number);
-        let listed = self.list(
-            request.into(),
-            dir,
-            handle.0,
-            offset,
-            Detail::Names,
-            |item| {
-                let kind = convert::file_type(item.kind);
-                reply.add(INodeNo(item.ino.0), item.cookie, kind, item.name())
-            },
-        );
-        match listed {
-            Ok(()) => {
-                self.accessed(dir, true);
-                reply.ok();
-            }
-            Err(error) => reply.error(error),
-        }
-    }
-
-    fn readdirplus(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectoryPlus,
-    ) {
+    fn readdirplus(&self, call: &Call, dir: Ino, read: &Read, reply: Reply) {
         let asked = self.dir_attrs.ask();
-        let dir = ino(number);
-        let listed = self.list(
-            request.into(),
-            dir,
-            handle.0,
-            offset,
-            Detail::Attributes(asked),
-            |item| {
-                let attr = item.file_attr();
-                let name = item.name();
-                reply.add(
-                    attr.ino,
-                    item.cookie,
-                    name,
-                    &item.timeout,
-                    &attr,
-                    GENERATION,
-                )
-            },
-        );
+        let mut listing = Listing::within(read.size);
+        let listed = self.list(call, dir, read, Detail::Attributes(asked), |item| {
+            let entry = Entry {
+                attr: item.file_attr(),
+                attr_timeout: item.timeout,
+                entry_timeout: item.timeout,
+            };
+            listing.add_plus(&entry, item.cookie, item.name())
+        });
+        self.reply_listed(dir, listed, &listing, reply);
+    }
+
+    fn reply_listed(&self, dir: Ino, listed: Result<(), Errno>, listing: &Listing, reply: Reply) {
         match listed {
             Ok(()) => {
                 self.accessed(dir, true);
-                reply.ok();
+                reply.listing(listing);
             }
             Err(error) => reply.error(error),
         }
     }
 
-    fn releasedir(
-        &self,
-        _: &Request,
-        number: INodeNo,
-        handle: FileHandle,
-        _: OpenFlags,
-        reply: ReplyEmpty,
-    ) {
-        self.ends.close(handle.0);
-        self.open_dirs.closed(handle.0);
-        self.dead_dirs.closed(ino(number));
-        reply.ok();
-    }
-
-    fn fsyncdir(&self, _: &Request, number: INodeNo, dir: FileHandle, _: bool, reply: ReplyEmpty) {
-        reply_empty(reply, self.sync_dir(ino(number), Some(dir.0)));
-    }
-
-    /// Counted in blocks of 4 KiB. Nothing limits the number of inodes but space: as many more are
-    /// said to fit as there are free blocks.
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        self.reply_statfs(reply);
-    }
-
-    fn setxattr(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        name: &OsStr,
-        value: &[u8],
-        flags: i32,
-        _position: u32,
-        reply: ReplyEmpty,
-    ) {
-        let name = name.as_bytes();
-        let set = self.set_xattr(request.into(), ino(number), name, value, flags);
-        reply_empty(reply, self.noting_stale(request, set));
-    }
-
-    fn getxattr(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        name: &OsStr,
-        room: u32,
-        reply: ReplyXattr,
-    ) {
-        let (ino, name) = (ino(number), name.as_bytes());
+    fn getxattr(&self, call: &Call, ino: Ino, name: &[u8], room: u32, reply: Reply) {
         let is_stored = xattr::is_name(name) && name != LAYOUT_XATTR;
         let value = if is_stored && self.no_xattrs.holds(ino) {
             Err(Errno::ENODATA)
         } else if name.starts_with(xattr::TRUSTED) {
             // It is not there, rather than refused, for callers that may not see it.
-            let caller = &Caller::from(request).capable();
+            let caller = &call.caller().capable();
             self.client.getxattr(caller, ino, name).map_err(errno)
         } else {
-            self.ask(request.into(), |c| self.client.getxattr(c, ino, name))
+            self.ask(call, |c| self.client.getxattr(c, ino, name))
         };
-        xattr::reply(reply, room, self.noting_stale(request, value));
+        xattr::reply(reply, room, self.noting_stale(call, value));
     }
 
-    fn listxattr(&self, request: &Request, number: INodeNo, room: u32, reply: ReplyXattr) {
-        let ino = ino(number);
+    fn listxattr(&self, call: &Call, ino: Ino, room: u32, reply: Reply) {
         let names = if self.no_xattrs.holds(ino) {
             Ok(Vec::new())
         } else {
             // No caller is refused, but not every one sees all.
-            let caller = &Caller::from(request).capable();
+            let caller = &call.caller().capable();
             self.client.listxattr(caller, ino).map_err(errno)
         };
         xattr::reply(reply, room, names.map(|names| xattr::join(&names)));
-    }
-
-    fn removexattr(&self, request: &Request, number: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let removed = self.remove_xattr(request.into(), ino(number), name.as_bytes());
-        reply_empty(reply, self.noting_stale(request, removed));
-    }
-
-    /// Asked only without `default_permissions`.
-    fn access(&self, request: &Request, number: INodeNo, mask: AccessFlags, reply: ReplyEmpty) {
-        let wanted = (mask.bits() & 7) as u16;
-        reply_empty(
-            reply,
-            PandoFs::access(self, request.into(), ino(number), wanted),
-        );
-    }
-
-    fn lseek(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        _: FileHandle,
-        offset: i64,
-        whence: i32,
-        reply: ReplyLseek,
-    ) {
-        match self.seek(request.into(), ino(number), offset, whence) {
-            Ok(found) => reply.offset(found as i64),
-            Err(error) => reply.error(error),
-        }
-    }
-
-    fn fallocate(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        length: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        let done = self.allocate(request.into(), ino(number), offset, length, mode);
-        reply_empty(reply, done);
-    }
-
-    // A request that is answered with "not implemented" is not made again. The kernel then copies
-    // by reading and writing.
-
-    fn copy_file_range(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        _: FileHandle,
-        _: u64,
-        _: INodeNo,
-        _: FileHandle,
-        _: u64,
-        _: u64,
-        _: CopyFileRangeFlags,
-        reply: ReplyWrite,
-    ) {
-        reply.error(Errno::ENOSYS);
-    }
-
-    fn ioctl(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        _: FileHandle,
-        _: IoctlFlags,
-        command: u32,
-        data: &[u8],
-        _: u32,
-        reply: ReplyIoctl,
-    ) {
-        match self.control(request.into(), number, command, data) {
-            Ok(answer) => reply.ioctl(0, &answer),
-            Err(error) => reply.error(error),
-        }
-    }
-
-    fn getlk(
-        &self,
-        _: &Request,
-        number: INodeNo,
-        _: FileHandle,
-        owner: LockOwner,
-        start: u64,
-        end: u64,
-        typ: i32,
-        pid: u32,
-        reply: ReplyLock,
-    ) {
-        let asked = locks::Asked {
-            owner,
-            first: start,
-            last: end,
-            typ,
-            pid,
-            flock: false,
-        };
-        self.lock_holder(ino(number), asked, reply);
-    }
-
-    fn setlk(
-        &self,
-        request: &Request,
-        number: INodeNo,
-        handle: FileHandle,
-        owner: LockOwner,
-        start: u64,
-        end: u64,
-        typ: i32,
-        pid: u32,
-        sleep: bool,
-        flock: bool,
-        reply: ReplyEmpty,
-    ) {
-        let asked = locks::Asked {
-            owner,
-            first: start,
-            last: end,
-            typ,
-            pid,
-            flock,
-        };
-        self.change_lock(request.unique(), ino(number), handle, asked, sleep, reply);
-    }
-
-    fn interrupt(&self, _: &Request, request: RequestId) -> Result<(), Errno> {
-        Waits::interrupt(&self.waits, request);
-        Ok(())
     }
 }

@@ -1,6 +1,6 @@
 //! Messages to the kernel that answer no request: invalidations of its caches.
 
-use fuser::{INodeNo, Notifier};
+use pandofs_fuse_kernel::Notifier;
 use pandofs_types::{Ino, Name};
 use std::ffi::OsStr;
 use std::io;
@@ -23,7 +23,7 @@ impl Kernel {
     /// under way, so the caller must have nothing that a read waits for.
     pub fn forget_content(&self, ino: Ino, offset: u64, length: u64) {
         self.send(ino, |notifier| {
-            notifier.inval_inode(INodeNo(ino.0), offset as i64, length as i64)
+            notifier.inval_inode(ino.0, offset as i64, length as i64)
         });
     }
 
@@ -33,7 +33,7 @@ impl Kernel {
         // for threads of this mount.
         const ATTRIBUTES_ALONE: i64 = -1;
         self.send(ino, |notifier| {
-            notifier.inval_inode(INodeNo(ino.0), ATTRIBUTES_ALONE, 0)
+            notifier.inval_inode(ino.0, ATTRIBUTES_ALONE, 0)
         });
     }
 
@@ -41,7 +41,7 @@ impl Kernel {
     /// below it do not notice. Waits for the directory's lock in the kernel.
     pub fn expire_name(&self, dir: Ino, name: &Name) {
         self.send(dir, |notifier| {
-            notifier.expire_entry(INodeNo(dir.0), OsStr::from_bytes(name.as_bytes()))
+            notifier.expire_entry(dir.0, OsStr::from_bytes(name.as_bytes()))
         });
     }
 
@@ -49,7 +49,7 @@ impl Kernel {
     /// that is on its way. Waits as [`Kernel::expire_name`].
     pub fn drop_name(&self, dir: Ino, name: &Name) {
         self.send(dir, |notifier| {
-            notifier.inval_entry(INodeNo(dir.0), OsStr::from_bytes(name.as_bytes()))
+            notifier.inval_entry(dir.0, OsStr::from_bytes(name.as_bytes()))
         });
     }
 

@@ -17,9 +17,9 @@ use crate::kernel_cache::KernelCache;
 use crate::no_xattrs::NoXattrs;
 use crate::ops::PandoFs;
 use crate::options::Cache;
-use fuser::KernelConfig;
 use pandofs_client::trace::untraced;
 use pandofs_client::{Client, ClientError, Entry, Recall};
+use pandofs_fuse_kernel::Negotiation;
 use pandofs_types::{Attr, Credentials, FileKind, Ino, LeaseKey, Name};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -51,9 +51,8 @@ impl Cached {
     }
 
     /// Learns what the kernel can do.
-    pub fn negotiate(&self, kernel: &KernelConfig) {
-        let abi = kernel.kernel_abi();
-        let can_expire = (abi.0, abi.1) >= EXPIRY_SINCE;
+    pub fn negotiate(&self, kernel: &Negotiation) {
+        let can_expire = kernel.version() >= EXPIRY_SINCE;
         if !can_expire {
             tracing::info!("this kernel cannot expire names: it caches none and asks for each");
         }

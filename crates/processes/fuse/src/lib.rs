@@ -5,7 +5,7 @@
 //! away waits in it.
 //!
 //! Requests of the kernel for a program's call (Linux 6.18, seen with `examples/memfs` and
-//! `RUST_LOG=fuser=debug`), and those that reach a server:
+//! `RUST_LOG=pandofs_fuse_kernel=debug`), and those that reach a server:
 //!
 //! | call | requests | to servers |
 //! | --- | --- | --- |
@@ -40,12 +40,12 @@
 //! killed is noticed otherwise (`cancellation`, `abandoned`).
 
 mod abandoned;
+mod call;
 mod cancellation;
 mod convert;
 mod credentials;
 mod dead_dirs;
 mod dir_attrs;
-mod direct;
 mod errno;
 mod filesystem;
 mod invalidations;
@@ -62,6 +62,7 @@ mod open_dirs;
 mod ops;
 mod options;
 mod panic;
+mod read_ahead;
 mod remount;
 mod reply;
 mod set_attr;
@@ -70,8 +71,7 @@ mod stale;
 mod xattr;
 
 pub use credentials::own_capabilities;
-pub use direct::FS_TYPE;
 pub use memory::{Memory, TooLittle};
 pub use mount::{MountError, Mounted, mount, serve};
-pub use options::{Atime, Cache, KernelFlags, LocalLocks, Options, negotiate};
+pub use options::{Atime, Cache, FS_TYPE, KernelFlags, LocalLocks, Options, negotiate};
 pub use remount::{RemountError, Setting, remount};

@@ -22,18 +22,17 @@
 //!
 //! A wait gets a thread, so that those that take requests are there for unlocks.
 
+use crate::call::Call;
 use crate::errno::{Result, errno};
 use crate::kernel::Kernel;
 use crate::ops::PandoFs;
 use crate::options::LocalLocks;
-use crate::panic::SESSION_THREADS;
-use crate::reply::reply_empty;
 use crate::space;
-use fuser::{
-    Errno, FileHandle, FopenFlags, InitFlags, KernelConfig, LockOwner, OpenFlags, ReplyEmpty,
-    ReplyLock, RequestId,
-};
 use pandofs_client::{ClientError, Holder, LockWait, Tried};
+use pandofs_fuse_kernel::abi::{init, open};
+use pandofs_fuse_kernel::{
+    Errno, FileHandle, Lock, Negotiation, OpenFlags, Reply, RequestId, THREAD_NAMES,
+};
 use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -47,62 +46,47 @@ const KEPT_INTERRUPTS: usize = 1_024;
 const STACK_BYTES: usize = 256 << 10;
 
 /// Asks the kernel for the locks that are not local.
-pub(crate) fn negotiate(kernel: &mut KernelConfig, local: LocalLocks) {
-    for (flag, is_local) in [
-        (InitFlags::FUSE_POSIX_LOCKS, local.posix),
-        (InitFlags::FUSE_FLOCK_LOCKS, local.flock),
+pub(crate) fn negotiate(kernel: &mut Negotiation, local: LocalLocks) {
+    for (feature, flag, is_local) in [
+        ("POSIX locks", init::POSIX_LOCKS, local.posix),
+        ("flock", init::FLOCK_LOCKS, local.flock),
     ] {
-        if !is_local && kernel.add_capabilities(flag).is_err() {
+        if !is_local && !kernel.want(flag) {
             tracing::warn!(
-                ?flag,
+                feature,
                 "this kernel lacks it: locks hold within the mount only"
             );
         }
     }
 }
 
-/// A lock as the kernel describes it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Asked {
-    pub owner: LockOwner,
-    pub first: u64,
-    pub last: u64,
-    /// `F_RDLCK`, `F_WRLCK` or `F_UNLCK`.
-    pub typ: i32,
-    pub pid: u32,
-    /// It is one of `flock()`, not of `fcntl()`.
-    pub flock: bool,
+fn kind(asked: &Lock) -> LockKind {
+    if asked.flock {
+        LockKind::Flock
+    } else {
+        LockKind::Record
+    }
 }
 
-impl Asked {
-    fn kind(self) -> LockKind {
-        if self.flock {
-            LockKind::Flock
-        } else {
-            LockKind::Record
-        }
+fn range(asked: &Lock) -> LockRange {
+    let Lock { first, last, .. } = *asked;
+    if asked.flock {
+        LockRange::WHOLE
+    } else {
+        LockRange { first, last }
     }
+}
 
-    fn range(self) -> LockRange {
-        let (first, last) = (self.first, self.last);
-        if self.flock {
-            LockRange::WHOLE
-        } else {
-            LockRange { first, last }
-        }
-    }
-
-    /// The lock; none if it is to unlock.
-    fn lock(self) -> Option<FileLock> {
-        let lock = FileLock {
-            kind: self.kind(),
-            owner: self.owner.0,
-            pid: self.pid,
-            mode: mode(self.typ)?,
-            range: self.range(),
-        };
-        lock.is_valid().then_some(lock)
-    }
+/// The lock that the kernel describes; none if it is to unlock.
+fn lock(asked: &Lock) -> Option<FileLock> {
+    let lock = FileLock {
+        kind: kind(asked),
+        owner: asked.owner.0,
+        pid: asked.pid,
+        mode: mode(asked.typ)?,
+        range: range(asked),
+    };
+    lock.is_valid().then_some(lock)
 }
 
 fn mode(typ: i32) -> Option<LockMode> {
@@ -144,13 +128,7 @@ impl Waits {
     }
 
     /// Waits on a thread of its own, and answers.
-    fn begin(
-        waits: &Arc<Waits>,
-        request: RequestId,
-        wait: LockWait,
-        kernel: Kernel,
-        reply: ReplyEmpty,
-    ) {
+    fn begin(waits: &Arc<Waits>, request: RequestId, wait: LockWait, kernel: Kernel, reply: Reply) {
         let wait = Arc::new(wait);
         {
             let mut state = waits.state();
@@ -168,7 +146,7 @@ impl Waits {
             }
             // The slot first: the program may ask for the next lock as soon as it is answered.
             drop(wait);
-            reply_empty(reply, result.map_err(errno));
+            reply.done(result.map_err(errno));
         });
         if !spawned {
             // The reply went with what was to be run, and an error with it.
@@ -196,7 +174,7 @@ impl Waits {
 /// Runs something beside the threads that take requests; false if that cannot be.
 fn start(what: &str, run: impl FnOnce() + Send + 'static) -> bool {
     let spawned = thread::Builder::new()
-        .name(format!("{SESSION_THREADS}-{what}"))
+        .name(format!("{THREAD_NAMES}-{what}"))
         .stack_size(STACK_BYTES)
         .spawn(run);
     if let Err(error) = &spawned {
@@ -207,48 +185,38 @@ fn start(what: &str, run: impl FnOnce() + Send + 'static) -> bool {
 
 impl PandoFs {
     /// The flags of an open file for the kernel.
-    pub fn open_flags(&self, flags: OpenFlags) -> FopenFlags {
+    pub fn open_flags(&self, flags: OpenFlags) -> u32 {
         // Without KEEP_CACHE: who opens a file sees what another mount wrote and closed before.
-        let mut answer = FopenFlags::empty();
+        let mut answer = 0;
         // Of what is appended only the servers know where it goes: the page cache would have it
         // elsewhere.
         if flags.0 & libc::O_DIRECT != 0 || space::appends(flags) {
-            answer |= FopenFlags::FOPEN_DIRECT_IO;
+            answer |= open::DIRECT_IO;
         }
         // A lock that a process has made to read is unlocked by `FLUSH`, too.
         if flags.0 & libc::O_ACCMODE == libc::O_RDONLY && self.options.local_locks.posix {
-            answer |= FopenFlags::FOPEN_NOFLUSH;
+            answer |= open::NOFLUSH;
         }
         answer
     }
 
     /// Locks or unlocks.
-    pub fn change_lock(
-        &self,
-        request: RequestId,
-        ino: Ino,
-        handle: FileHandle,
-        asked: Asked,
-        blocking: bool,
-        reply: ReplyEmpty,
-    ) {
-        match asked.lock() {
-            Some(lock) => self.set_lock(request, ino, handle, lock, blocking, reply),
-            None if asked.typ == libc::F_UNLCK => {
-                reply_empty(reply, self.unlock(ino, handle, asked));
-            }
+    pub fn change_lock(&self, call: &Call, ino: Ino, asked: &Lock, waits: bool, reply: Reply) {
+        match lock(asked) {
+            Some(lock) => self.set_lock(call, ino, asked.handle, lock, waits, reply),
+            None if asked.typ == libc::F_UNLCK => reply.done(self.unlock(ino, asked)),
             None => reply.error(Errno::EINVAL),
         }
     }
 
     fn set_lock(
         &self,
-        request: RequestId,
+        call: &Call,
         ino: Ino,
         handle: FileHandle,
         lock: FileLock,
         blocking: bool,
-        reply: ReplyEmpty,
+        reply: Reply,
     ) {
         self.report(ino);
         let tried = match self.client.try_lock(ino, handle.0, lock) {
@@ -257,7 +225,7 @@ impl PandoFs {
                 Ok(())
             }
             // The lock is not waited for any more.
-            Ok(Tried::Busy | Tried::NotYet) if fuser::is_answered_early() => {
+            Ok(Tried::Busy | Tried::NotYet) if call.is_answered_early() => {
                 Err(FsError::Interrupted.into())
             }
             Ok(Tried::Busy) if !blocking => Err(FsError::WouldBlock.into()),
@@ -265,14 +233,14 @@ impl PandoFs {
                 match self.client.lock_wait(ino, handle.0, lock, blocking) {
                     Ok(wait) => {
                         let kernel = self.kernel.clone();
-                        return Waits::begin(&self.waits, request, wait, kernel, reply);
+                        return Waits::begin(&self.waits, call.request(), wait, kernel, reply);
                     }
                     Err(error) => Err(error),
                 }
             }
             Err(error) => Err(error),
         };
-        reply_empty(reply, tried.map_err(errno));
+        reply.done(tried.map_err(errno));
     }
 
     /// Reports writes before the next program locks. Those that cannot be reported now are
@@ -283,19 +251,19 @@ impl PandoFs {
         }
     }
 
-    fn unlock(&self, ino: Ino, handle: FileHandle, asked: Asked) -> Result<()> {
-        let range = asked.range();
+    fn unlock(&self, ino: Ino, asked: &Lock) -> Result<()> {
+        let range = range(asked);
         if !range.is_valid() {
             return Err(Errno::EINVAL);
         }
         self.report(ino);
         self.client
-            .unlock(ino, handle.0, asked.kind(), asked.owner.0, range)
+            .unlock(ino, asked.handle.0, kind(asked), asked.owner.0, range)
             .map_err(errno)
     }
 
-    pub fn lock_holder(&self, ino: Ino, asked: Asked, reply: ReplyLock) {
-        let Some(lock) = asked.lock() else {
+    pub fn lock_holder(&self, ino: Ino, asked: &Lock, reply: Reply) {
+        let Some(lock) = lock(asked) else {
             return reply.error(Errno::EINVAL);
         };
         match self.client.lock_holder(ino, lock, false) {
@@ -311,17 +279,17 @@ impl PandoFs {
     }
 }
 
-fn reply_holder(reply: ReplyLock, asked: FileLock, holder: Result<Holder, ClientError>) {
+fn reply_holder(reply: Reply, asked: FileLock, holder: Result<Holder, ClientError>) {
     match holder.map_err(errno) {
         Ok(Holder::Lock(found)) => {
             let typ = match found.mode {
                 LockMode::Shared => libc::F_RDLCK,
                 LockMode::Exclusive => libc::F_WRLCK,
             };
-            reply.locked(found.range.first, found.range.last, typ, found.pid);
+            reply.lock((found.range.first, found.range.last), typ, found.pid);
         }
         Ok(Holder::Nobody) => {
-            reply.locked(asked.range.first, asked.range.last, libc::F_UNLCK, 0);
+            reply.lock((asked.range.first, asked.range.last), libc::F_UNLCK, 0);
         }
         // The mount is ending.
         Ok(Holder::NotYet) => reply.error(Errno::EINTR),
@@ -332,24 +300,28 @@ fn reply_holder(reply: ReplyLock, asked: FileLock, holder: Result<Holder, Client
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_fuse_kernel::LockOwner;
 
     #[test]
     fn what_the_kernel_asks_for_is_a_lock_or_to_unlock() {
-        let asked = |first, last, typ, flock| Asked {
-            owner: LockOwner(9),
-            first,
-            last,
-            typ,
-            pid: 12,
-            flock,
+        let asked = |first, last, typ, flock| {
+            lock(&Lock {
+                handle: FileHandle(1),
+                owner: LockOwner(9),
+                first,
+                last,
+                typ,
+                pid: 12,
+                flock,
+            })
         };
-        let lock = asked(3, 7, libc::F_RDLCK, false).lock().unwrap();
+        let lock = asked(3, 7, libc::F_RDLCK, false).unwrap();
         assert_eq!((lock.kind, lock.mode), (LockKind::Record, LockMode::Shared));
         assert_eq!((lock.owner, lock.pid), (9, 12));
         assert_eq!(lock.range, LockRange { first: 3, last: 7 });
-        assert_eq!(asked(3, 7, libc::F_UNLCK, false).lock(), None);
-        assert_eq!(asked(8, 7, libc::F_WRLCK, false).lock(), None);
-        let lock = asked(3, 7, libc::F_WRLCK, true).lock().unwrap();
+        assert_eq!(asked(3, 7, libc::F_UNLCK, false), None);
+        assert_eq!(asked(8, 7, libc::F_WRLCK, false), None);
+        let lock = asked(3, 7, libc::F_WRLCK, true).unwrap();
         assert_eq!(
             (lock.kind, lock.mode),
             (LockKind::Flock, LockMode::Exclusive)

@@ -1,17 +1,16 @@
 //! Mounting, unmounting, and what may be at the mount point before.
 
-use crate::direct;
 use crate::leases::RecallListeners;
 use crate::ops::PandoFs;
 use crate::options::{Cache, Options};
-use crate::panic::{self, SESSION_THREADS};
-use fuser::{Filesystem, Session};
+use crate::panic;
+use crate::read_ahead;
 use pandofs_client::Client;
+use pandofs_fuse_kernel::{Filesystem, Session, THREAD_NAMES, mount as kernel};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::io;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 
@@ -105,7 +104,7 @@ fn serve_with<F: Filesystem>(
     options: &Options,
     begin: impl FnOnce(&Session<F>),
 ) -> Result<Mounted, MountError> {
-    if !Path::new("/dev/fuse").exists() {
+    if !kernel::is_there() {
         return Err(MountError::NoFuse);
     }
     let mountpoint = prepare(mountpoint)?;
@@ -115,23 +114,18 @@ fn serve_with<F: Filesystem>(
         cause,
     };
     panic::abort_on_panic();
-    let session = match direct::mount(&mountpoint, options).map_err(failed)? {
-        Some(device) => {
-            let config = options.session();
-            Session::from_fd(filesystem, device, config.acl, config).map_err(|error| {
-                // It will not be served.
-                let _ = unmount(&mountpoint, UnmountFlags::DETACH);
-                failed(error)
-            })?
-        }
-        None => Session::new(filesystem, &mountpoint, &options.session()).map_err(failed)?,
-    };
+    let device = options.mount().at(&mountpoint).map_err(failed)?;
+    let session = Session::begin(filesystem, device, options.session()).map_err(|error| {
+        // It will not be served.
+        let _ = unmount(&mountpoint, UnmountFlags::DETACH);
+        failed(error)
+    })?;
     begin(&session);
     let session = thread::Builder::new()
-        .name(format!("{SESSION_THREADS}-session"))
+        .name(format!("{THREAD_NAMES}-session"))
         .spawn(move || session.run())
         .map_err(failed)?;
-    if let Err(error) = direct::read_ahead(&mountpoint, options.memory.read_ahead_bytes()) {
+    if let Err(error) = read_ahead::set(&mountpoint, options.memory.read_ahead_bytes()) {
         tracing::debug!(%error, "cannot set the read-ahead: the kernel's default stays");
     }
     tracing::info!(mountpoint = %mountpoint.display(), threads = options.threads, "mounted");
@@ -229,37 +223,8 @@ impl Drop for Mounted {
 
 /// Unmounts what is mounted at `path`; fine if nothing is.
 fn unmount(path: &Path, flags: UnmountFlags) -> Result<(), MountError> {
-    match rustix::mount::unmount(path, flags) {
-        // Not a mount point.
-        Ok(()) | Err(Errno::INVAL) => Ok(()),
-        Err(Errno::BUSY) => Err(MountError::Busy(path.to_owned())),
-        Err(Errno::PERM) => unmount_as_user(path, flags),
-        Err(error) => Err(MountError::system("unmount", path, error)),
-    }
-}
-
-/// Unmounts with fuse3's set-user-id helper, for users other than root.
-fn unmount_as_user(path: &Path, flags: UnmountFlags) -> Result<(), MountError> {
-    let mut command = Command::new("fusermount3");
-    command
-        .arg(if flags.contains(UnmountFlags::DETACH) {
-            "-uz"
-        } else {
-            "-u"
-        })
-        .arg("--")
-        .arg(path);
-    let output = command
-        .output()
-        .map_err(|e| MountError::system("run fusermount3 for", path, e))?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
-    match () {
-        () if output.status.success() => Ok(()),
-        () if complaint.contains("busy") => Err(MountError::Busy(path.to_owned())),
-        () => Err(MountError::system(
-            "unmount",
-            path,
-            io::Error::other(complaint.trim().to_owned()),
-        )),
-    }
+    kernel::unmount(path, flags).map_err(|error| match error.kind() {
+        io::ErrorKind::ResourceBusy => MountError::Busy(path.to_owned()),
+        _ => MountError::system("unmount", path, error),
+    })
 }

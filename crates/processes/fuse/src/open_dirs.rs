@@ -1,7 +1,7 @@
 //! Open directories: the caller of each listing, and losses of names that are still to be reported.
 
 use crate::credentials::Caller;
-use fuser::Errno;
+use pandofs_fuse_kernel::Errno;
 use pandofs_types::Ino;
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};

@@ -1,6 +1,7 @@
 //! Handlers for kernel requests: caller identity, caching, time limits.
 
 use crate::abandoned::{Abandoned, Changed};
+use crate::call::Call;
 use crate::convert;
 use crate::credentials::{Caller, Callers};
 use crate::dead_dirs::DeadDirs;
@@ -17,8 +18,8 @@ use crate::options::{Atime, Cache, Options};
 use crate::remount::Flags;
 use crate::space;
 use crate::stale::Stale;
-use fuser::{Errno, FileAttr, FileHandle, OpenFlags, ReplyStatfs, Request, WriteFlags};
 use pandofs_client::{Client, ClientError, Found, Node, OpenHow, RenameHow};
+use pandofs_fuse_kernel::{Errno, FileAttr, OpenFlags, Read, Reply, Statfs, Write};
 use pandofs_types::limits::MAX_NAME_BYTES;
 use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, NewMode, Position};
 use std::ffi::OsStr;
@@ -127,13 +128,13 @@ impl PandoFs {
         }
     }
 
-    /// Has the client do something on behalf of `caller`.
+    /// Has the client do something on behalf of the caller.
     pub fn ask<T>(
         &self,
-        caller: Caller,
+        call: &Call,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T> {
-        self.callers.ask(caller, ask).map_err(errno)
+        self.callers.ask(|| call.caller(), ask).map_err(errno)
     }
 
     /// Writes what is not to wait for others; `None` for what may. Of what is written past its
@@ -142,15 +143,13 @@ impl PandoFs {
         &self,
         caller: &Credentials,
         ino: Ino,
-        handle: FileHandle,
-        flags: OpenFlags,
-        offset: u64,
-        data: &[u8],
+        write: &Write<'_>,
     ) -> Option<Result<(), ClientError>> {
+        let Write { handle, flags, .. } = *write;
         let written = if space::goes_to_the_end(handle, flags) {
-            self.client.append(caller, ino, data).map(drop)
+            self.client.append(caller, ino, &write.data).map(drop)
         } else if space::wants_it_done(flags) {
-            self.client.write(caller, ino, offset, data)
+            self.client.write(caller, ino, write.offset, &write.data)
         } else {
             return None;
         };
@@ -166,25 +165,25 @@ impl PandoFs {
     /// As [`Self::ask`] for something that changes the entries of `dir`; `outcome` says how.
     pub fn change<T>(
         &self,
-        caller: Caller,
+        call: &Call,
         dir: Ino,
         outcome: impl FnOnce(&T) -> Outcome,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T> {
-        let value = self.change_unsynced(caller, dir, outcome, ask)?;
+        let value = self.change_unsynced(call, dir, outcome, ask)?;
         self.sync_names(dir)?;
         Ok(value)
     }
 
     fn change_unsynced<T>(
         &self,
-        caller: Caller,
+        call: &Call,
         dir: Ino,
         outcome: impl FnOnce(&T) -> Outcome,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
     ) -> Result<T> {
         let change = self.dir_attrs.change(dir);
-        let result = self.callers.ask(caller, ask);
+        let result = self.callers.ask(|| call.caller(), ask);
         change.ended(match &result {
             Ok(value) => outcome(value),
             Err(ClientError::Fs(_)) => Outcome::Nothing,
@@ -242,14 +241,14 @@ impl PandoFs {
 
     /// The node of a name; it stays for a moment if the caller has looked before, and found one
     /// that was gone.
-    pub fn look_up(&self, request: &Request, dir: Ino, name: &Name) -> Result<Node> {
+    pub fn look_up(&self, call: &Call, dir: Ino, name: &Name) -> Result<Node> {
         let mut looks = 0;
         loop {
-            let node = self.ask(request.into(), |c| self.client.lookup(c, dir, name))?;
+            let node = self.ask(call, |c| self.client.lookup(c, dir, name))?;
             looks += 1;
             if node.kind != FileKind::File
                 || looks > MAX_LOOKS
-                || !self.stale.looks_again(request.pid(), Instant::now)
+                || !self.stale.looks_again(call.thread(), Instant::now)
             {
                 return Ok(node);
             }
@@ -265,7 +264,7 @@ impl PandoFs {
     /// A further name for what the caller has looked up.
     pub fn link_to(
         &self,
-        request: &Request,
+        call: &Call,
         caller: &Credentials,
         ino: Ino,
         dir: Ino,
@@ -273,20 +272,20 @@ impl PandoFs {
     ) -> Result<Node, ClientError> {
         let linked = self.client.link(caller, ino, dir, name);
         if matches!(linked, Err(ClientError::Fs(FsError::Stale))) {
-            self.stale.tells(request.pid(), Instant::now());
+            self.stale.tells(call.thread(), Instant::now());
         }
         linked
     }
 
     /// The result of a request about a node that the caller has looked up.
-    pub fn noting_stale<T>(&self, request: &Request, result: Result<T>) -> Result<T> {
-        result.map_err(|error| self.refusal(request, error))
+    pub fn noting_stale<T>(&self, call: &Call, result: Result<T>) -> Result<T> {
+        result.map_err(|error| self.refusal(call, error))
     }
 
     /// The error for the caller.
-    pub fn refusal(&self, request: &Request, error: Errno) -> Errno {
+    pub fn refusal(&self, call: &Call, error: Errno) -> Errno {
         if matches!(error, Errno::ESTALE) {
-            self.stale.tells(request.pid(), Instant::now());
+            self.stale.tells(call.thread(), Instant::now());
         }
         error
     }
@@ -318,16 +317,16 @@ impl PandoFs {
 
     /// Opens a directory to be listed. The kernel has checked the caller's rights, and servers do
     /// when they list it.
-    pub fn open_dir(&self, caller: Caller, dir: Ino) -> Result<u64> {
+    pub fn open_dir(&self, call: &Call, dir: Ino) -> Result<u64> {
         let (attr, _) = self.attr(dir)?;
         self.dead_dirs.opened(&attr);
         let handle = self.ends.open();
-        self.open_dirs.opened(handle, dir, caller);
+        self.open_dirs.opened(handle, dir, call.caller());
         Ok(handle)
     }
 
     /// Removes a directory.
-    pub fn remove_dir(&self, caller: Caller, dir: Ino, name: &Name) -> Result<()> {
+    pub fn remove_dir(&self, call: &Call, dir: Ino, name: &Name) -> Result<()> {
         // Where nothing is remembered it has to be asked before it is gone.
         let before = if self.options.attr_timeout.is_zero() || self.options.cache == Cache::Leases {
             pandofs_client::trace::untraced(|| self.client.lookup(&Credentials::ROOT, dir, name))
@@ -335,15 +334,10 @@ impl PandoFs {
         } else {
             None
         };
-        self.abandoned
-            .changes(vec![Changed::Name(dir, name.clone())])?;
+        call.changes(vec![Changed::Name(dir, name.clone())])?;
         let removed = Outcome::Removed { directory: true };
-        let ino = self.change_unsynced(
-            caller,
-            dir,
-            |_| removed,
-            |c| self.client.rmdir(c, dir, name),
-        )?;
+        let ino =
+            self.change_unsynced(call, dir, |_| removed, |c| self.client.rmdir(c, dir, name))?;
         let attr = before.map(|node| node.attr).filter(|attr| attr.ino == ino);
         if let Some(attr) = attr.or_else(|| self.dir_attrs.last_told(ino)) {
             self.dead_dirs.removed(attr);
@@ -356,14 +350,13 @@ impl PandoFs {
     /// another mount has made there since.
     pub fn create_or_open(
         &self,
-        caller: Caller,
+        call: &Call,
         dir: Ino,
         name: &Name,
         mode: NewMode,
         flags: OpenFlags,
     ) -> Result<Attr> {
-        self.abandoned
-            .changes(vec![Changed::Name(dir, name.clone())])?;
+        call.changes(vec![Changed::Name(dir, name.clone())])?;
         let how = OpenHow {
             access: convert::access(flags),
             truncate: convert::truncates(flags),
@@ -376,8 +369,8 @@ impl PandoFs {
                 Outcome::Nothing
             }
         };
-        let found = self.change_unsynced(caller, dir, outcome, |c| {
-            with_groups_for(mode, caller, c, |c| {
+        let found = self.change_unsynced(call, dir, outcome, |c| {
+            with_groups_for(mode, call, c, |c| {
                 self.client.create_masked(c, dir, name, mode, how)
             })
         });
@@ -404,18 +397,18 @@ impl PandoFs {
     /// Renames. What that did to the directories' attributes servers have to be asked.
     pub fn rename(
         &self,
-        caller: Caller,
+        call: &Call,
         (dir, name): (Ino, &Name),
         (new_dir, new_name): (Ino, &Name),
         how: RenameHow,
     ) -> Result<()> {
-        self.abandoned.changes(vec![
+        call.changes(vec![
             Changed::Name(dir, name.clone()),
             Changed::Name(new_dir, new_name.clone()),
         ])?;
         let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
         let moved = self.change_unsynced(
-            caller,
+            call,
             dir,
             |_| Outcome::Unclear,
             |c| {
@@ -440,17 +433,17 @@ impl PandoFs {
     /// asked.
     pub fn exchange(
         &self,
-        caller: Caller,
+        call: &Call,
         (dir, name): (Ino, &Name),
         (new_dir, new_name): (Ino, &Name),
     ) -> Result<()> {
-        self.abandoned.changes(vec![
+        call.changes(vec![
             Changed::Name(dir, name.clone()),
             Changed::Name(new_dir, new_name.clone()),
         ])?;
         let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
         let exchanged = self.change_unsynced(
-            caller,
+            call,
             dir,
             |_| Outcome::Unclear,
             |c| self.client.exchange(c, dir, name, new_dir, new_name),
@@ -465,17 +458,17 @@ impl PandoFs {
         self.sync_both(dir, new_dir)
     }
 
-    /// Hands what stands after the cookie `offset` in the directory to `add`, until that says that
-    /// there is no room for it.
+    /// Hands what stands after the cookie that is read from to `add`, until that says that there
+    /// is no room for it.
     pub fn list(
         &self,
-        caller: Caller,
+        call: &Call,
         dir: Ino,
-        handle: u64,
-        offset: u64,
+        read: &Read,
         detail: Detail,
         mut add: impl FnMut(&Item<'_>) -> bool,
     ) -> Result<()> {
+        let (handle, offset) = (read.handle.0, read.offset);
         if self.ends.take(handle, offset) {
             return Ok(());
         }
@@ -484,8 +477,13 @@ impl PandoFs {
             Detail::Names => (false, MOUNT_LISTING_ENTRIES),
             Detail::Attributes(_) => (true, MOUNT_LISTING_PLUS_ENTRIES),
         };
-        let opener = self.open_dirs.opener(handle).unwrap_or(caller);
-        let page = self.ask(opener, |c| self.client.readdir(c, dir, from, plus, max))?;
+        let opener = self.open_dirs.opener(handle);
+        let opener = opener.unwrap_or_else(|| call.caller());
+        let page = self.callers.ask(
+            || call.as_now(opener),
+            |c| self.client.readdir(c, dir, from, plus, max),
+        );
+        let page = page.map_err(errno)?;
 
         let dot = |cookie, ino, name| Item {
             cookie,
@@ -516,7 +514,7 @@ impl PandoFs {
             .filter(|dot| dot.cookie > offset)
             .chain(entries)
         {
-            if add(&item) {
+            if !add(&item) {
                 return Ok(());
             }
             last = item.cookie;
@@ -530,12 +528,12 @@ impl PandoFs {
     /// The writer, and if the write may take set-id bits off, which the kernel has to learn then:
     /// after a write past its memory, as with `O_DIRECT` or `O_APPEND`, it asks for size and times
     /// again, not for the mode, and would run the file with bits that are gone.
-    pub fn writing(&self, caller: Caller, ino: Ino, flags: WriteFlags) -> (Credentials, bool) {
+    pub fn writing(&self, caller: Caller, ino: Ino, kills: bool) -> (Credentials, bool) {
         // An older kernel never says whether the caller may keep them.
-        let may_take_off = flags.contains(WriteFlags::FUSE_WRITE_KILL_SUIDGID) || caller.uid != 0;
+        let may_take_off = kills || caller.uid != 0;
         let may_lose = may_take_off && self.client.may_have_set_id(ino);
         let groups_decide = || may_lose && self.client.groups_decide(ino);
-        (caller.writing(flags, groups_decide), may_lose)
+        (caller.writing(kills, groups_decide), may_lose)
     }
 
     /// It was read: a file, a link or a directory.
@@ -550,8 +548,8 @@ impl PandoFs {
     }
 
     /// Returns whether the caller has all rights in `wanted`.
-    pub fn access(&self, caller: Caller, ino: Ino, wanted: u16) -> Result<()> {
-        self.ask(caller, |c| self.client.access(c, ino, wanted))
+    pub fn access(&self, call: &Call, ino: Ino, wanted: u16) -> Result<()> {
+        self.ask(call, |c| self.client.access(c, ino, wanted))
     }
 }
 
@@ -559,12 +557,12 @@ impl PandoFs {
 /// capabilities if they decide what becomes of the mode.
 pub(crate) fn with_groups_for<T>(
     mode: NewMode,
-    caller: Caller,
+    call: &Call,
     credentials: &Credentials,
     make: impl FnOnce(&Credentials) -> T,
 ) -> T {
     if convert::depends_on_groups(mode.mode) {
-        make(&caller.complete())
+        make(&call.caller().complete())
     } else {
         make(credentials)
     }
@@ -585,13 +583,10 @@ impl PandoFs {
         &self,
         caller: &Credentials,
         ino: Ino,
-        handle: FileHandle,
-        offset: u64,
-        size: u32,
-        flags: OpenFlags,
+        read: &Read,
     ) -> Result<Vec<u8>, ClientError> {
-        let length = size as usize;
-        if space::is_past_the_cache(handle, flags) {
+        let (offset, length) = (read.offset, read.size as usize);
+        if space::is_past_the_cache(read.handle, read.flags) {
             self.client.read_before_damage(caller, ino, offset, length)
         } else {
             self.client.read(caller, ino, offset, length)
@@ -600,21 +595,20 @@ impl PandoFs {
 
     /// Counted in blocks of 4 KiB. Nothing limits the number of inodes but space: as many more are
     /// said to fit as there are free blocks.
-    pub(crate) fn reply_statfs(&self, reply: ReplyStatfs) {
+    pub(crate) fn reply_statfs(&self, reply: Reply) {
         match self.client.statfs().map_err(errno) {
             Ok(space) => {
                 let blocks = |bytes: u64| bytes / u64::from(STATFS_BLOCK);
                 let more_inodes = blocks(space.available);
-                reply.statfs(
-                    blocks(space.total),
-                    blocks(space.free),
-                    blocks(space.available),
-                    space.inodes.saturating_add(more_inodes),
-                    more_inodes,
-                    STATFS_BLOCK,
-                    MAX_NAME_BYTES as u32,
-                    STATFS_BLOCK,
-                );
+                reply.statfs(&Statfs {
+                    blocks: blocks(space.total),
+                    free: blocks(space.free),
+                    available: blocks(space.available),
+                    inodes: space.inodes.saturating_add(more_inodes),
+                    free_inodes: more_inodes,
+                    block: STATFS_BLOCK,
+                    max_name_bytes: MAX_NAME_BYTES as u32,
+                });
             }
             Err(error) => reply.error(error),
         }

@@ -3,13 +3,20 @@
 use crate::limits::MAX_BACKGROUND_REQUESTS;
 use crate::memory::Memory;
 use crate::remount::Setting;
-use fuser::{Config, InitFlags, KernelConfig, MountOption, SessionACL};
+use pandofs_fuse_kernel::abi::init;
+use pandofs_fuse_kernel::mount::Mount;
+use pandofs_fuse_kernel::{Negotiation, Threads};
 use pandofs_types::AtimeRule;
 use pandofs_types::limits::{
     DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, MAX_IO_BYTES, MAX_MOUNT_THREADS,
 };
 use rustix::mount::MountFlags;
 use std::time::Duration;
+
+/// The part of its type after `fuse.`.
+const SUBTYPE: &str = "pandofs";
+/// The kernel's `fuse`, and what mount(8) looks for a helper by (`mount.fuse.pandofs`).
+pub const FS_TYPE: &str = "fuse.pandofs";
 
 /// Options of a mount.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,26 +147,22 @@ impl KernelFlags {
     }
 
     /// As fuse3's helper takes them.
-    fn of_helper(self) -> impl Iterator<Item = MountOption> {
+    fn of_helper(self) -> Vec<String> {
         let choose = |is_set, yes, no| if is_set { yes } else { no };
-        [
-            choose(self.read_only, MountOption::RO, MountOption::RW),
-            choose(self.set_ids, MountOption::Suid, MountOption::NoSuid),
-            choose(self.devices, MountOption::Dev, MountOption::NoDev),
-            choose(self.no_programs, MountOption::NoExec, MountOption::Exec),
-            choose(self.synced_writes, MountOption::Sync, MountOption::Async),
-            choose(
-                self.atime == Atime::Kept,
-                MountOption::NoAtime,
-                MountOption::Atime,
-            ),
-        ]
-        .into_iter()
-        .chain(self.synced_names.then_some(MountOption::DirSync))
-        .chain(
-            self.no_symlinks
-                .then(|| MountOption::CUSTOM("nosymfollow".to_owned())),
-        )
+        let options = [
+            choose(self.read_only, "ro", "rw"),
+            choose(self.set_ids, "suid", "nosuid"),
+            choose(self.devices, "dev", "nodev"),
+            choose(self.no_programs, "noexec", "exec"),
+            choose(self.synced_writes, "sync", "async"),
+            choose(self.atime == Atime::Kept, "noatime", "atime"),
+        ];
+        let more = [
+            self.synced_names.then_some("dirsync"),
+            self.no_symlinks.then_some("nosymfollow"),
+        ];
+        let all = options.into_iter().chain(more.into_iter().flatten());
+        all.map(str::to_owned).collect()
     }
 
     /// As a number, for messages.
@@ -230,33 +233,29 @@ impl Default for Options {
 }
 
 impl Options {
-    /// The session as `fuser` wants it.
-    pub(crate) fn session(&self) -> Config {
-        let mut config = Config::default();
-        config.n_threads = Some(self.threads.clamp(1, MAX_MOUNT_THREADS));
-        config.spare_threads = self.memory.spare_threads;
-        // Each thread reads from a queue of its own in the kernel, not all from one.
-        config.clone_fd = true;
-        config.acl = if self.allow_other {
-            SessionACL::All
-        } else {
-            SessionACL::Owner
-        };
-        config
-            .mount_options
-            .push(MountOption::FSName(self.fs_name.clone()));
-        config
-            .mount_options
-            .push(MountOption::Subtype("pandofs".to_owned()));
-        if self.default_permissions {
-            config.mount_options.push(MountOption::DefaultPermissions);
+    /// The threads that serve it.
+    pub(crate) fn session(&self) -> Threads {
+        Threads {
+            regular: self.threads.clamp(1, MAX_MOUNT_THREADS),
+            spare: self.memory.spare_threads,
         }
-        config.mount_options.extend(self.kernel.of_helper());
-        config
+    }
+
+    /// The mount that the kernel is to make.
+    pub(crate) fn mount(&self) -> Mount {
+        Mount {
+            source: self.fs_name.clone(),
+            subtype: SUBTYPE.to_owned(),
+            flags: self.kernel.of_mount(),
+            helper_options: self.kernel.of_helper(),
+            allow_other: self.allow_other,
+            default_permissions: self.default_permissions,
+            data: self.mount_data.clone(),
+        }
     }
 }
 
-/// Features asked of the kernel, besides those that `fuser` asks for by itself (`ASYNC_READ`,
+/// Features asked of the kernel, besides those that every mount asks for (`ASYNC_READ`,
 /// `BIG_WRITES`, `MAX_PAGES`). What it cannot do it leaves.
 ///
 /// Not in here, on purpose:
@@ -266,29 +265,29 @@ impl Options {
 ///   not be written because it is a program that runs (ETXTBSY), and the program would die of it.
 /// - `NO_OPENDIR_SUPPORT`: see [`crate::listing`].
 /// - `POSIX_LOCKS`, `FLOCK_LOCKS`: see [`crate::locks`].
-const ABILITIES: [InitFlags; 10] = [
+const ABILITIES: [u64; 10] = [
     // The caller's umask comes with what is made: it counts where no access control list is
     // inherited.
-    InitFlags::FUSE_DONT_MASK,
+    init::DONT_MASK,
     // Lookups and listings of one directory go on side by side.
-    InitFlags::FUSE_PARALLEL_DIROPS,
+    init::PARALLEL_DIROPS,
     // A listing carries attributes if programs look at them.
-    InitFlags::FUSE_DO_READDIRPLUS,
-    InitFlags::FUSE_READDIRPLUS_AUTO,
+    init::DO_READDIRPLUS,
+    init::READDIRPLUS_AUTO,
     // A file is found by a handle (an NFS client's, `open_by_handle_at`) when the kernel has
     // forgotten it.
-    InitFlags::FUSE_EXPORT_SUPPORT,
-    InitFlags::FUSE_ASYNC_DIO,
+    init::EXPORT_SUPPORT,
+    init::ASYNC_DIO,
     // A symbolic link never changes, and its number is never another's.
-    InitFlags::FUSE_CACHE_SYMLINKS,
+    init::CACHE_SYMLINKS,
     // Servers take set-id bits off what is written, cut or given away, by its caller. The kernel
     // then need not ask for `security.capability` before each write and take the bits off itself,
     // which it would do in the name of a writer who may not change the mode.
-    InitFlags::FUSE_HANDLE_KILLPRIV_V2,
+    init::HANDLE_KILLPRIV_V2,
     // Cached data is dropped when another mount was seen to have changed the file.
-    InitFlags::FUSE_AUTO_INVAL_DATA,
+    init::AUTO_INVAL_DATA,
     // A file opened with `O_APPEND` goes past the page cache, and can be mapped all the same.
-    InitFlags::FUSE_DIRECT_IO_ALLOW_MMAP,
+    init::DIRECT_IO_ALLOW_MMAP,
 ];
 
 /// The flags that have the kernel check permissions, too, by access control lists as well as by
@@ -300,36 +299,24 @@ const ABILITIES: [InitFlags; 10] = [
 /// [`Options::default_permissions`]) would then go by the permission bits, where a list's mask
 /// stands for the group: it would refuse those whom the list lets in. Asking for this turns the
 /// kernel's checks on, so it is asked for only where they are.
-const KERNEL_CHECKS: InitFlags = InitFlags::FUSE_POSIX_ACL;
+const KERNEL_CHECKS: u64 = init::POSIX_ACL;
 
 /// Agrees with the kernel on what a mount can do. For the `init` of a file system that is
 /// [served](crate::serve) with `default_permissions` or without.
-pub fn negotiate(kernel: &mut KernelConfig, default_permissions: bool) {
+pub fn negotiate(kernel: &mut Negotiation, default_permissions: bool) {
     negotiate_with(kernel, default_permissions, MAX_IO_BYTES);
 }
 
 /// As [`negotiate`], with so many bytes of file data in one request.
-pub(crate) fn negotiate_with(
-    kernel: &mut KernelConfig,
-    default_permissions: bool,
-    io_bytes: usize,
-) {
+pub(crate) fn negotiate_with(kernel: &mut Negotiation, default_permissions: bool, io_bytes: usize) {
     let checks = default_permissions.then_some(KERNEL_CHECKS);
     for ability in ABILITIES.into_iter().chain(checks) {
-        if kernel.add_capabilities(ability).is_err() {
-            tracing::debug!(?ability, "this kernel lacks an ability");
+        if !kernel.want(ability) {
+            tracing::debug!("this kernel lacks the ability {ability:#x}");
         }
     }
-    // Refusals name the nearest value that is accepted.
-    if let Err(nearest) = kernel.set_max_write(io_bytes as u32) {
-        tracing::debug!(nearest, "the kernel takes another size of writes");
-    }
-    if let Err(nearest) = kernel.set_max_background(MAX_BACKGROUND_REQUESTS) {
-        tracing::debug!(
-            nearest,
-            "the kernel takes another number of background requests"
-        );
-    }
+    kernel.set_max_write(io_bytes);
+    kernel.set_max_background(MAX_BACKGROUND_REQUESTS);
 }
 
 #[cfg(test)]
@@ -349,13 +336,16 @@ mod tests {
             fs_name: "here".to_owned(),
             ..Options::default()
         };
-        let config = options.session();
-        assert_eq!(config.n_threads, Some(1));
-        assert!(config.clone_fd);
-        assert_eq!(config.acl, SessionACL::Owner);
-        for option in [MountOption::RO, MountOption::NoSuid, MountOption::NoDev] {
-            assert!(config.mount_options.contains(&option), "{option:?}");
+        assert_eq!(options.session().regular, 1);
+        let mount = options.mount();
+        assert!(!mount.allow_other && !mount.default_permissions);
+        for option in ["ro", "nosuid", "nodev"] {
+            assert!(
+                mount.helper_options.contains(&option.to_owned()),
+                "{option}"
+            );
         }
+        assert_eq!((&*mount.source, &*mount.subtype), ("here", "pandofs"));
         let flags = options.kernel.of_mount();
         assert_eq!(
             flags,
@@ -375,27 +365,13 @@ mod tests {
             };
             assert_eq!(flags.of_mount(), shown | MountFlags::NODIRATIME);
         }
-        assert!(
-            config
-                .mount_options
-                .contains(&MountOption::FSName("here".to_owned()))
-        );
-        assert!(
-            !config
-                .mount_options
-                .contains(&MountOption::DefaultPermissions)
-        );
-        let config = Options {
+        let options = Options {
             threads: 1_000,
             ..Options::default()
-        }
-        .session();
-        assert_eq!(config.n_threads, Some(MAX_MOUNT_THREADS));
-        assert!(
-            config
-                .mount_options
-                .contains(&MountOption::DefaultPermissions)
-        );
-        assert!(!config.mount_options.contains(&MountOption::RO));
+        };
+        assert_eq!(options.session().regular, MAX_MOUNT_THREADS);
+        let mount = options.mount();
+        assert!(mount.default_permissions);
+        assert!(!mount.helper_options.contains(&"ro".to_owned()));
     }
 }

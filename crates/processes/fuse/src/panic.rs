@@ -1,11 +1,8 @@
 //! Panic hook that ends the process.
 
+use pandofs_fuse_kernel::THREAD_NAMES;
 use std::sync::Once;
 use std::thread;
-
-/// Threads with names that begin so serve a mount: `fuser` calls its own so, and so does
-/// [`crate::mount`].
-pub(crate) const SESSION_THREADS: &str = "fuser";
 
 /// From now on a panic in a thread that serves a mount is printed and then ends the process.
 ///
@@ -21,7 +18,7 @@ pub(crate) fn abort_on_panic() {
             earlier(panic);
             if thread::current()
                 .name()
-                .is_some_and(|name| name.starts_with(SESSION_THREADS))
+                .is_some_and(|name| name.starts_with(THREAD_NAMES))
             {
                 eprintln!("pandofs: the mount cannot go on after this; exiting");
                 std::process::abort();

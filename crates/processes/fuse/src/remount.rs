@@ -5,12 +5,11 @@
 //! it can be changed so, and after, to do it. A change that is not possible then leaves everything
 //! as it was.
 
-use crate::convert;
-use crate::credentials::Caller;
+use crate::call::Call;
 use crate::ops::PandoFs;
 use crate::options::KernelFlags;
-use fuser::Errno;
-use pandofs_types::Capabilities;
+use pandofs_fuse_kernel::Errno;
+use pandofs_types::{Capabilities, Ino};
 use rustix::fs::{CWD, Mode, OFlags};
 use rustix::ioctl::{Updater, ioctl, opcode};
 use std::io;
@@ -157,19 +156,19 @@ impl Flags {
 }
 
 impl PandoFs {
-    /// Handles a program's `ioctl` on the directory `number`.
+    /// Handles a program's `ioctl` on the directory `ino`.
     pub fn control(
         &self,
-        caller: Caller,
-        number: fuser::INodeNo,
+        call: &Call,
+        ino: Ino,
         request: u32,
         message: &[u8],
     ) -> Result<Vec<u8>, Errno> {
-        if request != CHANGE || convert::ino(number) != pandofs_types::Ino::ROOT {
+        if request != CHANGE || ino != Ino::ROOT {
             return Err(Errno::ENOTTY);
         }
         // The right to mount.
-        if !caller.capable().has(Capabilities::SYS_ADMIN) {
+        if !call.caller().capable().has(Capabilities::SYS_ADMIN) {
             return Err(Errno::EPERM);
         }
         let change = Change::decode(message).ok_or(Errno::EINVAL)?;

@@ -1,50 +1,30 @@
 //! Replies that several of the kernel's requests have in common.
 
 use crate::abandoned::Changed;
-use crate::convert::{self, ino};
-use crate::credentials::Caller;
+use crate::call::Call;
+use crate::convert;
 use crate::dir_attrs::{Asked, Outcome};
 use crate::errno::Result;
 use crate::ops::{PandoFs, added};
-use fuser::{
-    Errno, FileHandle, Generation, INodeNo, OpenFlags, ReplyCreate, ReplyEmpty, ReplyEntry,
-    ReplyWrite,
-};
 use pandofs_client::{ClientError, Node};
+use pandofs_fuse_kernel::{Entry, Errno, FileHandle, OpenFlags, Reply};
 use pandofs_types::{Attr, Credentials, Ino, Name};
 use std::ffi::OsStr;
-
-/// Inode numbers are never used again.
-pub(crate) const GENERATION: Generation = Generation(0);
-
-pub(crate) fn reply_empty(reply: ReplyEmpty, result: Result<()>) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(error),
-    }
-}
-
-/// So many bytes were written, or none.
-pub(crate) fn reply_written(reply: ReplyWrite, bytes: u32, result: Result<()>) {
-    match result {
-        Ok(()) => reply.written(bytes),
-        Err(error) => reply.error(error),
-    }
-}
 
 impl PandoFs {
     /// Answers with what a name leads to. `found`: the directory and the name, if it was found by
     /// one.
     pub fn reply_entry(
         &self,
-        reply: ReplyEntry,
+        call: &Call,
+        reply: Reply,
         asked: Asked,
         found: Option<(Ino, &Name)>,
         result: Result<Node>,
     ) {
         match result {
             // The kernel knows nothing of it, so that nothing is to be taken back.
-            Ok(_) if fuser::is_answered_early() => reply.error(Errno::EINTR),
+            Ok(_) if call.is_answered_early() => reply.error(Errno::EINTR),
             Ok(node) => {
                 let attr_timeout = self.believable(&node.attr, asked);
                 let attr = convert::file_attr(&node.attr);
@@ -53,7 +33,11 @@ impl PandoFs {
                     // An inode found by a handle has no name that the kernel remembers.
                     None => attr_timeout,
                 };
-                reply.entry_with_ttls(&attr_timeout, &entry_timeout, &attr, GENERATION);
+                reply.entry(&Entry {
+                    attr,
+                    attr_timeout,
+                    entry_timeout,
+                });
             }
             Err(error) => reply.error(error),
         }
@@ -62,13 +46,14 @@ impl PandoFs {
     /// A file was made and opened with these flags.
     pub fn reply_created(
         &self,
-        reply: ReplyCreate,
+        call: &Call,
+        reply: Reply,
         flags: OpenFlags,
         found: Option<(Ino, &Name)>,
         result: Result<Attr>,
     ) {
         match result {
-            Ok(attr) if fuser::is_answered_early() => {
+            Ok(attr) if call.is_answered_early() => {
                 self.close_abandoned(attr.ino);
                 reply.error(Errno::EINTR);
             }
@@ -82,10 +67,13 @@ impl PandoFs {
                     }
                     None => of_attr,
                 };
-                let (ino, attr) = (attr.ino, convert::file_attr(&attr));
-                let handle = self.opened(ino, flags);
-                let flags = self.open_flags(flags);
-                reply.created(&timeout, &attr, GENERATION, handle, flags);
+                let handle = self.opened(attr.ino, flags);
+                let entry = Entry {
+                    attr: convert::file_attr(&attr),
+                    attr_timeout: timeout,
+                    entry_timeout: timeout,
+                };
+                reply.created(&entry, handle, self.open_flags(flags));
             }
             Err(error) => reply.error(error),
         }
@@ -109,50 +97,39 @@ impl PandoFs {
     /// Makes something that is answered with an entry.
     pub fn make(
         &self,
-        caller: Caller,
-        dir: INodeNo,
+        call: &Call,
+        dir: Ino,
         name: &OsStr,
-        reply: ReplyEntry,
+        reply: Reply,
         ask: impl Fn(&Credentials, Ino, &Name) -> Result<Node, ClientError>,
     ) {
         let asked = self.dir_attrs.ask();
-        let dir = ino(dir);
         let name = convert::name(name);
         let result = match &name {
-            Ok(name) => self
-                .abandoned
+            Ok(name) => call
                 .changes(vec![Changed::Name(dir, name.clone())])
-                .and_then(|()| self.change(caller, dir, added, |c| ask(c, dir, name))),
+                .and_then(|()| self.change(call, dir, added, |c| ask(c, dir, name))),
             Err(error) => Err(*error),
         };
         let found = name.as_ref().ok().map(|name| (dir, name));
-        self.reply_entry(reply, asked, found, result);
+        self.reply_entry(call, reply, asked, found, result);
     }
 
     /// Takes a name away.
-    pub fn remove(
-        &self,
-        caller: Caller,
-        dir: INodeNo,
-        name: &OsStr,
-        directory: bool,
-        reply: ReplyEmpty,
-    ) {
-        let dir = ino(dir);
+    pub fn remove(&self, call: &Call, dir: Ino, name: &OsStr, directory: bool, reply: Reply) {
         let result = convert::name(name).and_then(|name| match directory {
-            true => self.remove_dir(caller, dir, &name),
-            false => self
-                .abandoned
+            true => self.remove_dir(call, dir, &name),
+            false => call
                 .changes(vec![Changed::Name(dir, name.clone())])
-                .and_then(|()| self.unlink(caller, dir, &name)),
+                .and_then(|()| self.unlink(call, dir, &name)),
         });
-        reply_empty(reply, result);
+        reply.done(result);
     }
 
-    fn unlink(&self, caller: Caller, dir: Ino, name: &Name) -> Result<()> {
+    fn unlink(&self, call: &Call, dir: Ino, name: &Name) -> Result<()> {
         let removed = Outcome::Removed { directory: false };
         let outcome = |_: &Ino| removed;
-        self.change(caller, dir, outcome, |c| self.client.unlink(c, dir, name))
+        self.change(call, dir, outcome, |c| self.client.unlink(c, dir, name))
             .map(drop)
     }
 }

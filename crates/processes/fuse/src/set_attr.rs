@@ -1,27 +1,21 @@
 //! Changes of attributes, and the credentials for them.
 
 use crate::abandoned::Changed;
+use crate::call::Call;
 use crate::convert;
-use crate::credentials::{Caller, Callers};
+use crate::credentials::Callers;
 use crate::errno::{Result, errno};
 use crate::ops::PandoFs;
-use fuser::Errno;
 use pandofs_client::trace::again;
 use pandofs_client::{Client, ClientError};
+use pandofs_fuse_kernel::Errno;
 use pandofs_types::{Attr, Credentials, FsError, Ino, SetAttr};
 
 impl PandoFs {
     /// As the function, also of a directory that is gone and open still.
-    pub fn set_attr(&self, caller: Caller, ino: Ino, set: SetAttr, opened: bool) -> Result<Attr> {
-        self.abandoned.changes(vec![Changed::Inode(ino)])?;
-        let result = set_attr(
-            &self.client,
-            &self.callers,
-            caller,
-            ino,
-            set.clone(),
-            opened,
-        );
+    pub fn set_attr(&self, call: &Call, ino: Ino, set: SetAttr, opened: bool) -> Result<Attr> {
+        call.changes(vec![Changed::Inode(ino)])?;
+        let result = set_attr(&self.client, &self.callers, call, ino, set.clone(), opened);
         self.dir_attrs.forget(ino);
         match result.map_err(errno) {
             Err(Errno::ESTALE) => {
@@ -41,13 +35,13 @@ impl PandoFs {
 fn set_attr(
     client: &Client,
     callers: &Callers,
-    caller: Caller,
+    call: &Call,
     ino: Ino,
     set: SetAttr,
     opened: bool,
 ) -> Result<Attr, ClientError> {
     if set == SetAttr::default() {
-        let caller = caller.complete();
+        let caller = call.caller().complete();
         let set = SetAttr {
             clear_set_id: true,
             ..set
@@ -65,17 +59,20 @@ fn set_attr(
     }
     // Groups and capabilities decide without any refusal if a set-group-id bit stays.
     if set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
-        return client.setattr(&caller.complete(), ino, set);
+        return client.setattr(&call.caller().complete(), ino, set);
     }
     let truncations = set.size.is_some();
     let groups_decide = || client.groups_decide(ino);
-    match callers.ask_to_truncate(caller, truncations, groups_decide, |caller| {
-        client.setattr(caller, ino, set.clone())
-    }) {
+    match callers.ask_to_truncate(
+        || call.caller(),
+        truncations,
+        groups_decide,
+        |caller| client.setattr(caller, ino, set.clone()),
+    ) {
         // `ftruncate`: opening the file for writing gave the right, and it lasts, even if nobody
         // may open it any more or ever could (who makes a file opens it whatever its mode).
         Err(ClientError::Fs(FsError::Access)) if opened && truncations => {
-            let caller = caller.complete().writing_anyway();
+            let caller = call.caller().complete().writing_anyway();
             again(|| client.setattr(&caller, ino, set))
         }
         result => result,

@@ -1,12 +1,12 @@
 //! Flags and modes of the kernel for space, seeks and writes.
 
 use crate::abandoned::Changed;
-use crate::credentials::Caller;
+use crate::call::Call;
 use crate::errno::errno;
 use crate::ops::PandoFs;
-use fuser::{Errno, FileHandle, OpenFlags};
 use pandofs_api::Allocation;
 use pandofs_client::Seek;
+use pandofs_fuse_kernel::{Errno, FileHandle, OpenFlags};
 use pandofs_types::Ino;
 
 /// In the handle of a file that was opened with `O_APPEND`, past the kernel's page cache.
@@ -65,15 +65,15 @@ impl PandoFs {
     /// As fallocate(2).
     pub fn allocate(
         &self,
-        caller: Caller,
+        call: &Call,
         ino: Ino,
         offset: u64,
         length: u64,
         mode: i32,
     ) -> Result<(), Errno> {
         let allocation = allocation(mode)?;
-        self.abandoned.changes(vec![Changed::Inode(ino)])?;
-        let caller = &caller.truncating(|| self.client.groups_decide(ino));
+        call.changes(vec![Changed::Inode(ino)])?;
+        let caller = &call.caller().truncating(|| self.client.groups_decide(ino));
         let done = self
             .client
             .allocate(caller, ino, offset, length, allocation);
@@ -81,10 +81,10 @@ impl PandoFs {
     }
 
     /// As lseek(2) for holes and data.
-    pub fn seek(&self, caller: Caller, ino: Ino, offset: i64, whence: i32) -> Result<u64, Errno> {
+    pub fn seek(&self, call: &Call, ino: Ino, offset: i64, whence: i32) -> Result<u64, Errno> {
         let what = seek(whence)?;
         let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
-        let found = self.client.seek(&caller.alone(), ino, offset, what);
+        let found = self.client.seek(&call.caller().alone(), ino, offset, what);
         found.map_err(errno)?.ok_or(Errno::ENXIO)
     }
 }

@@ -3,11 +3,11 @@
 //! Servers say which there may be, and who may have them.
 
 use crate::abandoned::Changed;
-use crate::credentials::Caller;
+use crate::call::Call;
 use crate::errno::errno;
 use crate::ops::PandoFs;
-use fuser::{Errno, ReplyXattr};
 use pandofs_api::XattrMode;
+use pandofs_fuse_kernel::{Errno, Reply};
 use pandofs_types::{AclKind, Credentials, Ino};
 
 /// File capabilities. The kernel asks for them before a file is written to, to take them off.
@@ -60,10 +60,10 @@ fn answer(len: usize, room: u32) -> Answer {
     }
 }
 
-pub(crate) fn reply(reply: ReplyXattr, room: u32, result: Result<Vec<u8>, Errno>) {
+pub(crate) fn reply(reply: Reply, room: u32, result: Result<Vec<u8>, Errno>) {
     match result {
         Ok(value) => match answer(value.len(), room) {
-            Answer::Size(size) => reply.size(size),
+            Answer::Size(size) => reply.xattr_size(size),
             Answer::Value => reply.data(&value),
             Answer::TooSmall => reply.error(Errno::ERANGE),
         },
@@ -74,36 +74,36 @@ pub(crate) fn reply(reply: ReplyXattr, room: u32, result: Result<Vec<u8>, Errno>
 impl PandoFs {
     pub fn set_xattr(
         &self,
-        caller: Caller,
+        call: &Call,
         ino: Ino,
         name: &[u8],
         value: &[u8],
         flags: i32,
     ) -> Result<(), Errno> {
-        self.abandoned.changes(vec![Changed::Inode(ino)])?;
+        call.changes(vec![Changed::Inode(ino)])?;
         let result = mode(flags).and_then(|mode| {
             if AclKind::of_name(name).is_some() {
                 // Groups and capabilities decide without any refusal if a set-group-id bit stays.
-                let caller = &caller.complete();
+                let caller = &call.caller().complete();
                 let set = self.client.setxattr(caller, ino, name, value, mode);
                 return set.map_err(errno);
             }
-            self.ask(caller, |c| self.client.setxattr(c, ino, name, value, mode))
+            self.ask(call, |c| self.client.setxattr(c, ino, name, value, mode))
         });
         self.no_xattrs.given(ino);
         self.dir_attrs.forget(ino);
         result
     }
 
-    pub fn remove_xattr(&self, caller: Caller, ino: Ino, name: &[u8]) -> Result<(), Errno> {
-        self.abandoned.changes(vec![Changed::Inode(ino)])?;
+    pub fn remove_xattr(&self, call: &Call, ino: Ino, name: &[u8]) -> Result<(), Errno> {
+        call.changes(vec![Changed::Inode(ino)])?;
         let result = if name == CAPABILITY {
             // The kernel has made sure of the caller's right, or takes it off itself in the name of
             // a writer of the file, which need not have any right to this.
             let root = &Credentials::ROOT;
             self.client.removexattr(root, ino, name).map_err(errno)
         } else {
-            self.ask(caller, |c| self.client.removexattr(c, ino, name))
+            self.ask(call, |c| self.client.removexattr(c, ino, name))
         };
         self.dir_attrs.forget(ino);
         result

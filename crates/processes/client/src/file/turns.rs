@@ -154,11 +154,7 @@ pub(super) fn await_waiting(file: &File, count: usize) {
 /// Does something for a program that is killed meanwhile.
 #[cfg(test)]
 pub(super) fn as_killed<T>(work: impl FnOnce() -> T) -> T {
-    cancellation::set_cancellation(Some(crate::Cancellation {
-        id: 0,
-        may_wait: |_| false,
-        on_abandoned: |_| panic!("there is nothing that has to go on"),
-    }));
+    cancellation::set_cancellation(Some(cancellation::of_killed(|| true)));
     let done = work();
     cancellation::set_cancellation(None);
     done

@@ -94,18 +94,14 @@ fn connections_that_were_used_last_keep_their_buffers() {
     assert_eq!(kept.collect::<Vec<_>>(), [false, false, true, true]);
 }
 
-fn set_cancellation(may_wait: fn(u32) -> bool) {
-    crate::set_cancellation(Some(crate::Cancellation {
-        id: 0,
-        may_wait,
-        on_abandoned: |_| panic!("it may be given up"),
-    }));
+fn set_cancellation(is_killed: fn() -> bool) {
+    crate::set_cancellation(Some(crate::cancellation::of_killed(is_killed)));
 }
 
 #[test]
 fn who_is_killed_does_not_wait_until_a_server_takes_what_is_sent() {
     let (mut connection, _far) = unread(ANSWER_TIMEOUT);
-    set_cancellation(|_| false);
+    set_cancellation(|| true);
     let sent = connection.send_with(&[&[7; MUCH]]);
     crate::set_cancellation(None);
     assert!(matches!(sent, Err(Unsent::Abandoned)), "{sent:?}");
@@ -135,9 +131,9 @@ fn who_is_asked_meanwhile_goes_on_where_it_was() {
             far.read_to_end(&mut read).unwrap();
             read
         });
-        set_cancellation(|_| {
+        set_cancellation(|| {
             IS_ASKED.store(true, Ordering::SeqCst);
-            true
+            false
         });
         let (first, rest) = data.split_at(MUCH / 3);
         connection.send_with(&[first, rest]).unwrap();

@@ -1,14 +1,11 @@
 //! The file system: inodes in a sharded table, each directory with its own lock.
 
-use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo,
-    KernelConfig, LockOwner, OpenFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory,
-    ReplyDirectoryPlus, ReplyEmpty, ReplyEntry, ReplyOpen, ReplyWrite, Request, TimeOrNow,
-    WriteFlags,
+use pandofs_fuse_kernel::{
+    Entry, Errno, FileAttr, FileHandle, FileType, Filesystem, Header, Listing, Make, Negotiation,
+    Operation, ROOT, Read, Reply, Request, SetAttr, SetTime, Statfs, Timestamp, Write,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
-use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, SystemTime};
@@ -19,7 +16,6 @@ const TIMEOUT: Duration = pandofs_types::limits::DEFAULT_CACHE_TIMEOUT;
 const TABLE_SHARDS: usize = 64;
 /// Cookies 1 and 2 are `.` and `..`; an entry's is its inode number plus this.
 const FIRST_COOKIE: u64 = 2;
-const NO_GENERATION: Generation = Generation(0);
 
 type Table = [RwLock<HashMap<u64, Arc<RwLock<Node>>>>; TABLE_SHARDS];
 
@@ -49,23 +45,23 @@ impl MemFs {
     pub fn new() -> MemFs {
         let fs = MemFs {
             table: std::array::from_fn(|_| RwLock::default()),
-            next: AtomicU64::new(INodeNo::ROOT.0),
+            next: AtomicU64::new(ROOT),
         };
-        fs.insert(INodeNo::ROOT.0, FileType::Directory, 0o777, 0, 0);
+        fs.insert(ROOT, FileType::Directory, 0o777, 0, 0);
         fs
     }
 
     fn insert(&self, parent: u64, kind: FileType, mode: u32, uid: u32, gid: u32) -> FileAttr {
         let ino = self.next.fetch_add(1, Ordering::Relaxed);
-        let now = SystemTime::now();
+        let now = Timestamp::from(SystemTime::now());
         let attr = FileAttr {
-            ino: INodeNo(ino),
+            ino,
             size: 0,
             blocks: 0,
             atime: now,
             mtime: now,
             ctime: now,
-            crtime: now,
+            btime: now,
             kind,
             perm: (mode & 0o7777) as u16,
             nlink: if kind == FileType::Directory { 2 } else { 1 },
@@ -73,7 +69,6 @@ impl MemFs {
             gid,
             rdev: 0,
             blksize: 4096,
-            flags: 0,
         };
         let node = Node {
             attr,
@@ -97,34 +92,28 @@ impl MemFs {
         Ok(read(&*self.node(ino)?).attr)
     }
 
-    fn find(&self, parent: INodeNo, name: &OsStr) -> Result<FileAttr, Errno> {
-        let dir = self.node(parent.0)?;
+    fn find(&self, parent: u64, name: &OsStr) -> Result<FileAttr, Errno> {
+        let dir = self.node(parent)?;
         let ino = read(&dir).names.get(name).copied().ok_or(Errno::ENOENT)?;
         self.attr(ino)
     }
 
-    fn make(
-        &self,
-        req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        kind: FileType,
-        mode: u32,
-    ) -> Result<FileAttr, Errno> {
-        let dir = self.node(parent.0)?;
+    fn make(&self, header: &Header, made: &Make<'_>, kind: FileType) -> Result<FileAttr, Errno> {
+        let (parent, name) = (header.node, made.name);
+        let dir = self.node(parent)?;
         let mut dir = write(&dir);
         if dir.names.contains_key(name) {
             return Err(Errno::EEXIST);
         }
-        let attr = self.insert(parent.0, kind, mode, req.uid(), req.gid());
-        dir.names.insert(name.to_owned(), attr.ino.0);
-        dir.order.insert(attr.ino.0, (name.to_owned(), kind));
+        let attr = self.insert(parent, kind, made.mode, header.uid, header.gid);
+        dir.names.insert(name.to_owned(), attr.ino);
+        dir.order.insert(attr.ino, (name.to_owned(), kind));
         dir.changed(attr.ctime);
         Ok(attr)
     }
 
-    fn remove(&self, parent: INodeNo, name: &OsStr) -> Result<(), Errno> {
-        let dir = self.node(parent.0)?;
+    fn remove(&self, parent: u64, name: &OsStr) -> Result<(), Errno> {
+        let dir = self.node(parent)?;
         let mut dir = write(&dir);
         let ino = *dir.names.get(name).ok_or(Errno::ENOENT)?;
         if !read(&*self.node(ino)?).names.is_empty() {
@@ -132,7 +121,7 @@ impl MemFs {
         }
         dir.names.remove(name);
         dir.order.remove(&ino);
-        dir.changed(SystemTime::now());
+        dir.changed(Timestamp::from(SystemTime::now()));
         // A file that is still open loses its data: enough for a yardstick.
         write(&self.table[ino as usize % TABLE_SHARDS]).remove(&ino);
         Ok(())
@@ -142,15 +131,15 @@ impl MemFs {
     /// says that there is no more room.
     fn list(
         &self,
-        ino: INodeNo,
+        ino: u64,
         offset: u64,
         mut add: impl FnMut(u64, u64, FileType, &OsStr) -> bool,
     ) -> Result<(), Errno> {
-        let dir = self.node(ino.0)?;
+        let dir = self.node(ino)?;
         let dir = read(&dir);
-        let dots = [(1, ino.0, "."), (2, dir.parent, "..")];
+        let dots = [(1, ino, "."), (2, dir.parent, "..")];
         for (cookie, ino, name) in dots.into_iter().filter(|dot| dot.0 > offset) {
-            if add(cookie, ino, FileType::Directory, OsStr::new(name)) {
+            if !add(cookie, ino, FileType::Directory, OsStr::new(name)) {
                 return Ok(());
             }
         }
@@ -158,7 +147,7 @@ impl MemFs {
             .order
             .range((offset.max(FIRST_COOKIE) - FIRST_COOKIE) + 1..)
         {
-            if add(ino + FIRST_COOKIE, ino, *kind, name) {
+            if !add(ino + FIRST_COOKIE, ino, *kind, name) {
                 return Ok(());
             }
         }
@@ -167,7 +156,7 @@ impl MemFs {
 }
 
 impl Node {
-    fn changed(&mut self, now: SystemTime) {
+    fn changed(&mut self, now: Timestamp) {
         self.attr.mtime = now;
         self.attr.ctime = now;
         self.attr.size = self.names.len() as u64;
@@ -180,232 +169,157 @@ impl Node {
     }
 }
 
-fn entry(reply: ReplyEntry, result: Result<FileAttr, Errno>) {
-    match result {
-        Ok(attr) => reply.entry(&TIMEOUT, &attr, NO_GENERATION),
-        Err(error) => reply.error(error),
-    }
-}
-
-fn empty(reply: ReplyEmpty, result: Result<(), Errno>) {
-    match result {
-        Ok(()) => reply.ok(),
-        Err(error) => reply.error(error),
-    }
-}
-
 impl Filesystem for MemFs {
-    fn init(&mut self, _: &Request, kernel: &mut KernelConfig) -> io::Result<()> {
+    fn init(&mut self, kernel: &mut Negotiation) {
         pandofs_fuse::negotiate(kernel, false);
-        Ok(())
     }
 
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        match self.find(parent, name) {
-            Err(error) if error == Errno::ENOENT => reply.error(error),
-            result => entry(reply, result),
+    fn handle(&self, request: Request<'_>, reply: Reply) {
+        let header = &request.header;
+        let ino = header.node;
+        match request.operation {
+            Operation::Lookup { name } => entry(reply, self.find(ino, name)),
+            Operation::Getattr => attr(reply, self.attr(ino)),
+            Operation::Setattr(set) => attr(reply, self.setattr(ino, &set)),
+            Operation::Mknod(made, _) => {
+                entry(reply, self.make(header, &made, FileType::RegularFile));
+            }
+            Operation::Mkdir(made) => entry(reply, self.make(header, &made, FileType::Directory)),
+            Operation::Create(made, _) => match self.make(header, &made, FileType::RegularFile) {
+                Ok(attr) => reply.created(&cached(attr), FileHandle(0), 0),
+                Err(error) => reply.error(error),
+            },
+            Operation::Unlink { name } | Operation::Rmdir { name } => {
+                reply.done(self.remove(ino, name));
+            }
+            Operation::Open(_) => match self.node(ino) {
+                Ok(_) => reply.opened(FileHandle(0), 0),
+                Err(error) => reply.error(error),
+            },
+            Operation::Forget { .. } | Operation::BatchForget(_) => {}
+            // Nothing is kept of what is open.
+            Operation::Opendir => reply.opened(FileHandle(0), 0),
+            Operation::Flush { .. } | Operation::Release { .. } | Operation::Releasedir { .. } => {
+                reply.ok()
+            }
+            Operation::Read(read) => self.read(ino, &read, reply),
+            Operation::Write(write) => reply_written(reply, self.write(ino, &write)),
+            Operation::Readdir(read) => self.readdir(ino, &read, reply),
+            Operation::Readdirplus(read) => self.readdirplus(ino, &read, reply),
+            // As much as there is memory, which nobody asks about.
+            Operation::Statfs => reply.statfs(&Statfs {
+                blocks: 0,
+                free: 0,
+                available: 0,
+                inodes: 0,
+                free_inodes: 0,
+                block: 512,
+                max_name_bytes: 255,
+            }),
+            _ => reply.error(Errno::ENOSYS),
         }
     }
+}
 
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match self.attr(ino.0) {
-            Ok(attr) => reply.attr(&TIMEOUT, &attr),
-            Err(error) => reply.error(error),
-        }
+fn cached(attr: FileAttr) -> Entry {
+    Entry {
+        attr,
+        attr_timeout: TIMEOUT,
+        entry_timeout: TIMEOUT,
     }
+}
 
-    fn setattr(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        _atime: Option<TimeOrNow>,
-        mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
-        _: Option<FileHandle>,
-        _crtime: Option<SystemTime>,
-        _chgtime: Option<SystemTime>,
-        _bkuptime: Option<SystemTime>,
-        _: Option<fuser::BsdFileFlags>,
-        _kill_suidgid: bool,
-        reply: ReplyAttr,
-    ) {
-        let Ok(node) = self.node(ino.0) else {
-            return reply.error(Errno::ENOENT);
-        };
+fn entry(reply: Reply, result: Result<FileAttr, Errno>) {
+    match result {
+        Ok(attr) => reply.entry(&cached(attr)),
+        Err(error) => reply.error(error),
+    }
+}
+
+fn attr(reply: Reply, result: Result<FileAttr, Errno>) {
+    match result {
+        Ok(attr) => reply.attr(&attr, TIMEOUT),
+        Err(error) => reply.error(error),
+    }
+}
+
+fn reply_written(reply: Reply, result: Result<u32, Errno>) {
+    match result {
+        Ok(bytes) => reply.written(bytes),
+        Err(error) => reply.error(error),
+    }
+}
+
+impl MemFs {
+    fn setattr(&self, ino: u64, set: &SetAttr) -> Result<FileAttr, Errno> {
+        let node = self.node(ino)?;
         let mut node = write(&node);
-        if let Some(size) = size {
+        if let Some(size) = set.size {
             node.resize(size as usize);
         }
-        node.attr.perm = mode.map_or(node.attr.perm, |mode| (mode & 0o7777) as u16);
-        node.attr.uid = uid.unwrap_or(node.attr.uid);
-        node.attr.gid = gid.unwrap_or(node.attr.gid);
-        node.attr.ctime = SystemTime::now();
-        match mtime {
-            Some(TimeOrNow::SpecificTime(time)) => node.attr.mtime = time,
-            Some(TimeOrNow::Now) => node.attr.mtime = node.attr.ctime,
+        let perm = set.mode.map(|mode| (mode & 0o7777) as u16);
+        node.attr.perm = perm.unwrap_or(node.attr.perm);
+        node.attr.uid = set.uid.unwrap_or(node.attr.uid);
+        node.attr.gid = set.gid.unwrap_or(node.attr.gid);
+        node.attr.ctime = Timestamp::from(SystemTime::now());
+        match set.mtime {
+            Some(SetTime::At(time)) => node.attr.mtime = time,
+            Some(SetTime::Now) => node.attr.mtime = node.attr.ctime,
             None => {}
         }
-        reply.attr(&TIMEOUT, &node.attr);
+        Ok(node.attr)
     }
 
-    fn mknod(
-        &self,
-        req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        _rdev: u32,
-        reply: ReplyEntry,
-    ) {
-        entry(
-            reply,
-            self.make(req, parent, name, FileType::RegularFile, mode),
-        );
-    }
-
-    fn mkdir(
-        &self,
-        req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        reply: ReplyEntry,
-    ) {
-        entry(
-            reply,
-            self.make(req, parent, name, FileType::Directory, mode),
-        );
-    }
-
-    fn create(
-        &self,
-        req: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        _umask: u32,
-        _flags: i32,
-        reply: ReplyCreate,
-    ) {
-        match self.make(req, parent, name, FileType::RegularFile, mode) {
-            Ok(attr) => reply.created(
-                &TIMEOUT,
-                &attr,
-                NO_GENERATION,
-                FileHandle(0),
-                FopenFlags::empty(),
-            ),
-            Err(error) => reply.error(error),
-        }
-    }
-
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(reply, self.remove(parent, name));
-    }
-
-    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        empty(reply, self.remove(parent, name));
-    }
-
-    fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.node(ino.0) {
-            Ok(_) => reply.opened(FileHandle(0), FopenFlags::empty()),
-            Err(error) => reply.error(error),
-        }
-    }
-
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
-    }
-
-    fn read(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        let Ok(node) = self.node(ino.0) else {
-            return reply.error(Errno::ENOENT);
+    fn read(&self, ino: u64, asked: &Read, reply: Reply) {
+        let node = match self.node(ino) {
+            Ok(node) => node,
+            Err(error) => return reply.error(error),
         };
         let node = read(&node);
-        let start = (offset as usize).min(node.data.len());
-        reply.data(&node.data[start..(start + size as usize).min(node.data.len())]);
+        let start = (asked.offset as usize).min(node.data.len());
+        let end = (start + asked.size as usize).min(node.data.len());
+        reply.data(&node.data[start..end]);
     }
 
-    fn write(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        data: &[u8],
-        _: WriteFlags,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        let Ok(node) = self.node(ino.0) else {
-            return reply.error(Errno::ENOENT);
-        };
+    fn write(&self, ino: u64, asked: &Write<'_>) -> Result<u32, Errno> {
+        let node = self.node(ino)?;
         let mut node = write(&node);
-        let (start, end) = (offset as usize, offset as usize + data.len());
+        let start = asked.offset as usize;
+        let end = start + asked.data.len();
         if node.data.len() < end {
             node.resize(end);
         }
-        node.data[start..end].copy_from_slice(data);
-        reply.written(data.len() as u32);
+        node.data[start..end].copy_from_slice(&asked.data);
+        Ok(asked.data.len() as u32)
     }
 
-    fn readdir(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectory,
-    ) {
-        match self.list(ino, offset, |cookie, ino, kind, name| {
-            reply.add(INodeNo(ino), cookie, kind, name)
-        }) {
-            Ok(()) => reply.ok(),
+    fn readdir(&self, ino: u64, asked: &Read, reply: Reply) {
+        let mut listing = Listing::within(asked.size);
+        let listed = self.list(ino, asked.offset, |cookie, ino, kind, name| {
+            listing.add(ino, cookie, kind, name)
+        });
+        match listed {
+            Ok(()) => reply.listing(&listing),
             Err(error) => reply.error(error),
         }
     }
 
-    fn readdirplus(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectoryPlus,
-    ) {
-        let listing = self.node(ino.0).map(|dir| read(&dir).attr);
-        match listing.and_then(|own| {
-            self.list(ino, offset, |cookie, child, _, name| {
+    fn readdirplus(&self, ino: u64, asked: &Read, reply: Reply) {
+        let mut listing = Listing::within(asked.size);
+        let listed = self.attr(ino).and_then(|own| {
+            self.list(ino, asked.offset, |cookie, child, _, name| {
                 // The directory itself is locked by the listing.
-                let attr = if child == ino.0 {
+                let attr = if child == ino {
                     Ok(own)
                 } else {
                     self.attr(child)
                 };
-                attr.is_ok_and(|attr| {
-                    reply.add(attr.ino, cookie, name, &TIMEOUT, &attr, NO_GENERATION)
-                })
+                // What is gone since is left out.
+                attr.map_or(true, |attr| listing.add_plus(&cached(attr), cookie, name))
             })
-        }) {
-            Ok(()) => reply.ok(),
+        });
+        match listed {
+            Ok(()) => reply.listing(&listing),
             Err(error) => reply.error(error),
         }
     }

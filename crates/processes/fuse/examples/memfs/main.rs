@@ -1,4 +1,4 @@
-//! In-memory file system on the same FUSE crate and session as PandoFS's mount.
+//! In-memory file system on the same loop to the kernel and session as PandoFS's mount.
 //!
 //! It shows the speed of FUSE itself. `make bench` measures PandoFS beside it.
 //!
@@ -6,7 +6,7 @@
 //! memfs MOUNTPOINT [THREADS]
 //! ```
 //!
-//! Runs until it is unmounted (`umount MOUNTPOINT`). With `RUST_LOG=fuser=debug` it prints every
+//! Runs until it is unmounted (`umount MOUNTPOINT`). With `RUST_LOG=pandofs_fuse_kernel=debug` it prints every
 //! request of the kernel.
 
 mod filesystem;

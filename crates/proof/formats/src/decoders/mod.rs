@@ -1,4 +1,4 @@
-//! Table of every decoder of bytes that come from the network or from a disk.
+//! Table of every decoder of bytes that come from the network, from a disk or from the kernel.
 //!
 //! Property tests (`tests`) and the fuzz targets (`fuzz/` in the repository's root) go through it.
 //!
@@ -11,6 +11,7 @@
 //! of a server's folder.
 
 mod disk;
+mod kernel;
 mod network;
 mod seeds;
 mod text;
@@ -67,6 +68,7 @@ const HELLO: &str = "engines/wire/tests/golden/hello-1.txt";
 const LOG: &str = "core/shard/tests/golden/log-1.txt";
 const COORDINATED: &str = "core/shard/tests/golden/coordinated-1.txt";
 const PARTICIPATION: &str = "core/shard/tests/golden/participation-1.txt";
+const KERNEL: &str = "engines/fuse-kernel/tests/golden/requests.txt";
 const CLUSTER: &str = "core/placement/tests/golden/cluster-map-1.json";
 
 /// All of them.
@@ -107,6 +109,7 @@ pub const ALL: &[Decoder] = &[
     of_text("layout", text::layout, &[], &["unit=1M count=4", "unit=64K count=1 first=2", "count=2"]),
     of_text("name", text::name, &[], &["leaf", ".gitignore", "a name with spaces"]),
     decoder("acl", text::acl, &[]),
+    decoder("kernel_request", kernel::request, &[(KERNEL, "")]),
 ];
 
 fn golden_of(name: &str) -> Vec<Vec<u8>> {

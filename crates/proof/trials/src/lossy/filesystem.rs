@@ -3,29 +3,27 @@
 
 use super::disk::{Body, Directory, Disk, Ino, Maker, Node, Refusal};
 use super::file::{File, PAGE};
-use fuser::{
-    Errno, FileAttr, FileHandle, FileType, Filesystem, FopenFlags, Generation, INodeNo, LockOwner,
-    OpenFlags, RenameFlags, ReplyAttr, ReplyCreate, ReplyData, ReplyDirectory, ReplyEmpty,
-    ReplyEntry, ReplyLseek, ReplyOpen, ReplyStatfs, ReplyWrite, Request, TimeOrNow, WriteFlags,
+use pandofs_fuse_kernel::{
+    Entry, Errno, FileAttr, FileHandle, FileType, Filesystem, Header, Listing, Make, Operation,
+    Read, Rename, Reply, Request, SetAttr, SetTime, Statfs, Timestamp,
 };
-use rustix::fs::FallocateFlags;
+use rustix::fs::{FallocateFlags, RenameFlags};
 use std::collections::HashMap;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
-use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime};
 
 /// Time-out of the kernel's cache.
 const TIMEOUT: Duration = Duration::ZERO;
-const NO_GENERATION: Generation = Generation(0);
 /// Pages and inodes that the disk is said to have.
 const PAGES: u64 = 16 << 18;
 const INODES: u64 = 1 << 20;
 const MAX_NAME_BYTES: u32 = 255;
 /// Unit in which `stat` counts space.
 const BLOCK: u64 = 512;
+const SECOND_NANOS: u64 = 1_000_000_000;
 const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
@@ -36,12 +34,12 @@ pub fn lock(disk: &Mutex<Disk>) -> MutexGuard<'_, Disk> {
     disk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-type Listing = Arc<Vec<(Ino, FileType, OsString)>>;
+type Names = Arc<Vec<(Ino, FileType, OsString)>>;
 
 pub struct Lossy {
     disk: Shared,
     /// Contents of each open directory when it was opened.
-    listings: Mutex<HashMap<u64, Listing>>,
+    listings: Mutex<HashMap<u64, Names>>,
     handles: AtomicU64,
 }
 
@@ -55,13 +53,21 @@ fn errno(refusal: Refusal) -> Errno {
     }
 }
 
+/// Nanoseconds since 1970.
 fn now() -> u64 {
-    nanoseconds(SystemTime::now())
+    nanoseconds(Timestamp::from(SystemTime::now()))
 }
 
-fn nanoseconds(time: SystemTime) -> u64 {
-    time.duration_since(UNIX_EPOCH)
-        .map_or(0, |since| since.as_nanos() as u64)
+fn nanoseconds(time: Timestamp) -> u64 {
+    let seconds = u64::try_from(time.seconds).unwrap_or_default();
+    seconds * SECOND_NANOS + u64::from(time.nanos)
+}
+
+fn timestamp(nanoseconds: u64) -> Timestamp {
+    Timestamp {
+        seconds: (nanoseconds / SECOND_NANOS) as i64,
+        nanos: (nanoseconds % SECOND_NANOS) as u32,
+    }
 }
 
 fn kind(node: &Node) -> FileType {
@@ -79,15 +85,15 @@ fn attr(disk: &Disk, ino: Ino) -> Result<FileAttr, Refusal> {
         Body::Directory(_) => (PAGE as u64, 1),
         Body::Link(target) => (target.len() as u64, 1),
     };
-    let time = UNIX_EPOCH + Duration::from_nanos(node.changed);
+    let time = timestamp(node.changed);
     Ok(FileAttr {
-        ino: INodeNo(ino),
+        ino,
         size,
         blocks: pages * (PAGE as u64 / BLOCK),
         atime: time,
         mtime: time,
         ctime: time,
-        crtime: time,
+        btime: time,
         kind: kind(node),
         perm: node.mode,
         nlink: node.links,
@@ -95,7 +101,6 @@ fn attr(disk: &Disk, ino: Ino) -> Result<FileAttr, Refusal> {
         gid: node.gid,
         rdev: 0,
         blksize: PAGE as u32,
-        flags: 0,
     })
 }
 
@@ -112,30 +117,29 @@ impl Lossy {
         lock(&self.disk)
     }
 
-    fn listings(&self) -> MutexGuard<'_, HashMap<u64, Listing>> {
+    fn listings(&self) -> MutexGuard<'_, HashMap<u64, Names>> {
         self.listings.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn make(
         &self,
-        request: &Request,
-        parent: INodeNo,
+        header: &Header,
         name: &OsStr,
         body: Body,
         mode: u32,
     ) -> Result<FileAttr, Refusal> {
         let maker = Maker {
             mode: (mode & 0o7777) as u16,
-            uid: request.uid(),
-            gid: request.gid(),
+            uid: header.uid,
+            gid: header.gid,
             now: now(),
         };
         let mut disk = self.disk();
-        let ino = disk.make(parent.0, name.as_bytes(), body, maker)?;
+        let ino = disk.make(header.node, name.as_bytes(), body, maker)?;
         attr(&disk, ino)
     }
 
-    fn list(&self, ino: Ino) -> Result<Listing, Refusal> {
+    fn list(&self, ino: Ino) -> Result<Names, Refusal> {
         let disk = self.disk();
         let (names, parent) = disk.list(ino)?;
         let mut all = vec![
@@ -170,347 +174,199 @@ impl Lossy {
     }
 }
 
-fn entry(reply: ReplyEntry, result: Result<FileAttr, Refusal>) {
+fn entry(reply: Reply, result: Result<FileAttr, Refusal>) {
     match result {
-        Ok(attr) => reply.entry(&TIMEOUT, &attr, NO_GENERATION),
+        Ok(attr) => reply.entry(&uncached(attr)),
         Err(refusal) => reply.error(errno(refusal)),
     }
 }
 
-fn empty(reply: ReplyEmpty, result: Result<(), Refusal>) {
+fn uncached(attr: FileAttr) -> Entry {
+    Entry {
+        attr,
+        attr_timeout: TIMEOUT,
+        entry_timeout: TIMEOUT,
+    }
+}
+
+fn reply_attr(reply: Reply, result: Result<FileAttr, Refusal>) {
     match result {
-        Ok(()) => reply.ok(),
+        Ok(attr) => reply.attr(&attr, TIMEOUT),
         Err(refusal) => reply.error(errno(refusal)),
     }
+}
+
+fn empty(reply: Reply, result: Result<(), Refusal>) {
+    reply.done(result.map_err(errno));
 }
 
 impl Filesystem for Lossy {
-    fn lookup(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let disk = self.disk();
-        let found = disk.lookup(parent.0, name.as_bytes());
-        entry(reply, found.and_then(|ino| attr(&disk, ino)));
+    fn handle(&self, request: Request<'_>, reply: Reply) {
+        let header = &request.header;
+        let ino = header.node;
+        match request.operation {
+            Operation::Lookup { name } => {
+                let disk = self.disk();
+                let found = disk.lookup(ino, name.as_bytes());
+                entry(reply, found.and_then(|ino| attr(&disk, ino)));
+            }
+            Operation::Forget { .. } | Operation::BatchForget(_) => {}
+            Operation::Getattr => reply_attr(reply, attr(&self.disk(), ino)),
+            Operation::Setattr(set) => reply_attr(reply, self.setattr(ino, &set)),
+            Operation::Readlink => match self.disk().node(ino).map(|node| &node.body) {
+                Ok(Body::Link(target)) => reply.data(target),
+                Ok(_) => reply.error(Errno::EINVAL),
+                Err(refusal) => reply.error(errno(refusal)),
+            },
+            Operation::Mknod(made, _) => entry(reply, self.make_file(header, &made)),
+            Operation::Mkdir(made) => {
+                let body = Body::Directory(Directory::default());
+                let mode = made.mode & !made.umask;
+                entry(reply, self.make(header, made.name, body, mode));
+            }
+            Operation::Symlink { name, target } => {
+                let body = Body::Link(target.as_bytes().to_vec());
+                entry(reply, self.make(header, name, body, 0o777));
+            }
+            Operation::Unlink { name } => {
+                let removed = self.disk().remove(ino, name.as_bytes(), false);
+                empty(reply, removed);
+            }
+            Operation::Rmdir { name } => {
+                let removed = self.disk().remove(ino, name.as_bytes(), true);
+                empty(reply, removed);
+            }
+            Operation::Rename(rename) => reply.done(self.rename(ino, &rename)),
+            Operation::Link { node, name } => {
+                let mut disk = self.disk();
+                let linked = disk.link(node, ino, name.as_bytes());
+                entry(reply, linked.and_then(|()| attr(&disk, node)));
+            }
+            Operation::Statfs => reply.statfs(&self.space()),
+            of_open => self.handle_open(header, of_open, reply),
+        }
     }
+}
 
-    fn getattr(&self, _: &Request, ino: INodeNo, _: Option<FileHandle>, reply: ReplyAttr) {
-        match attr(&self.disk(), ino.0) {
-            Ok(attr) => reply.attr(&TIMEOUT, &attr),
-            Err(refusal) => reply.error(errno(refusal)),
+impl Lossy {
+    /// What is done with files and directories that are open.
+    fn handle_open(&self, header: &Header, operation: Operation<'_>, reply: Reply) {
+        let ino = header.node;
+        match operation {
+            Operation::Create(made, _) => {
+                let made = self.make_file(header, &made);
+                match made.and_then(|attr| self.disk().opened(attr.ino).map(|()| attr)) {
+                    Ok(attr) => reply.created(&uncached(attr), FileHandle(0), 0),
+                    Err(refusal) => reply.error(errno(refusal)),
+                }
+            }
+            Operation::Open(_) => match self.disk().opened(ino) {
+                Ok(()) => reply.opened(FileHandle(0), 0),
+                Err(refusal) => reply.error(errno(refusal)),
+            },
+            Operation::Read(read) => {
+                let size = read.size as usize;
+                let data = (self.disk().file(ino)).map(|file| file.read(read.offset, size));
+                match data {
+                    Ok(data) => reply.data(&data),
+                    Err(refusal) => reply.error(errno(refusal)),
+                }
+            }
+            Operation::Write(write) => {
+                let mut disk = self.disk();
+                match disk.file_mut(ino) {
+                    Ok(file) => file.write(write.offset, &write.data),
+                    Err(refusal) => return reply.error(errno(refusal)),
+                }
+                if let Ok(node) = disk.node_mut(ino) {
+                    node.changed = now();
+                }
+                reply.written(write.data.len() as u32);
+            }
+            Operation::Flush { .. } => reply.ok(),
+            Operation::Release { .. } => {
+                self.disk().closed(ino);
+                reply.ok();
+            }
+            Operation::Fsync { .. } | Operation::Fsyncdir { .. } => {
+                let synced = self.disk().sync(ino);
+                empty(reply, synced);
+            }
+            Operation::Opendir => match self.list(ino) {
+                Ok(names) => {
+                    let handle = self.handles.fetch_add(1, Ordering::Relaxed);
+                    self.listings().insert(handle, names);
+                    reply.opened(FileHandle(handle), 0);
+                }
+                Err(refusal) => reply.error(errno(refusal)),
+            },
+            Operation::Readdir(read) => self.readdir(&read, reply),
+            Operation::Releasedir { handle } => {
+                self.listings().remove(&handle.0);
+                reply.ok();
+            }
+            Operation::Fallocate {
+                offset,
+                length,
+                mode,
+            } => reply.done(self.allocate(ino, offset, length, mode)),
+            Operation::Lseek { offset, whence } => self.lseek(ino, offset, whence, reply),
+            _ => reply.error(Errno::ENOSYS),
         }
     }
 
-    fn setattr(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        mode: Option<u32>,
-        uid: Option<u32>,
-        gid: Option<u32>,
-        size: Option<u64>,
-        _atime: Option<TimeOrNow>,
-        mtime: Option<TimeOrNow>,
-        _ctime: Option<SystemTime>,
-        _: Option<FileHandle>,
-        _crtime: Option<SystemTime>,
-        _chgtime: Option<SystemTime>,
-        _bkuptime: Option<SystemTime>,
-        _: Option<fuser::BsdFileFlags>,
-        _kill_suidgid: bool,
-        reply: ReplyAttr,
-    ) {
+    fn make_file(&self, header: &Header, made: &Make<'_>) -> Result<FileAttr, Refusal> {
+        let body = Body::File(File::default());
+        self.make(header, made.name, body, made.mode & !made.umask)
+    }
+
+    fn setattr(&self, ino: Ino, set: &SetAttr) -> Result<FileAttr, Refusal> {
         let mut disk = self.disk();
-        let mut set = || {
-            if let Some(size) = size {
-                disk.file_mut(ino.0)?.set_size(size);
-            }
-            let node = disk.node_mut(ino.0)?;
-            node.mode = mode.map_or(node.mode, |mode| (mode & 0o7777) as u16);
-            node.uid = uid.unwrap_or(node.uid);
-            node.gid = gid.unwrap_or(node.gid);
-            node.changed = match mtime {
-                Some(TimeOrNow::SpecificTime(time)) => nanoseconds(time),
-                _ => now(),
-            };
-            attr(&disk, ino.0)
+        if let Some(size) = set.size {
+            disk.file_mut(ino)?.set_size(size);
+        }
+        let node = disk.node_mut(ino)?;
+        let mode = set.mode.map(|mode| (mode & 0o7777) as u16);
+        node.mode = mode.unwrap_or(node.mode);
+        node.uid = set.uid.unwrap_or(node.uid);
+        node.gid = set.gid.unwrap_or(node.gid);
+        node.changed = match set.mtime {
+            Some(SetTime::At(time)) => nanoseconds(time),
+            _ => now(),
         };
-        match set() {
-            Ok(attr) => reply.attr(&TIMEOUT, &attr),
-            Err(refusal) => reply.error(errno(refusal)),
-        }
+        attr(&disk, ino)
     }
 
-    fn readlink(&self, _: &Request, ino: INodeNo, reply: ReplyData) {
-        match self.disk().node(ino.0).map(|node| &node.body) {
-            Ok(Body::Link(target)) => reply.data(target),
-            Ok(_) => reply.error(Errno::EINVAL),
-            Err(refusal) => reply.error(errno(refusal)),
-        }
-    }
-
-    fn mknod(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        _rdev: u32,
-        reply: ReplyEntry,
-    ) {
-        let body = Body::File(File::default());
-        entry(reply, self.make(request, parent, name, body, mode & !umask));
-    }
-
-    fn mkdir(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        reply: ReplyEntry,
-    ) {
-        let body = Body::Directory(Directory::default());
-        entry(reply, self.make(request, parent, name, body, mode & !umask));
-    }
-
-    fn symlink(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        target: &Path,
-        reply: ReplyEntry,
-    ) {
-        let body = Body::Link(target.as_os_str().as_bytes().to_vec());
-        entry(reply, self.make(request, parent, name, body, 0o777));
-    }
-
-    fn create(
-        &self,
-        request: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        mode: u32,
-        umask: u32,
-        _flags: i32,
-        reply: ReplyCreate,
-    ) {
-        let body = Body::File(File::default());
-        let made = self.make(request, parent, name, body, mode & !umask);
-        match made.and_then(|attr| self.disk().opened(attr.ino.0).map(|()| attr)) {
-            Ok(attr) => {
-                reply.created(
-                    &TIMEOUT,
-                    &attr,
-                    NO_GENERATION,
-                    FileHandle(0),
-                    FopenFlags::empty(),
-                );
-            }
-            Err(refusal) => reply.error(errno(refusal)),
-        }
-    }
-
-    fn unlink(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let removed = self.disk().remove(parent.0, name.as_bytes(), false);
-        empty(reply, removed);
-    }
-
-    fn rmdir(&self, _: &Request, parent: INodeNo, name: &OsStr, reply: ReplyEmpty) {
-        let removed = self.disk().remove(parent.0, name.as_bytes(), true);
-        empty(reply, removed);
-    }
-
-    fn rename(
-        &self,
-        _: &Request,
-        parent: INodeNo,
-        name: &OsStr,
-        newparent: INodeNo,
-        newname: &OsStr,
-        flags: RenameFlags,
-        reply: ReplyEmpty,
-    ) {
+    fn rename(&self, dir: Ino, rename: &Rename<'_>) -> Result<(), Errno> {
+        let (name, new) = (rename.name.as_bytes(), rename.new_name.as_bytes());
+        let flags = RenameFlags::from_bits_retain(rename.flags);
         let mut disk = self.disk();
-        if flags == RenameFlags::RENAME_NOREPLACE
-            && disk.lookup(newparent.0, newname.as_bytes()).is_ok()
-        {
-            return reply.error(Errno::EEXIST);
+        if flags == RenameFlags::NOREPLACE && disk.lookup(rename.new_dir, new).is_ok() {
+            return Err(Errno::EEXIST);
         }
-        if !flags.difference(RenameFlags::RENAME_NOREPLACE).is_empty() {
-            return reply.error(Errno::EINVAL);
+        if !flags.difference(RenameFlags::NOREPLACE).is_empty() {
+            return Err(Errno::EINVAL);
         }
-        let (name, new) = (name.as_bytes(), newname.as_bytes());
-        empty(reply, disk.rename(parent.0, name, newparent.0, new));
+        disk.rename(dir, name, rename.new_dir, new).map_err(errno)
     }
 
-    fn link(&self, _: &Request, ino: INodeNo, parent: INodeNo, name: &OsStr, reply: ReplyEntry) {
-        let mut disk = self.disk();
-        let linked = disk.link(ino.0, parent.0, name.as_bytes());
-        entry(reply, linked.and_then(|()| attr(&disk, ino.0)));
-    }
-
-    fn open(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.disk().opened(ino.0) {
-            Ok(()) => reply.opened(FileHandle(0), FopenFlags::empty()),
-            Err(refusal) => reply.error(errno(refusal)),
-        }
-    }
-
-    fn read(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        size: u32,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyData,
-    ) {
-        let read = (self.disk().file(ino.0)).map(|file| file.read(offset, size as usize));
-        match read {
-            Ok(data) => reply.data(&data),
-            Err(refusal) => reply.error(errno(refusal)),
-        }
-    }
-
-    fn write(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        data: &[u8],
-        _: WriteFlags,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        reply: ReplyWrite,
-    ) {
-        let mut disk = self.disk();
-        match disk.file_mut(ino.0) {
-            Ok(file) => file.write(offset, data),
-            Err(refusal) => return reply.error(errno(refusal)),
-        }
-        if let Ok(node) = disk.node_mut(ino.0) {
-            node.changed = now();
-        }
-        reply.written(data.len() as u32);
-    }
-
-    fn flush(&self, _: &Request, _: INodeNo, _: FileHandle, _: LockOwner, reply: ReplyEmpty) {
-        reply.ok();
-    }
-
-    fn release(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        _: OpenFlags,
-        _: Option<LockOwner>,
-        _flush: bool,
-        reply: ReplyEmpty,
-    ) {
-        self.disk().closed(ino.0);
-        reply.ok();
-    }
-
-    fn fsync(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let synced = self.disk().sync(ino.0);
-        empty(reply, synced);
-    }
-
-    fn opendir(&self, _: &Request, ino: INodeNo, _: OpenFlags, reply: ReplyOpen) {
-        match self.list(ino.0) {
-            Ok(listing) => {
-                let handle = self.handles.fetch_add(1, Ordering::Relaxed);
-                self.listings().insert(handle, listing);
-                reply.opened(FileHandle(handle), FopenFlags::empty());
-            }
-            Err(refusal) => reply.error(errno(refusal)),
-        }
-    }
-
-    fn readdir(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        offset: u64,
-        mut reply: ReplyDirectory,
-    ) {
-        let Some(listing) = self.listings().get(&handle.0).cloned() else {
+    fn readdir(&self, read: &Read, reply: Reply) {
+        let Some(names) = self.listings().get(&read.handle.0).cloned() else {
             return reply.error(Errno::EBADF);
         };
-        let rest = listing.iter().enumerate().skip(offset as usize);
+        let mut listing = Listing::within(read.size);
+        let rest = names.iter().enumerate().skip(read.offset as usize);
         for (number, (ino, kind, name)) in rest {
-            if reply.add(INodeNo(*ino), number as u64 + 1, *kind, name) {
+            if !listing.add(*ino, number as u64 + 1, *kind, name) {
                 break;
             }
         }
-        reply.ok();
+        reply.listing(&listing);
     }
 
-    fn releasedir(
-        &self,
-        _: &Request,
-        _: INodeNo,
-        handle: FileHandle,
-        _: OpenFlags,
-        reply: ReplyEmpty,
-    ) {
-        self.listings().remove(&handle.0);
-        reply.ok();
-    }
-
-    fn fsyncdir(&self, _: &Request, ino: INodeNo, _: FileHandle, _: bool, reply: ReplyEmpty) {
-        let synced = self.disk().sync(ino.0);
-        empty(reply, synced);
-    }
-
-    fn statfs(&self, _: &Request, _: INodeNo, reply: ReplyStatfs) {
-        let (pages, inodes) = self.disk().used();
-        let (free, unused) = (PAGES.saturating_sub(pages), INODES.saturating_sub(inodes));
-        reply.statfs(
-            PAGES,
-            free,
-            free,
-            INODES,
-            unused,
-            PAGE as u32,
-            MAX_NAME_BYTES,
-            PAGE as u32,
-        );
-    }
-
-    fn fallocate(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: u64,
-        length: u64,
-        mode: i32,
-        reply: ReplyEmpty,
-    ) {
-        match self.allocate(ino.0, offset, length, mode) {
-            Ok(()) => reply.ok(),
-            Err(error) => reply.error(error),
-        }
-    }
-
-    fn lseek(
-        &self,
-        _: &Request,
-        ino: INodeNo,
-        _: FileHandle,
-        offset: i64,
-        whence: i32,
-        reply: ReplyLseek,
-    ) {
+    fn lseek(&self, ino: Ino, offset: i64, whence: i32, reply: Reply) {
         let disk = self.disk();
-        let Ok(file) = disk.file(ino.0) else {
+        let Ok(file) = disk.file(ino) else {
             return reply.error(Errno::ENOENT);
         };
         let found = match whence {
@@ -519,8 +375,22 @@ impl Filesystem for Lossy {
             _ => return reply.error(Errno::EINVAL),
         };
         match found {
-            Some(at) => reply.offset(at as i64),
+            Some(at) => reply.offset(at),
             None => reply.error(Errno::ENXIO),
+        }
+    }
+
+    fn space(&self) -> Statfs {
+        let (pages, inodes) = self.disk().used();
+        let free = PAGES.saturating_sub(pages);
+        Statfs {
+            blocks: PAGES,
+            free,
+            available: free,
+            inodes: INODES,
+            free_inodes: INODES.saturating_sub(inodes),
+            block: PAGE as u32,
+            max_name_bytes: MAX_NAME_BYTES,
         }
     }
 }

@@ -1,0 +1,27 @@
+//! Limits of the loop to the kernel, and their relations.
+
+/// Bytes of file data that one request may write, and those asked for if a file system says
+/// nothing. The kernel has a limit of its own (`fs.fuse.max_pages_limit`).
+pub const MAX_WRITE_BYTES: usize = 1 << 20;
+/// Bytes of a request besides what it writes: headers, and all of a request that writes nothing but
+/// has names or an attribute.
+pub(crate) const REQUEST_HEAD_BYTES: usize = 4_096;
+/// The smallest buffer that the kernel puts a request in (`FUSE_MIN_READ_BUFFER`).
+pub(crate) const MIN_REQUEST_BYTES: usize = 8_192;
+/// Bytes of the buffer for the first request, before the size of others is agreed on.
+pub(crate) const HANDSHAKE_BYTES: usize = 64 << 10;
+/// Bytes of memory that a buffer keeps when it is given back: more than small requests need.
+pub(crate) const KEPT_BUFFER_BYTES: usize = 64 << 10;
+/// Buffers of threads that have ended which are kept for the next ones.
+pub(crate) const MAX_POOLED_BUFFERS: usize = 16;
+/// Requests that no program waits for (read-ahead, closes) and the kernel has under way, if a file
+/// system says nothing.
+pub(crate) const DEFAULT_BACKGROUND_REQUESTS: u16 = 16;
+/// Nanoseconds of a second.
+pub(crate) const SECOND_NANOS: u32 = 1_000_000_000;
+
+const _: () = {
+    assert!(MIN_REQUEST_BYTES <= HANDSHAKE_BYTES);
+    assert!(2 * REQUEST_HEAD_BYTES >= MIN_REQUEST_BYTES);
+    assert!(KEPT_BUFFER_BYTES < MAX_WRITE_BYTES);
+};
