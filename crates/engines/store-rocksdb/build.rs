@@ -3,11 +3,12 @@
 //! `librocksdb-sys` compiles each of RocksDB's 340 files by itself, and each reads the same headers again: over 15
 //! minutes of two processors. Here each unit includes a run of those files, so that headers are read once in it. The library is
 //! linked by `-lrocksdb`, which `librocksdb-sys` asks for because `.cargo/config.toml` sets `ROCKSDB_LIB_DIR`, and is
-//! found in the folder that is printed here. With another `ROCKSDB_LIB_DIR` that has a library, or with
+//! found in the folder that is printed here. It is kept there for other checkouts that are built in the same place. With another `ROCKSDB_LIB_DIR` that has a library, or with
 //! `ROCKSDB_COMPILE=1`, nothing is compiled here.
 
 use std::error::Error;
 use std::ffi::OsStr;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{env, fs};
@@ -87,12 +88,35 @@ fn main() -> Outcome<()> {
     for flag in instructions(&arch)? {
         build.flag(flag);
     }
+    let shared = shared_folder(&out, &sources, &build)?;
+    println!("cargo:rustc-link-search=native={}", shared.display());
+    let library = shared.join("librocksdb.a");
+    if library.exists() {
+        return Ok(());
+    }
     let mut objects = build.try_compile_intermediates()?;
     // Linkers that go through libraries once have passed by lz4 when they come to RocksDB, which is what needs it.
     objects.extend(members(&lz4.join("liblz4.a"), &out.join("lz4"))?);
-    archive(&objects, &out.join("librocksdb.a"))?;
-    println!("cargo:rustc-link-search=native={}", out.display());
+    let made = out.join("librocksdb.a");
+    archive(&objects, &made)?;
+    fs::create_dir_all(&shared)?;
+    // Whole, or not there: another build may look for it.
+    fs::rename(made, library)?;
     Ok(())
+}
+
+/// Returns the folder of the library that this compiler makes of these sources with these options. It is beside what
+/// cargo builds and not in `OUT_DIR`, which another checkout with the same target folder does not share.
+fn shared_folder(out: &Path, sources: &Path, build: &cc::Build) -> Outcome<PathBuf> {
+    let tool = build.try_get_compiler()?;
+    let version = Command::new(tool.path()).arg("--version").output()?.stdout;
+    let mut hasher = DefaultHasher::new();
+    (UNITS, sources, version, tool.path(), tool.args()).hash(&mut hasher);
+    let target = out
+        .ancestors()
+        .nth(3)
+        .ok_or("OUT_DIR is not in a target folder")?;
+    Ok(target.join(format!("rocksdb-{:016x}", hasher.finish())))
 }
 
 /// Returns whether a library of RocksDB is there already, or `librocksdb-sys` compiles one.
