@@ -1,10 +1,11 @@
 //! RocksDB as a static library of a dozen compilation units.
 //!
 //! `librocksdb-sys` compiles each of RocksDB's 340 files by itself, and each reads the same headers again: over 15
-//! minutes of two processors. Here each unit includes a run of those files, so that headers are read once in it. The library is
-//! linked by `-lrocksdb`, which `librocksdb-sys` asks for because `.cargo/config.toml` sets `ROCKSDB_LIB_DIR`, and is
-//! found in the folder that is printed here. It is kept there for other checkouts that are built in the same place. With another `ROCKSDB_LIB_DIR` that has a library, or with
-//! `ROCKSDB_COMPILE=1`, nothing is compiled here.
+//! minutes of two processors. Here each unit includes a run of those files, so that headers are read once in it. The
+//! library is linked by `-lrocksdb`, which `librocksdb-sys` asks for because `.cargo/config.toml` sets
+//! `ROCKSDB_LIB_DIR`, and is found in the folder that is printed here. It is kept there for other checkouts that are
+//! built in the same place. With another `ROCKSDB_LIB_DIR` that has a library, or with `ROCKSDB_COMPILE=1`, nothing is
+//! compiled here.
 
 use std::error::Error;
 use std::ffi::OsStr;

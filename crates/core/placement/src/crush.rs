@@ -2,7 +2,7 @@
 //!
 //! Straw2 is from S. Weil et al., "CRUSH: Controlled, Scalable, Decentralized Placement of Replicated Data", SC 2006, as
 //! Ceph has documented it since its release "Hammer": a shard draws a straw for each server, and goes to the longest.
-//! That is even on the average only, and a cluster has few shards. So each server has a quota (`quotas`), and shards
+//! Draws are even on the average only, and a cluster has few shards. So each server has a quota (`quotas`), and shards
 //! and servers are matched as in D. Gale and L. Shapley, "College Admissions and the Stability of Marriage", 1962: a
 //! shard asks for the server of its longest straw, a server keeps as many as its quota of those that drew the longest
 //! straws for it, and who is rejected asks for the server of the next longest.

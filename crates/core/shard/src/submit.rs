@@ -564,7 +564,7 @@ impl Shard {
     ) -> Result<Vec<(Ino, ShardId)>, Stop> {
         let view = view_of(&self.config, overlay, false);
         let (mut here, mut left) = (Vec::new(), Vec::new());
-        // Whatever may have to be read first is read before anything is counted: the request comes again then.
+        // All reads come first: when one fails, no close has been counted.
         for &ino in inos {
             if self.locks.check(&Lock::Inode(ino), None).is_err() {
                 // It may be on its way to another shard, which is told that it is still open.

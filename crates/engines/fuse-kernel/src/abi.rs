@@ -15,7 +15,7 @@ pub mod open {
     pub const NOFLUSH: u32 = 1 << 5;
 }
 
-/// What a kernel can do and a file system wants (`FUSE_INIT`).
+/// Flags for abilities of a kernel that a file system wants (`FUSE_INIT`).
 pub mod init {
     pub const ASYNC_READ: u64 = 1 << 0;
     pub const POSIX_LOCKS: u64 = 1 << 1;

@@ -5,10 +5,10 @@ use crate::bytes::Writer;
 use crate::limits::{DEFAULT_BACKGROUND_REQUESTS, MAX_WRITE_BYTES};
 use crate::request::Init;
 
-/// What every file system wants.
+/// Flags that every file system wants.
 const ALWAYS: u64 = init::ASYNC_READ | init::BIG_WRITES | init::MAX_PAGES | init::INIT_EXT;
 
-/// What a kernel offers, and what a file system asks of it.
+/// The offers of a kernel, and those that a file system takes.
 #[derive(Clone, Copy, Debug)]
 pub struct Negotiation {
     kernel: Init,

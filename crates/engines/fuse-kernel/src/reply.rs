@@ -58,7 +58,7 @@ enum Wait {
     Over,
 }
 
-/// What statfs(2) tells.
+/// The answer to statfs(2).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Statfs {
     /// In units of `block` bytes.

@@ -164,7 +164,7 @@ pub struct Rename<'a> {
     pub flags: u32,
 }
 
-/// What is asked for. What there is no need of in any file system here is [`Operation::Other`].
+/// The operation that is asked for. Those that no file system here needs are [`Operation::Other`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
     Lookup {
@@ -289,7 +289,7 @@ impl Forgotten<'_> {
     }
 }
 
-/// What the kernel says of itself when a file system is mounted.
+/// The kernel's words about itself when a file system is mounted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Init {
     pub major: u32,
