@@ -38,20 +38,21 @@ impl Shard {
         let record = Record::decode(payload)?;
         let mark = overlay.mark();
         self.meta.applied = index;
-        self.steady = env.steady;
-        self.lease_time(env);
-        self.begin_change(index);
+        self.commands.now = env.steady;
+        self.leases.time(env.steady);
+        self.leases.begin(index);
         let is_change = matches!(record, Record::Request { .. } | Record::Commit { .. });
         let done = self.apply_record(overlay, record).and_then(|()| {
-            if !self.replaying {
+            if !self.commands.replaying {
                 if is_change {
-                    self.check_leases(overlay, mark)?;
+                    self.leases.check(shard, overlay, mark)?;
                 }
                 self.track_writes(overlay, mark)?;
                 self.effects(overlay, env)?;
-                if self.proposals.is_empty() && self.meta.applied == self.proposed {
-                    self.opens.all_applied();
-                    self.waiting.release(Until::Applied);
+                if self.commands.proposals.is_empty() && self.meta.applied == self.commands.proposed
+                {
+                    self.sessions.opens.all_applied();
+                    self.commands.waiting.release(Until::Applied);
                 }
                 self.submit_ready(overlay, env)?;
             }
@@ -67,7 +68,7 @@ impl Shard {
             shard: self.config.shard,
             map: &self.config.map,
             meta: &mut self.meta,
-            effects: &mut self.effects,
+            effects: &mut self.commands.effects,
         }
     }
 
@@ -86,7 +87,7 @@ impl Shard {
             } => self.apply_commit(overlay, from, horizon, *message, &choices),
             Record::Recover { tx } => self.apply_recover(overlay, tx),
             Record::SplitBegin { dir, .. } | Record::MergeBegin { dir, .. }
-                if self.locks.holds_dir(dir) =>
+                if self.operations.locks.holds_dir(dir) =>
             {
                 // Since this was proposed the removal of the directory was prepared here. Begun now it would
                 // still be under way when the partitions go.
@@ -134,7 +135,12 @@ impl Shard {
                 Ok(())
             }
             Record::Reclaim { ino } => {
-                if self.locks.check(&Lock::Inode(ino), None).is_err() {
+                if self
+                    .operations
+                    .locks
+                    .check(&Lock::Inode(ino), None)
+                    .is_err()
+                {
                     // Since this was proposed another shard's operation has begun to give it a name.
                     self.reclaims.set_proposed(ino, false);
                     return Ok(());
@@ -203,7 +209,7 @@ impl Shard {
             self.answer_request(&request, result);
             return Ok(());
         }
-        let locks = std::mem::take(&mut self.locks);
+        let locks = std::mem::take(&mut self.operations.locks);
         let context = Context {
             locks: &locks,
             session: key.session,
@@ -211,7 +217,7 @@ impl Shard {
             choices,
         };
         let done = ops::mutate(&mut self.txn(overlay), &context, &request.request);
-        self.locks = locks;
+        self.operations.locks = locks;
         let done = match done {
             Ok(Mutation::Done(reply)) => Ok(reply),
             Ok(Mutation::Plan(plan)) => {
@@ -241,9 +247,9 @@ impl Shard {
                     && let Some(ReclaimRecord::Fill { tx, .. }) =
                         view_of(&self.config, overlay, false).reclaim(ino)?
                 {
-                    self.locks.acquire(tx, &[Lock::Inode(ino)]);
+                    self.operations.locks.acquire(tx, &[Lock::Inode(ino)]);
                 }
-                if self.replaying {
+                if self.commands.replaying {
                     return Ok(());
                 }
                 self.remember_opened(session);
@@ -261,10 +267,10 @@ impl Shard {
             }
             Err(Stop::Refuse(refusal)) => self.answer_request(&request, Err(refusal)),
             Err(Stop::Locked(tx)) => {
-                if !self.replaying
-                    && let Some(ticket) = self.answers.forget(request.key)
+                if !self.commands.replaying
+                    && let Some(ticket) = self.sessions.answers.forget(request.key)
                 {
-                    self.answers.begin(request.key, ticket);
+                    self.sessions.answers.begin(request.key, ticket);
                     self.wait_for(tx, crate::port::Input::Request { ticket, request });
                 }
             }
@@ -275,17 +281,17 @@ impl Shard {
 
     /// The request's session has open what the request opened.
     fn remember_opened(&mut self, session: SessionId) {
-        let effects = std::mem::take(&mut self.effects);
+        let effects = std::mem::take(&mut self.commands.effects);
         for effect in effects {
             match effect {
-                Effect::Opened { ino } => self.opens.add(ino, session, 1),
-                other => self.effects.push(other),
+                Effect::Opened { ino } => self.sessions.opens.add(ino, session, 1),
+                other => self.commands.effects.push(other),
             }
         }
     }
 
     fn effects(&mut self, overlay: &Overlay<'_>, env: &mut Environment<'_>) -> Result<(), Stop> {
-        for effect in std::mem::take(&mut self.effects) {
+        for effect in std::mem::take(&mut self.commands.effects) {
             match effect {
                 Effect::Grew { dir, index } => self.consider_split(overlay, dir, index)?,
                 Effect::Settings { dir } => {
@@ -304,7 +310,7 @@ impl Shard {
                     self.splits.look_again_later(dir);
                 }
                 // The shard that they came from has been told who has them open, or has made them since its start.
-                Effect::MovedHere { inos } if !self.grace.is_over() => {
+                Effect::MovedHere { inos } if !self.sessions.grace.is_over() => {
                     self.reclaims.moved_here.extend(inos);
                 }
                 Effect::MovedHere { .. } => {}
@@ -337,7 +343,7 @@ impl Shard {
     ) -> Result<(), Stop> {
         let config = self.config.clone();
         let prefix = keys::prefix(keys::Kind::Slot, config.shard);
-        let answers = &mut self.answers;
+        let answers = &mut self.sessions.answers;
         view_of(&config, overlay, false).scan_prefix(&prefix, &mut |key, _| {
             if let Some(session) = keys::parse_ino(key) {
                 answers.saw(SessionId(session.0), now);
@@ -347,6 +353,6 @@ impl Shard {
     }
 
     pub(crate) fn push_output(&mut self, output: Output) {
-        self.outputs.push(output);
+        self.commands.outputs.push(output);
     }
 }

@@ -48,7 +48,7 @@ impl Shard {
                     .iter()
                     .any(|(shard, ..)| *shard != self.config.shard);
                 if elsewhere {
-                    if self.coordinations.len() >= MAX_UNDECIDED {
+                    if self.operations.coordinations.len() >= MAX_UNDECIDED {
                         self.answer_request(&request, Err(Refusal::TryAgain));
                         return Ok(());
                     }
@@ -91,14 +91,14 @@ impl Shard {
         step: &Step,
         choices: &Choices,
     ) -> Result<Prepared, Stop> {
-        let locks = std::mem::take(&mut self.locks);
+        let locks = std::mem::take(&mut self.operations.locks);
         let held = Held {
             locks: &locks,
             own,
             choices,
         };
         let prepared = steps::prepare(&mut self.txn(overlay), &held, step);
-        self.locks = locks;
+        self.operations.locks = locks;
         prepared
     }
 
@@ -166,7 +166,7 @@ impl Shard {
         });
         let mut entries = Vec::with_capacity(prepared.len());
         for (shard, step, own) in prepared {
-            self.locks.acquire(tx, &own.locks);
+            self.operations.locks.acquire(tx, &own.locks);
             entries.push((shard, step, own.result));
         }
         // What splits and merges hand over is in the message that has it performed, and is kept by nobody.
@@ -182,8 +182,10 @@ impl Shard {
             answer,
         };
         self.store_coordination(overlay, &coordinated);
-        self.coordinations.insert(tx.sequence, coordinated);
-        self.sent.insert((tx, None), self.steady);
+        self.operations
+            .coordinations
+            .insert(tx.sequence, coordinated);
+        self.operations.sent.insert((tx, None), self.commands.now);
         self.send_commits(progress.send);
         tx
     }
@@ -235,7 +237,7 @@ impl Shard {
         choices: &Choices,
     ) -> Result<(), Stop> {
         let (tx, number) = tx_of(&message);
-        let Some(mut coordinated) = self.coordinations.remove(&tx.sequence) else {
+        let Some(mut coordinated) = self.operations.coordinations.remove(&tx.sequence) else {
             self.answer_for_forgotten(from, tx, number, &message);
             return Ok(());
         };
@@ -273,7 +275,7 @@ impl Shard {
         overlay: &mut Overlay<'_>,
         tx: TxId,
     ) -> Result<(), Stop> {
-        let Some(mut coordinated) = self.coordinations.remove(&tx.sequence) else {
+        let Some(mut coordinated) = self.operations.coordinations.remove(&tx.sequence) else {
             return Ok(());
         };
         let progress = coordinated.coordination.recover();
@@ -305,7 +307,7 @@ impl Shard {
                     follow,
                     locks,
                 }) => {
-                    self.locks.acquire(tx, &locks);
+                    self.operations.locks.acquire(tx, &locks);
                     let more = coordination.own_prepared(number, result, follow);
                     prepare.extend(more.prepare.iter().copied());
                     let aborted = more.aborted.is_some();
@@ -349,12 +351,14 @@ impl Shard {
                 tx,
                 0,
             ));
-            self.sent.remove(&(tx, None));
-            self.inherited.remove(&tx);
+            self.operations.sent.remove(&(tx, None));
+            self.operations.inherited.remove(&tx);
             self.splits.handed(tx);
         } else {
             self.store_coordination(overlay, &coordinated);
-            self.coordinations.insert(tx.sequence, coordinated);
+            self.operations
+                .coordinations
+                .insert(tx.sequence, coordinated);
         }
         // Now that the operation is where it belongs: while it is not, the horizon that goes with the
         // messages says that it has ended, and a participant that has not heard of it ignores it.
@@ -363,12 +367,12 @@ impl Shard {
     }
 
     fn count_finished(&mut self, decision: &Decision) {
-        if self.replaying {
+        if self.commands.replaying {
             return;
         }
         match decision {
-            Decision::Committed => self.finished.committed += 1,
-            Decision::Aborted(_) => self.finished.aborted += 1,
+            Decision::Committed => self.operations.finished.committed += 1,
+            Decision::Aborted(_) => self.operations.finished.aborted += 1,
             Decision::Open => panic!("an operation ends undecided"),
         }
     }
@@ -406,7 +410,7 @@ impl Shard {
         };
         self.txn(overlay)
             .put_slot(request.key.session, request.key.slot, &kept);
-        if !self.replaying {
+        if !self.commands.replaying {
             self.answer_current(&request, Ok(reply), true);
         }
         Ok(())
@@ -445,17 +449,19 @@ impl Shard {
 
     /// After a random pause, as what it gave way to may take as long again.
     fn start_again(&mut self, request: ShardRequest, age: Age, choices: &Choices) {
-        let Some(ticket) = self.answers.forget(request.key) else {
+        let Some(ticket) = self.sessions.answers.forget(request.key) else {
             return;
         };
-        self.answers.begin(request.key, ticket);
+        self.sessions.answers.begin(request.key, ticket);
         let longest = MAX_RETRY_PAUSE.as_nanos() as u64;
         let due = self
-            .steady
+            .commands
+            .now
             .after(Duration::from_nanos(choices.random % longest));
-        self.sequence_of_retry += 1;
-        let at = (due, self.sequence_of_retry);
-        self.retries
+        self.operations.sequence_of_retry += 1;
+        let at = (due, self.operations.sequence_of_retry);
+        self.operations
+            .retries
             .insert(at, (Input::Request { ticket, request }, age));
     }
 
@@ -467,15 +473,19 @@ impl Shard {
 
     /// Sends messages of distributed operations, each once what it depends on is on disk.
     pub(crate) fn send_commits(&mut self, messages: Vec<(ShardId, CommitMessage)>) {
-        if self.replaying {
+        if self.commands.replaying {
             return;
         }
         let from = self.config.shard;
         if messages.is_empty() {
             return;
         }
-        let open = self.coordinations.keys().copied();
-        let horizon = pandofs_commit::horizon(open, self.meta.next_sequence, self.straggles_after);
+        let open = self.operations.coordinations.keys().copied();
+        let horizon = pandofs_commit::horizon(
+            open,
+            self.meta.next_sequence,
+            self.operations.straggles_after,
+        );
         for (to, message) in messages {
             let message = self.splits.complete(message);
             let horizon = horizon.clone();
@@ -485,7 +495,7 @@ impl Shard {
                     from,
                     to,
                     horizon,
-                    held: Some(self.placer.held()),
+                    held: Some(self.loads.placer.held()),
                     message,
                 },
                 true,
@@ -497,21 +507,25 @@ impl Shard {
     pub(crate) fn resend_commits(&mut self, now: Steady, all: bool) {
         let since = now.before(RESEND_INTERVAL);
         let mut due = Vec::new();
-        for coordinated in self.coordinations.values() {
+        for coordinated in self.operations.coordinations.values() {
             let tx = coordinated.coordination.tx;
-            let sent = self.sent.entry((tx, None)).or_insert(now);
+            let sent = self.operations.sent.entry((tx, None)).or_insert(now);
             if all || *sent < since {
                 *sent = now;
                 due.extend(
                     coordinated
                         .coordination
-                        .resend(self.inherited.contains(&tx)),
+                        .resend(self.operations.inherited.contains(&tx)),
                 );
             }
         }
-        for key @ (tx, number) in &self.active {
-            if let Some(message) = self.participations[key].resend() {
-                let sent = self.sent.entry((*tx, Some(*number))).or_insert(now);
+        for key @ (tx, number) in &self.operations.active {
+            if let Some(message) = self.operations.participations[key].resend() {
+                let sent = self
+                    .operations
+                    .sent
+                    .entry((*tx, Some(*number)))
+                    .or_insert(now);
                 if all || *sent < since {
                     *sent = now;
                     due.push((tx.coordinator, message));

@@ -15,15 +15,17 @@
 //! While an inode is on its way to another shard its locks are on their way, too: requests wait for the
 //! end of that, and what a session that ends there leaves is given to nobody here.
 
+use crate::commands::Commands;
 use crate::port::{Input, Output, Ticket};
 use crate::record::Record;
+use crate::sessions::Holders;
 use crate::shard::{Shard, view_of};
 use crate::waiting::Until;
 use hashbrown::HashMap;
-use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
+use pandofs_api::{Adopt, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
 use pandofs_locks::{Asked, Event, LockTable, Outcome, Owner, WaitId};
 use pandofs_namespace::locks::Lock;
-use pandofs_namespace::{Stop, keys};
+use pandofs_namespace::{Locks, Stop, View, keys};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{CLOSING_WAIT, LOCK_WAIT, MAX_LOCKS_PER_MESSAGE, MAX_MOVED_LOCKS};
 use pandofs_types::{FileLock, FsError, Ino, SessionId, ShardId, SlotId, Steady};
@@ -33,21 +35,32 @@ use std::time::Duration;
 
 type Answer = Result<Reply, Refusal>;
 
+/// The machine of a shard's file locks: requests, sessions' ends and ticks in, [`Commands`] out.
 #[derive(Debug, Default)]
 pub struct FileLocks {
     table: LockTable<Ticket>,
     /// The last answers to requests that change locks.
     answers: HashMap<SessionId, HashMap<SlotId, (u64, Answer)>>,
-    /// Sessions that are on disk as ones that may have locks here.
-    kept: BTreeSet<SessionId>,
-    /// Sessions that may have had locks before the restart and have not said which.
-    missing: BTreeSet<SessionId>,
+    /// Sessions that may have locks here. Of those that are missing it is not known which.
+    holders: Holders,
     now: Steady,
     /// Files of which something was unlocked while they were on their way to another shard.
     stalled: BTreeSet<Ino>,
 }
 
 impl FileLocks {
+    /// The state after a start: these sessions may have had locks.
+    pub fn recovered(found: BTreeSet<SessionId>, now: Steady) -> FileLocks {
+        let mut table = LockTable::default();
+        table.hold(!found.is_empty());
+        FileLocks {
+            table,
+            holders: Holders::recovered(found),
+            now,
+            ..FileLocks::default()
+        }
+    }
+
     pub fn held(&self) -> usize {
         self.table.held()
     }
@@ -70,7 +83,7 @@ impl FileLocks {
 
     /// Whether inodes that have locks may not move now: they are too many, or not all told yet.
     pub fn keep<'a>(&self, inos: impl Iterator<Item = &'a Ino>) -> bool {
-        !self.missing.is_empty() || self.table.count(inos) > MAX_MOVED_LOCKS
+        self.holders.are_missing() || self.table.count(inos) > MAX_MOVED_LOCKS
     }
 
     fn remember(&mut self, key: RequestKey, answer: Answer) {
@@ -87,44 +100,74 @@ impl FileLocks {
             std::cmp::Ordering::Greater => None,
         }
     }
-}
 
-impl Shard {
-    pub(crate) fn lock_request(
+    /// Looks whether a request can be executed now. `locks` are those of operations.
+    ///
+    /// # Errors
+    /// `Refuse` for what is answered so, and otherwise what the request has to wait for.
+    pub fn check(
+        &self,
+        view: &View<'_>,
+        locks: &Locks,
+        request: &ShardRequest,
+    ) -> Result<(), Stop> {
+        let lockable = |ino| {
+            locks.check(&Lock::Inode(ino), None)?;
+            view.inode(ino).map(|_| ())
+        };
+        // One that was executed is answered as it was, also if the inode is gone since.
+        let changeable = |ino| match self.remembered(request.key) {
+            Some(answer) => answer.map(|_| ()).map_err(Stop::Refuse),
+            None => lockable(ino),
+        };
+        match &request.request {
+            Request::SetLock(op::SetLock { ino, lock, .. }) => {
+                changeable(*ino)?;
+                valid(lock.is_valid())
+            }
+            Request::Unlock(op::Unlock { ino, range, .. }) => {
+                changeable(*ino)?;
+                valid(range.is_valid())
+            }
+            Request::GetLock(op::GetLock { ino, lock }) => {
+                lockable(*ino)?;
+                valid(lock.is_valid())
+            }
+            Request::Closing(op::Closing { ino, owners }) => {
+                lockable(*ino)?;
+                valid(owners.len() <= MAX_LOCKS_PER_MESSAGE)
+            }
+            Request::Relock(op::Relock { locks: told, .. }) => {
+                valid(told.len() <= MAX_LOCKS_PER_MESSAGE)?;
+                for (ino, lock) in told {
+                    valid(lock.is_valid())?;
+                    locks.check(&Lock::Inode(*ino), None)?;
+                    view.stored_inode(*ino)?;
+                }
+                Ok(())
+            }
+            other => Err(Stop::Broken(format!("{other:?} is not about locks"))),
+        }
+    }
+
+    /// Executes a request that was [checked](FileLocks::check).
+    ///
+    /// # Errors
+    /// When the state cannot be read.
+    pub fn request(
         &mut self,
-        overlay: &Overlay<'_>,
+        commands: &mut Commands,
+        view: &View<'_>,
+        locks: &Locks,
         ticket: Ticket,
         request: ShardRequest,
     ) -> Result<(), Stop> {
         let key = request.key;
-        let checked = match &request.request {
-            Request::SetLock(op::SetLock { ino, lock, .. }) => self
-                .may_lock(overlay, key, *ino)
-                .and_then(|()| valid(lock.is_valid())),
-            Request::Unlock(op::Unlock { ino, range, .. }) => self
-                .may_lock(overlay, key, *ino)
-                .and_then(|()| valid(range.is_valid())),
-            Request::GetLock(op::GetLock { ino, lock }) => self
-                .lockable(overlay, *ino)
-                .and_then(|()| valid(lock.is_valid())),
-            Request::Closing(op::Closing { ino, owners }) => self
-                .lockable(overlay, *ino)
-                .and_then(|()| valid(owners.len() <= MAX_LOCKS_PER_MESSAGE)),
-            Request::Relock(op::Relock { locks, .. }) => self.relockable(overlay, locks),
-            other => Err(Stop::Broken(format!("{other:?} is not about locks"))),
-        };
-        match checked {
-            Ok(()) => {}
-            Err(Stop::Refuse(refusal)) => {
-                self.answer(ticket, Err(refusal), false);
-                return Ok(());
-            }
-            Err(stop) => return self.put_off(ticket, request, stop),
-        }
+        let session = key.session;
         if let Request::SetLock(_) | Request::Unlock(_) = &request.request
-            && let Some(answer) = self.file_locks.remembered(key)
+            && let Some(answer) = self.remembered(key)
         {
-            self.answer(ticket, answer, false);
+            commands.answer(ticket, answer, false);
             return Ok(());
         }
         match request.request {
@@ -134,8 +177,8 @@ impl Shard {
                 blocking,
                 wait_ms,
             }) => {
-                if !self.file_locks.kept.contains(&key.session) {
-                    self.keep_lock_holder(Input::Request { ticket, request });
+                if !self.holders.is_kept(session) {
+                    self.keep_holder(commands, ticket, request);
                     return Ok(());
                 }
                 let wait = Duration::from_millis(wait_ms.into()).min(LOCK_WAIT);
@@ -145,11 +188,11 @@ impl Shard {
                     ticket,
                     blocking,
                     at_once: wait.is_zero(),
-                    until: self.file_locks.now.after(wait),
+                    until: self.now.after(wait),
                 };
-                let outcome = self.file_locks.table.ask(ino, asked);
+                let outcome = self.table.ask(ino, asked);
                 if outcome != Outcome::Parked {
-                    self.lock_answered(key, ticket, outcome);
+                    self.answer(commands, key, ticket, outcome);
                 }
             }
             Request::Unlock(op::Unlock {
@@ -158,100 +201,63 @@ impl Shard {
                 owner: number,
                 range,
             }) => {
-                let session = key.session;
                 let owner = Owner { session, number };
-                let answer = match self.file_locks.table.unlock(ino, owner, kind, range) {
+                let answer = match self.table.unlock(ino, owner, kind, range) {
                     true => Ok(Reply::Done),
                     false => Err(FsError::NoLocks.into()),
                 };
-                self.file_locks.remember(key, answer.clone());
-                self.answer(ticket, answer, false);
+                self.remember(key, answer.clone());
+                commands.answer(ticket, answer, false);
             }
             Request::GetLock(op::GetLock { ino, lock }) => {
-                let owner = Owner {
-                    session: key.session,
-                    number: lock.owner,
-                };
-                let answer = if self.file_locks.missing.is_empty() {
-                    Ok(Reply::Lock(
-                        self.file_locks.table.conflict(ino, owner, &lock),
-                    ))
-                } else {
+                let number = lock.owner;
+                let answer = if self.holders.are_missing() {
                     Err(Refusal::NotYet)
+                } else {
+                    let owner = Owner { session, number };
+                    Ok(Reply::Lock(self.table.conflict(ino, owner, &lock)))
                 };
-                self.answer(ticket, answer, false);
+                commands.answer(ticket, answer, false);
             }
             Request::Closing(op::Closing { ino, owners }) => {
-                let session = key.session;
                 let owners = owners
                     .into_iter()
                     .map(|(kind, number)| (kind, Owner { session, number }));
-                let until = self.file_locks.now.after(CLOSING_WAIT);
-                self.file_locks.table.closing(ino, owners, until);
-                self.answer(ticket, Ok(Reply::Done), false);
+                let until = self.now.after(CLOSING_WAIT);
+                self.table.closing(ino, owners, until);
+                commands.answer(ticket, Ok(Reply::Done), false);
             }
-            Request::Relock(op::Relock { locks, last }) => {
-                let lost = self.relock(overlay, key.session, locks)?;
-                self.answer(ticket, Ok(Reply::LostLocks(lost)), false);
+            Request::Relock(op::Relock { locks: told, last }) => {
+                let lost = self.relock(view, session, told)?;
+                commands.answer(ticket, Ok(Reply::LostLocks(lost)), false);
                 if last {
-                    self.has_told(key.session);
+                    let free = self.came(session);
+                    self.wake(commands, locks, free);
                 }
             }
             _ => {}
         }
-        self.lock_events();
-        Ok(())
-    }
-
-    /// Whether the inode is here, and stays.
-    fn lockable(&self, overlay: &Overlay<'_>, ino: Ino) -> Result<(), Stop> {
-        self.locks.check(&Lock::Inode(ino), None)?;
-        view_of(&self.config, overlay, self.goes_by_memory())
-            .inode(ino)
-            .map(|_| ())
-    }
-
-    /// The same for a request that changes locks: one that was executed is answered as it was, also if the
-    /// inode is gone since.
-    fn may_lock(&self, overlay: &Overlay<'_>, key: RequestKey, ino: Ino) -> Result<(), Stop> {
-        match self.file_locks.remembered(key) {
-            Some(answer) => answer.map(|_| ()).map_err(Stop::Refuse),
-            None => self.lockable(overlay, ino),
-        }
-    }
-
-    /// Whether all inodes are read and stay.
-    fn relockable(&self, overlay: &Overlay<'_>, locks: &[(Ino, FileLock)]) -> Result<(), Stop> {
-        valid(locks.len() <= MAX_LOCKS_PER_MESSAGE)?;
-        let view = view_of(&self.config, overlay, self.goes_by_memory());
-        for (ino, lock) in locks {
-            valid(lock.is_valid())?;
-            self.locks.check(&Lock::Inode(*ino), None)?;
-            view.stored_inode(*ino)?;
-        }
+        self.events(commands);
         Ok(())
     }
 
     /// Takes what a session tells again; gives the locks that it has lost.
     fn relock(
         &mut self,
-        overlay: &Overlay<'_>,
+        view: &View<'_>,
         session: SessionId,
         locks: Vec<(Ino, FileLock)>,
     ) -> Result<Vec<(Ino, FileLock)>, Stop> {
-        let is_awaited = self.file_locks.missing.contains(&session);
+        let is_awaited = self.holders.is_missing(session);
         let mut lost = Vec::new();
         for (ino, lock) in locks {
-            // They were read just now, and what is half done is not begun again.
-            let view = view_of(&self.config, overlay, false);
             if view.stored_inode(ino)?.is_none() {
                 continue;
             }
             let number = lock.owner;
             let owner = Owner { session, number };
-            let table = &mut self.file_locks.table;
-            let has =
-                table.holds(ino, owner, &lock) || (is_awaited && table.adopt(ino, owner, &lock));
+            let has = self.table.holds(ino, owner, &lock)
+                || (is_awaited && self.table.adopt(ino, owner, &lock));
             if !has {
                 lost.push((ino, lock));
             }
@@ -259,165 +265,123 @@ impl Shard {
         Ok(lost)
     }
 
-    /// The session has said which locks it has, or is gone.
-    fn has_told(&mut self, session: SessionId) {
-        if self.file_locks.missing.remove(&session) && self.file_locks.missing.is_empty() {
-            self.all_have_told();
-        }
-    }
-
-    fn all_have_told(&mut self) {
-        self.file_locks.table.hold(false);
-        let awaited = self.file_locks.table.awaited();
-        self.wake(awaited);
-    }
-
-    /// A request for a lock of a session that is not on disk as one that has some.
-    fn keep_lock_holder(&mut self, input: Input) {
-        let Input::Request { request, .. } = &input else {
-            unreachable!("only requests ask for locks");
-        };
+    /// A session that is not on disk as one that may have locks asks for one.
+    fn keep_holder(&mut self, commands: &mut Commands, ticket: Ticket, request: ShardRequest) {
         let session = request.key.session;
-        let until = Until::LockHolder(session);
-        let is_first = !self.waiting.has(until);
-        self.wait(until, input);
-        if is_first && self.waiting.has(until) {
+        let input = Input::Request { ticket, request };
+        if commands
+            .waiting
+            .wait(Until::LockHolder(session), input)
+            .is_some()
+        {
+            commands.answer(ticket, Err(Refusal::TryAgain), false);
+        } else if !self.holders.is_being_kept(session) {
             let has = true;
-            self.propose(&Record::LockHolder { session, has });
+            let record = commands.propose(&Record::LockHolder { session, has });
+            self.holders.keep(session, record);
         }
     }
 
-    pub(crate) fn apply_lock_holder(
-        &mut self,
-        overlay: &mut Overlay<'_>,
-        session: SessionId,
-        has: bool,
-    ) {
-        let here = self.config.shard;
-        if !has {
-            overlay.delete(keys::lock_holder(here, session));
-            return;
-        }
-        overlay.put(keys::lock_holder(here, session), vec![1]);
-        if !self.replaying {
-            self.when_durable(Input::LockHolderKept { session });
+    /// All up to this record, which says that the session may have locks, is on disk.
+    pub fn holder_is_durable(&mut self, commands: &mut Commands, session: SessionId, record: u64) {
+        if self.holders.is_durable(session, record) {
+            commands.release(Until::LockHolder(session));
         }
     }
 
-    pub(crate) fn lock_holder_kept(&mut self, session: SessionId) {
-        if self.waiting.has(Until::LockHolder(session)) {
-            self.file_locks.kept.insert(session);
-            self.waiting.release(Until::LockHolder(session));
-        }
-    }
-
-    pub(crate) fn lock_holder_gone(&mut self, session: SessionId) {
-        self.file_locks.answers.remove(&session);
-        let early = self.waiting.take(Until::LockHolder(session));
-        if self.file_locks.kept.remove(&session) || !early.is_empty() {
+    /// The session is gone, and its locks with it.
+    pub fn session_gone(&mut self, commands: &mut Commands, locks: &Locks, session: SessionId) {
+        self.answers.remove(&session);
+        if self.holders.remove(session) {
             let has = false;
-            self.propose(&Record::LockHolder { session, has });
+            commands.propose(&Record::LockHolder { session, has });
         }
-        for input in early {
+        for input in commands.waiting.take(Until::LockHolder(session)) {
             if let Input::Request { ticket, .. } = input {
-                self.answer(ticket, Err(Refusal::TryAgain), false);
+                commands.answer(ticket, Err(Refusal::TryAgain), false);
             }
         }
-        let unlocked = self.file_locks.table.drop_session(session);
-        self.wake(unlocked);
-        self.has_told(session);
+        let mut free = self.table.drop_session(session);
+        free.extend(self.came(session));
+        self.wake(commands, locks, free);
+    }
+
+    /// The session has said which locks it has, or is gone. If it was the last: inodes with somebody who waits.
+    fn came(&mut self, session: SessionId) -> Vec<Ino> {
+        if self.holders.came(session) {
+            return self.all_came();
+        }
+        Vec::new()
+    }
+
+    fn all_came(&mut self) -> Vec<Ino> {
+        self.table.hold(false);
+        self.table.awaited()
     }
 
     /// Gives what is free to those who wait, unless the inode is on its way to another shard.
-    fn wake(&mut self, inos: Vec<Ino>) {
+    fn wake(&mut self, commands: &mut Commands, locks: &Locks, inos: Vec<Ino>) {
         for ino in inos {
-            if self.locks.check(&Lock::Inode(ino), None).is_err() {
-                self.file_locks.stalled.insert(ino);
+            if locks.check(&Lock::Inode(ino), None).is_ok() {
+                self.table.wake(ino);
             } else {
-                self.file_locks.table.wake(ino);
+                self.stalled.insert(ino);
             }
         }
-        self.lock_events();
+        self.events(commands);
     }
 
     /// Inodes went to another shard, and their locks with them.
-    pub(crate) fn locks_moved(&mut self, inos: &[Ino], shard: ShardId) {
+    pub fn moved(&mut self, commands: &mut Commands, inos: &[Ino], shard: ShardId) {
         for &ino in inos {
-            for ticket in self.file_locks.table.take(ino) {
-                self.answer(ticket, Err(Refusal::Moved { ino, shard }), false);
+            for ticket in self.table.take(ino) {
+                commands.answer(ticket, Err(Refusal::Moved { ino, shard }), false);
             }
         }
-        self.lock_events();
+        self.events(commands);
     }
 
-    /// Inodes came from another shard.
-    pub(crate) fn adopt_locks(&mut self, overlay: &mut Overlay<'_>, step: &Step) {
-        let Step::Adopt(adopt) = step else {
-            return;
-        };
-        let here = self.config.shard;
-        let sessions: BTreeSet<_> = adopt.locks.iter().map(|(_, session, _)| *session).collect();
-        for &session in &sessions {
-            overlay.put(keys::lock_holder(here, session), vec![1]);
-        }
-        if self.replaying {
-            return;
-        }
+    /// Inodes came from another shard, with locks of sessions that the same record has on disk.
+    pub fn adopt(&mut self, commands: &mut Commands, adopt: &Adopt) {
         for &(ino, session, ref lock) in &adopt.locks {
             let number = lock.owner;
             // Locks that do not go together are another server's fault, and one of them is lost.
-            self.file_locks
-                .table
-                .adopt(ino, Owner { session, number }, lock);
+            self.table.adopt(ino, Owner { session, number }, lock);
         }
-        for session in sessions {
-            self.file_locks.kept.insert(session);
-            self.push_output(Output::Watch { session });
+        for session in holders_of(adopt) {
+            // The record is durable before its coordinator is told that the locks are here.
+            self.holders.add(session);
+            commands.outputs.push(Output::Watch { session });
         }
     }
 
-    pub(crate) fn recover_lock_holders(
+    pub fn tick(
         &mut self,
-        overlay: &Overlay<'_>,
+        commands: &mut Commands,
+        locks: &Locks,
         now: Steady,
-    ) -> Result<(), Stop> {
-        let config = self.config.clone();
-        let prefix = keys::prefix(keys::Kind::LockHolder, config.shard);
-        let mut found = BTreeSet::new();
-        view_of(&config, overlay, false).scan_prefix(&prefix, &mut |key, _| {
-            let session = keys::parse_ino(key)
-                .ok_or_else(|| Stop::Broken("a lock_holder's key is short".to_string()))?;
-            found.insert(SessionId(session.0));
-            Ok(ControlFlow::Continue(()))
-        })?;
-        self.file_locks.table.hold(!found.is_empty());
-        self.file_locks.kept = found.clone();
-        self.file_locks.missing = found;
-        self.file_locks.now = now;
-        Ok(())
-    }
-
-    pub(crate) fn tick_file_locks(&mut self, now: Steady) {
-        self.file_locks.now = now;
-        if !self.file_locks.missing.is_empty() && self.grace.is_over() {
-            for session in std::mem::take(&mut self.file_locks.missing) {
-                self.file_locks.kept.remove(&session);
+        grace_is_over: bool,
+    ) {
+        self.now = now;
+        let mut free = Vec::new();
+        if self.holders.are_missing() && grace_is_over {
+            for session in self.holders.give_up_missing() {
                 let has = false;
-                self.propose(&Record::LockHolder { session, has });
+                commands.propose(&Record::LockHolder { session, has });
             }
-            self.all_have_told();
+            free = self.all_came();
         }
         // Not as soon as the operation has ended: its effects come last, among them that the inode is gone.
-        let stalled = std::mem::take(&mut self.file_locks.stalled);
-        self.wake(stalled.into_iter().collect());
-        if self.file_locks.table.needs_ticks() {
-            self.file_locks.table.tick(now);
-            self.lock_events();
+        free.extend(std::mem::take(&mut self.stalled));
+        self.wake(commands, locks, free);
+        if self.table.needs_ticks() {
+            self.table.tick(now);
+            self.events(commands);
         }
     }
 
-    fn lock_events(&mut self) {
-        for event in self.file_locks.table.take_events() {
+    fn events(&mut self, commands: &mut Commands) {
+        for event in self.table.take_events() {
             match event {
                 Event::Over {
                     id,
@@ -429,29 +393,123 @@ impl Shard {
                         slot: id.slot,
                         sequence: id.sequence,
                     };
-                    self.lock_answered(key, ticket, outcome);
+                    self.answer(commands, key, ticket, outcome);
                 }
-                Event::NotYet { ticket } => self.answer(ticket, Err(Refusal::NotYet), false),
-                Event::Dropped { ticket } => self.answer(ticket, Err(Refusal::TryAgain), false),
+                Event::NotYet { ticket } => commands.answer(ticket, Err(Refusal::NotYet), false),
+                Event::Dropped { ticket } => commands.answer(ticket, Err(Refusal::TryAgain), false),
             }
         }
     }
 
-    fn lock_answered(&mut self, key: RequestKey, ticket: Ticket, outcome: Outcome) {
+    fn answer(
+        &mut self,
+        commands: &mut Commands,
+        key: RequestKey,
+        ticket: Ticket,
+        outcome: Outcome,
+    ) {
         let answer = match outcome {
             Outcome::Granted => Ok(Reply::Done),
             Outcome::Busy => Err(FsError::WouldBlock.into()),
             Outcome::Deadlock => Err(FsError::Deadlock.into()),
             Outcome::Full => Err(FsError::NoLocks.into()),
             Outcome::NotYet => {
-                self.answer(ticket, Err(Refusal::NotYet), false);
+                commands.answer(ticket, Err(Refusal::NotYet), false);
                 return;
             }
             Outcome::Parked => unreachable!("who waits is not answered"),
         };
-        self.file_locks.remember(key, answer.clone());
-        self.answer(ticket, answer, false);
+        self.remember(key, answer.clone());
+        commands.answer(ticket, answer, false);
     }
+}
+
+impl Shard {
+    pub(crate) fn lock_request(
+        &mut self,
+        overlay: &Overlay<'_>,
+        ticket: Ticket,
+        request: ShardRequest,
+    ) -> Result<(), Stop> {
+        let locks = &self.operations.locks;
+        let view = view_of(&self.config, overlay, self.goes_by_memory());
+        match self.file_locks.check(&view, locks, &request) {
+            Ok(()) => {}
+            Err(Stop::Refuse(refusal)) => {
+                self.commands.answer(ticket, Err(refusal), false);
+                return Ok(());
+            }
+            Err(stop) => return self.put_off(ticket, request, stop),
+        }
+        // What was read just now is not looked for in memory alone: what is half done is not begun again.
+        let view = view_of(&self.config, overlay, false);
+        self.file_locks
+            .request(&mut self.commands, &view, locks, ticket, request)
+    }
+
+    /// Applies that the session may have locks here, or has none any more.
+    pub(crate) fn apply_lock_holder(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        session: SessionId,
+        has: bool,
+    ) {
+        let key = keys::lock_holder(self.config.shard, session);
+        if !has {
+            overlay.delete(key);
+            return;
+        }
+        overlay.put(key, vec![1]);
+        if !self.commands.replaying {
+            let record = self.meta.applied;
+            self.commands
+                .when_durable(Input::LockHolderKept { session, record });
+        }
+    }
+
+    /// Inodes came from another shard.
+    pub(crate) fn adopt_locks(&mut self, overlay: &mut Overlay<'_>, step: &Step) {
+        let Step::Adopt(adopt) = step else {
+            return;
+        };
+        for session in holders_of(adopt) {
+            overlay.put(keys::lock_holder(self.config.shard, session), vec![1]);
+        }
+        if !self.commands.replaying {
+            self.file_locks.adopt(&mut self.commands, adopt);
+        }
+    }
+
+    pub(crate) fn recover_lock_holders(
+        &mut self,
+        overlay: &Overlay<'_>,
+        now: Steady,
+    ) -> Result<(), Stop> {
+        let found = self.stored_holders(overlay, keys::Kind::LockHolder)?;
+        self.file_locks = FileLocks::recovered(found, now);
+        Ok(())
+    }
+
+    /// Sessions that the store has as ones that may hold something of this kind.
+    pub(crate) fn stored_holders(
+        &self,
+        overlay: &Overlay<'_>,
+        kind: keys::Kind,
+    ) -> Result<BTreeSet<SessionId>, Stop> {
+        let prefix = keys::prefix(kind, self.config.shard);
+        let mut found = BTreeSet::new();
+        view_of(&self.config, overlay, false).scan_prefix(&prefix, &mut |key, _| {
+            let session = keys::parse_ino(key)
+                .ok_or_else(|| Stop::Broken("the key of a session is short".to_string()))?;
+            found.insert(SessionId(session.0));
+            Ok(ControlFlow::Continue(()))
+        })?;
+        Ok(found)
+    }
+}
+
+fn holders_of(adopt: &Adopt) -> BTreeSet<SessionId> {
+    adopt.locks.iter().map(|(_, session, _)| *session).collect()
 }
 
 fn wait_id(key: RequestKey) -> WaitId {
@@ -469,3 +527,6 @@ fn valid(is_valid: bool) -> Result<(), Stop> {
         Err(Refusal::Malformed("that is no lock".to_owned()).into())
     }
 }
+
+#[cfg(test)]
+mod tests;

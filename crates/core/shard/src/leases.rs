@@ -16,9 +16,12 @@
 //! Before names and inodes move to another shard all leases of this one are recalled: the other shard knows
 //! nothing of them.
 
-use crate::port::{Environment, Input, Output};
+use crate::commands::Commands;
+use crate::port::{Input, Output};
+use crate::reclaim::Reclaims;
 use crate::record::Record;
-use crate::shard::{Shard, view_of};
+use crate::sessions::Holders;
+use crate::shard::Shard;
 use crate::waiting::Until;
 use hashbrown::{HashMap, HashSet};
 use pandofs_api::{
@@ -26,28 +29,24 @@ use pandofs_api::{
 };
 use pandofs_leases::{LeaseTable, WaitId};
 use pandofs_namespace::touches::{self, Touched};
-use pandofs_namespace::{Plan, Stop, View, keys, ops, steps};
+use pandofs_namespace::{Choices, Locks, Plan, Stop, View, keys, ops, steps};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{LEASE, LEASE_QUIET};
 use pandofs_types::{
-    FileKind, FsError, Ino, LeaseKey, Leased, Name, SessionId, ShardId, Steady, Term,
+    FileKind, FsError, HashKey, Ino, LeaseKey, Leased, Name, SessionId, ShardId, Steady, Term,
 };
 use std::collections::{BTreeSet, VecDeque};
-use std::ops::ControlFlow;
 
+/// The machine of a shard's leases: changes, reads, recalls' answers and ticks in, [`Commands`] out.
 #[derive(Debug, Default)]
 pub struct Leases {
     table: LeaseTable,
     now: Steady,
     /// Sessions that take leases from this process.
     takers: HashSet<SessionId>,
-    /// Sessions that are on disk as ones that may have leases here.
-    kept: BTreeSet<SessionId>,
-    /// Sessions that are on their way there.
-    keeping: BTreeSet<SessionId>,
-    /// Sessions that may have had leases before the restart and have not begun anew.
-    missing: BTreeSet<SessionId>,
-    /// Until when they are waited for.
+    /// Sessions that may have leases here. Those that are missing have not begun anew since the restart.
+    holders: Holders,
+    /// The moment until which they are waited for.
     grace: Steady,
     /// Keys that proposed records change until they are applied, and the index of each record.
     proposed: VecDeque<(u64, Vec<LeaseKey>)>,
@@ -60,6 +59,18 @@ pub struct Leases {
     moving: BTreeSet<Ino>,
     /// The session whose request is being applied.
     writer: Option<SessionId>,
+}
+
+/// The state of the shard around its leases.
+#[derive(Clone, Copy, Debug)]
+pub struct Around<'a> {
+    pub shard: ShardId,
+    pub hash_key: HashKey,
+    /// Index of the last record that was applied.
+    pub applied: u64,
+    /// Locks of operations.
+    pub locks: &'a Locks,
+    pub reclaims: &'a Reclaims,
 }
 
 /// Changes of a directory's part.
@@ -86,7 +97,7 @@ pub enum Cleared {
 impl Leases {
     /// Whether there is anybody who has leases or may get some.
     pub fn is_used(&self) -> bool {
-        !self.takers.is_empty() || !self.missing.is_empty() || !self.table.is_empty()
+        !self.takers.is_empty() || self.holders.are_missing() || !self.table.is_empty()
     }
 
     pub fn held(&self) -> usize {
@@ -136,55 +147,53 @@ impl Leases {
     }
 }
 
-impl Shard {
+impl Leases {
+    /// The state after a start: these sessions may have had leases.
+    pub fn recovered(found: BTreeSet<SessionId>, now: Steady) -> Leases {
+        let mut leases = Leases {
+            holders: Holders::recovered(found),
+            now,
+            ..Leases::default()
+        };
+        leases.grace = leases.until();
+        leases
+    }
+
     /// Time has passed.
-    pub(crate) fn lease_time(&mut self, env: &Environment<'_>) {
-        self.leases.now = self.leases.now.max(env.steady);
-        self.leases.table.tick(self.leases.now);
+    pub fn time(&mut self, now: Steady) {
+        self.now = self.now.max(now);
+        self.table.tick(self.now);
     }
 
     /// Whether a change of these may be proposed, in the name of `session`.
-    pub(crate) fn clear_leases(
-        &mut self,
-        touched: &[Touched],
-        session: Option<SessionId>,
-    ) -> Cleared {
+    pub fn clear(&mut self, touched: &[Touched], session: Option<SessionId>) -> Cleared {
         if touched.is_empty() {
             return Cleared::Yes;
         }
-        if !self.leases.missing.is_empty() {
+        if self.holders.are_missing() {
             return Cleared::Early;
         }
         let own = |touched: &Touched| (touched.key, session.filter(|_| touched.is_known));
         let wanted: Vec<_> = touched.iter().map(own).collect();
-        match self.leases.table.clear(&wanted) {
+        match self.table.clear(&wanted) {
             None => Cleared::Yes,
             Some(id) => Cleared::Wait(id),
         }
     }
 
-    /// Puts a change aside.
-    pub(crate) fn put_aside(&mut self, cleared: &Cleared, input: Input) {
-        match cleared {
-            Cleared::Yes => unreachable!("what may be proposed does not wait"),
-            Cleared::Wait(id) => self.wait(Until::Clear(*id), input),
-            Cleared::Early => self.wait(Until::Leaseholders, input),
-        }
-    }
-
     /// Keys that a request touches. `None`: that is not known before what is proposed is applied.
-    pub(crate) fn touched(
+    pub fn touched(
         &self,
         view: &View<'_>,
         request: &Request,
         plan: Option<&Plan>,
-        choices: &pandofs_namespace::Choices,
+        choices: &Choices,
     ) -> Result<Option<Vec<Touched>>, Stop> {
-        if !self.leases.is_used() {
+        if !self.is_used() {
             return Ok(Some(Vec::new()));
         }
-        let is_changing = |key| self.leases.changing.contains_key(key);
-        if !self.leases.changing.is_empty()
+        let is_changing = |key| self.changing.contains_key(key);
+        if !self.changing.is_empty()
             && ops::operation(request)
                 .depends(view)
                 .iter()
@@ -193,6 +202,295 @@ impl Shard {
             return Ok(None);
         }
         touches::of_request(view, request, plan, choices).map(Some)
+    }
+
+    /// The record with this index is proposed, which changes these.
+    pub fn propose(&mut self, record: u64, keys: Vec<LeaseKey>) {
+        if !keys.is_empty() {
+            for key in &keys {
+                *self.changing.entry(*key).or_default() += 1;
+            }
+            self.proposed.push_back((record, keys));
+        }
+    }
+
+    /// A record is about to be applied.
+    pub fn begin(&mut self, index: u64) {
+        self.writer = None;
+        if self.proposed.front().is_some_and(|(of, _)| *of == index)
+            && let Some((_, keys)) = self.proposed.pop_front()
+        {
+            for key in keys {
+                if let Some(count) = self.changing.get_mut(&key) {
+                    *count -= 1;
+                    if *count == 0 {
+                        self.changing.remove(&key);
+                    }
+                }
+            }
+        }
+    }
+
+    /// A record was applied: what it wrote nobody else believes in.
+    ///
+    /// # Panics
+    /// When somebody has a lease of it.
+    pub fn check(
+        &mut self,
+        shard: ShardId,
+        overlay: &Overlay<'_>,
+        mark: usize,
+    ) -> Result<(), Stop> {
+        if !self.is_used() {
+            return Ok(());
+        }
+        for key in overlay.keys_written_since(mark) {
+            let leased = match key.first().copied().and_then(keys::Kind::from_byte) {
+                Some(keys::Kind::Entry) => keys::parse_entry(key)
+                    .map(|(dir, position, _)| LeaseKey::Entry { dir, position }),
+                Some(keys::Kind::Inode | keys::Kind::Xattr) => {
+                    keys::parse_ino(key).map(LeaseKey::Inode)
+                }
+                Some(keys::Kind::Parts) => keys::parse_ino(key).map(LeaseKey::Parts),
+                _ => continue,
+            };
+            let Some(leased) = leased else {
+                return Err(Stop::Broken(format!("key {key:02x?} is short")));
+            };
+            if let LeaseKey::Parts(dir) = leased {
+                self.has_changed(dir);
+            }
+            assert!(
+                !self.table.is_held(leased, self.writer),
+                "shard {shard} changes {leased:?} in the name of {:?} and somebody has a lease of it",
+                self.writer,
+            );
+        }
+        Ok(())
+    }
+
+    /// Names and inodes have come from another shard; the last record proposed was `proposed`.
+    pub fn came_here(&mut self, proposed: u64) {
+        self.not_before = proposed;
+    }
+
+    /// No leases are given while a half of the directory is about to move; whether there are none left.
+    pub fn close(&mut self, dir: Ino) -> bool {
+        if self.holders.are_missing() {
+            return false;
+        }
+        self.moving.insert(dir);
+        self.table.close()
+    }
+
+    /// The directory's half has moved, or is locked, or stays.
+    pub fn open(&mut self, dir: Ino) {
+        if self.moving.remove(&dir) && self.moving.is_empty() {
+            self.table.open();
+        }
+    }
+
+    /// Leases of an answer. To be called when the state is what is answered.
+    pub fn lease(
+        &mut self,
+        commands: &mut Commands,
+        around: Around<'_>,
+        request: &ShardRequest,
+        result: &Result<Reply, Refusal>,
+    ) -> Vec<Leased> {
+        let session = request.key.session;
+        if !self.takers.contains(&session) || around.applied < self.not_before {
+            return Vec::new();
+        }
+        if !self.holders.is_kept(session) {
+            if leases_anything(result) && !self.holders.is_being_kept(session) {
+                let has = true;
+                let record = commands.propose(&Record::Leaseholder { session, has });
+                self.holders.keep(session, record);
+            }
+            return Vec::new();
+        }
+        let mut leased = Vec::new();
+        match (&request.request, result) {
+            (Request::Lookup(op::Lookup { dir, name }), Err(Refusal::Fs(FsError::NotFound))) => {
+                leased.push(self.lease_entry(around, session, *dir, name, None));
+            }
+            (request, Ok(Reply::Entry(entry))) => {
+                leased.push(match request.operation().answers_name() {
+                    Some((dir, name)) => {
+                        let both = self.lease_entry(around, session, dir, name, Some(entry.kind));
+                        match entry.inode.is_some() && entry.shard == around.shard {
+                            true => {
+                                both.and(self.lease_inode(around, session, entry.ino, entry.kind))
+                            }
+                            false => both,
+                        }
+                    }
+                    None => self.lease_inode(around, session, entry.ino, entry.kind),
+                });
+            }
+            (_, Ok(Reply::Inode(inode))) => {
+                leased.push(self.lease_inode(around, session, inode.attr.ino, inode.attr.kind));
+            }
+            (Request::DirPart(op::DirPart { dir }), Ok(Reply::Part(_))) => {
+                let granted = self.grant(around.locks, session, LeaseKey::Parts(*dir), true);
+                leased.push(as_leased(Leased::ATTRIBUTES, granted));
+            }
+            (
+                Request::ReadDir(op::ReadDir {
+                    dir, plus: true, ..
+                }),
+                Ok(Reply::Entries(listed)),
+            ) => {
+                for entry in &listed.entries {
+                    let mut both =
+                        self.lease_entry(around, session, *dir, &entry.name, Some(entry.kind));
+                    if entry.inode.is_some() {
+                        both = both.and(self.lease_inode(around, session, entry.ino, entry.kind));
+                    }
+                    leased.push(both);
+                }
+            }
+            _ => {}
+        }
+        if leased.iter().all(|leased| leased.is_nothing()) {
+            leased.clear();
+        }
+        leased
+    }
+
+    /// Leases what the name leads to, of that kind, or that it leads to nothing.
+    fn lease_entry(
+        &mut self,
+        around: Around<'_>,
+        session: SessionId,
+        dir: Ino,
+        name: &Name,
+        kind: Option<FileKind>,
+    ) -> Leased {
+        let position = around.hash_key.position(name.as_bytes());
+        let lasts = kind == Some(FileKind::Dir);
+        let granted = self.grant(
+            around.locks,
+            session,
+            LeaseKey::Entry { dir, position },
+            lasts,
+        );
+        as_leased(Leased::ENTRY, granted)
+    }
+
+    fn lease_inode(
+        &mut self,
+        around: Around<'_>,
+        session: SessionId,
+        ino: Ino,
+        kind: FileKind,
+    ) -> Leased {
+        let lasts = kind == FileKind::Dir;
+        // Who has a lease may write, and what is written now would be cut away with the rest.
+        if around.reclaims.is_truncating(ino) {
+            return Leased::NOTHING;
+        }
+        if lasts
+            && self
+                .grant(around.locks, session, LeaseKey::Parts(ino), lasts)
+                .is_none()
+        {
+            return Leased::NOTHING;
+        }
+        let granted = self.grant(around.locks, session, LeaseKey::Inode(ino), lasts);
+        as_leased(Leased::ATTRIBUTES, granted)
+    }
+
+    /// Directories are on everybody's way, and leases of them last.
+    fn grant(
+        &mut self,
+        locks: &Locks,
+        session: SessionId,
+        key: LeaseKey,
+        lasts: bool,
+    ) -> Option<Term> {
+        if self.changing.contains_key(&key) || locks.covers(key) {
+            return None;
+        }
+        if let LeaseKey::Parts(dir) = key
+            && self.is_busy(dir, session)
+        {
+            return None;
+        }
+        self.table.grant(session, key, lasts)
+    }
+
+    /// Sends recalls, and lets those go on that wait no longer.
+    pub fn events(&mut self, commands: &mut Commands) {
+        for recall in self.table.take_recalls() {
+            commands.outputs.push(Output::Recall(recall));
+        }
+        for id in self.table.take_clear() {
+            commands.release(Until::Clear(id));
+        }
+    }
+
+    /// The session takes leases from now on, and has none.
+    pub fn takes(&mut self, commands: &mut Commands, session: SessionId) {
+        if self.takers.is_empty() {
+            // What was proposed before nobody looked at.
+            self.not_before = self.not_before.max(commands.proposed);
+        }
+        self.takers.insert(session);
+        self.table.drop_session(session);
+        self.came(commands, session);
+    }
+
+    pub fn answered(&mut self, session: SessionId, number: u64) {
+        self.table.answered(session, number);
+    }
+
+    /// The session is gone, and its leases with it.
+    pub fn session_gone(&mut self, commands: &mut Commands, session: SessionId) {
+        self.takers.remove(&session);
+        self.table.drop_session(session);
+        if self.holders.remove(session) {
+            let has = false;
+            commands.propose(&Record::Leaseholder { session, has });
+        }
+        self.came(commands, session);
+    }
+
+    /// The session has no leases of before the restart.
+    fn came(&mut self, commands: &mut Commands, session: SessionId) {
+        if self.holders.came(session) {
+            commands.release(Until::Leaseholders);
+        }
+    }
+
+    /// All up to this record, which says that the session may have leases, is on disk.
+    pub fn holder_is_durable(&mut self, session: SessionId, record: u64) {
+        self.holders.is_durable(session, record);
+    }
+
+    pub fn tick(&mut self, commands: &mut Commands) {
+        if self.holders.are_missing() && self.now >= self.grace {
+            for session in self.holders.give_up_missing() {
+                let has = false;
+                commands.propose(&Record::Leaseholder { session, has });
+            }
+            commands.release(Until::Leaseholders);
+        }
+        let (now, quiet) = (self.now, LEASE_QUIET.as_nanos() as i64);
+        self.changed
+            .retain(|_, changed| changed.at.0.saturating_add(quiet) > now.0);
+    }
+}
+
+impl Shard {
+    /// Puts a change aside.
+    pub(crate) fn put_aside(&mut self, cleared: &Cleared, input: Input) {
+        match cleared {
+            Cleared::Yes => unreachable!("what may be proposed does not wait"),
+            Cleared::Wait(id) => self.wait(Until::Clear(*id), input),
+            Cleared::Early => self.wait(Until::Leaseholders, input),
+        }
     }
 
     /// Recalls what steps of another shard's operation touch; whether the message may be proposed. If not it
@@ -208,7 +506,7 @@ impl Shard {
         if !self.leases.is_used() {
             return Some(Vec::new());
         }
-        if self.waiting.has_message(from, message) {
+        if self.commands.waiting.has_message(from, message) {
             // It came again.
             return None;
         }
@@ -217,7 +515,7 @@ impl Shard {
             .collect();
         let is_known = false;
         let touched: Vec<_> = keys.iter().map(|&key| Touched { key, is_known }).collect();
-        let cleared = self.clear_leases(&touched, None);
+        let cleared = self.leases.clear(&touched, None);
         if cleared == Cleared::Yes {
             return Some(keys);
         }
@@ -235,89 +533,8 @@ impl Shard {
 
     /// As [`Shard::propose`], for a record that changes these.
     pub(crate) fn propose_change(&mut self, record: &Record, keys: Vec<LeaseKey>) {
-        self.propose(record);
-        if !keys.is_empty() {
-            for key in &keys {
-                *self.leases.changing.entry(*key).or_default() += 1;
-            }
-            self.leases.proposed.push_back((self.proposed, keys));
-        }
-    }
-
-    /// A record is about to be applied.
-    pub(crate) fn begin_change(&mut self, index: u64) {
-        self.leases.writer = None;
-        if self
-            .leases
-            .proposed
-            .front()
-            .is_some_and(|(of, _)| *of == index)
-            && let Some((_, keys)) = self.leases.proposed.pop_front()
-        {
-            for key in keys {
-                if let Some(count) = self.leases.changing.get_mut(&key) {
-                    *count -= 1;
-                    if *count == 0 {
-                        self.leases.changing.remove(&key);
-                    }
-                }
-            }
-        }
-    }
-
-    /// A record was applied: what it wrote nobody else believes in.
-    ///
-    /// # Panics
-    /// When somebody has a lease of it.
-    pub(crate) fn check_leases(&mut self, overlay: &Overlay<'_>, mark: usize) -> Result<(), Stop> {
-        if !self.leases.is_used() {
-            return Ok(());
-        }
-        for key in overlay.keys_written_since(mark) {
-            let leased = match key.first().copied().and_then(keys::Kind::from_byte) {
-                Some(keys::Kind::Entry) => keys::parse_entry(key)
-                    .map(|(dir, position, _)| LeaseKey::Entry { dir, position }),
-                Some(keys::Kind::Inode | keys::Kind::Xattr) => {
-                    keys::parse_ino(key).map(LeaseKey::Inode)
-                }
-                Some(keys::Kind::Parts) => keys::parse_ino(key).map(LeaseKey::Parts),
-                _ => continue,
-            };
-            let Some(leased) = leased else {
-                return Err(Stop::Broken(format!("key {key:02x?} is short")));
-            };
-            if let LeaseKey::Parts(dir) = leased {
-                self.leases.has_changed(dir);
-            }
-            assert!(
-                !self.leases.table.is_held(leased, self.leases.writer),
-                "shard {} changes {leased:?} in the name of {:?} and somebody has a lease of it",
-                self.config.shard,
-                self.leases.writer,
-            );
-        }
-        Ok(())
-    }
-
-    /// Names and inodes have come from another shard.
-    pub(crate) fn came_here(&mut self) {
-        self.leases.not_before = self.proposed;
-    }
-
-    /// No leases are given while a half of the directory is about to move; whether there are none left.
-    pub(crate) fn close_leases(&mut self, dir: Ino) -> bool {
-        if !self.leases.missing.is_empty() {
-            return false;
-        }
-        self.leases.moving.insert(dir);
-        self.leases.table.close()
-    }
-
-    /// The directory's half has moved, or is locked, or stays.
-    pub(crate) fn open_leases(&mut self, dir: Ino) {
-        if self.leases.moving.remove(&dir) && self.leases.moving.is_empty() {
-            self.leases.table.open();
-        }
+        let index = self.commands.propose(record);
+        self.leases.propose(index, keys);
     }
 
     /// Leases of an answer. To be called when the state is what is answered.
@@ -326,209 +543,48 @@ impl Shard {
         request: &ShardRequest,
         result: &Result<Reply, Refusal>,
     ) -> Vec<Leased> {
-        let session = request.key.session;
-        if !self.leases.takers.contains(&session) || self.meta.applied < self.leases.not_before {
-            return Vec::new();
-        }
-        if !self.leases.kept.contains(&session) {
-            if leases_anything(result) && self.leases.keeping.insert(session) {
-                self.propose(&Record::Leaseholder { session, has: true });
-            }
-            return Vec::new();
-        }
-        let mut leased = Vec::new();
-        match (&request.request, result) {
-            (Request::Lookup(op::Lookup { dir, name }), Err(Refusal::Fs(FsError::NotFound))) => {
-                leased.push(self.lease_entry(session, *dir, name, None));
-            }
-            (request, Ok(Reply::Entry(entry))) => {
-                leased.push(match request.operation().answers_name() {
-                    Some((dir, name)) => {
-                        let both = self.lease_entry(session, dir, name, Some(entry.kind));
-                        match entry.inode.is_some() && entry.shard == self.config.shard {
-                            true => both.and(self.lease_inode(session, entry.ino, entry.kind)),
-                            false => both,
-                        }
-                    }
-                    None => self.lease_inode(session, entry.ino, entry.kind),
-                });
-            }
-            (_, Ok(Reply::Inode(inode))) => {
-                leased.push(self.lease_inode(session, inode.attr.ino, inode.attr.kind));
-            }
-            (Request::DirPart(op::DirPart { dir }), Ok(Reply::Part(_))) => {
-                let granted = self.grant(session, LeaseKey::Parts(*dir), true);
-                leased.push(as_leased(Leased::ATTRIBUTES, granted));
-            }
-            (
-                Request::ReadDir(op::ReadDir {
-                    dir, plus: true, ..
-                }),
-                Ok(Reply::Entries(listed)),
-            ) => {
-                for entry in &listed.entries {
-                    let mut both = self.lease_entry(session, *dir, &entry.name, Some(entry.kind));
-                    if entry.inode.is_some() {
-                        both = both.and(self.lease_inode(session, entry.ino, entry.kind));
-                    }
-                    leased.push(both);
-                }
-            }
-            _ => {}
-        }
-        if leased.iter().all(|leased| leased.is_nothing()) {
-            leased.clear();
-        }
-        leased
+        let around = Around {
+            shard: self.config.shard,
+            hash_key: self.config.map.hash_key,
+            applied: self.meta.applied,
+            locks: &self.operations.locks,
+            reclaims: &self.reclaims,
+        };
+        self.leases
+            .lease(&mut self.commands, around, request, result)
     }
 
-    /// Leases what the name leads to, of that kind, or that it leads to nothing.
-    fn lease_entry(
-        &mut self,
-        session: SessionId,
-        dir: Ino,
-        name: &Name,
-        kind: Option<FileKind>,
-    ) -> Leased {
-        let position = self.config.map.hash_key.position(name.as_bytes());
-        let lasts = kind == Some(FileKind::Dir);
-        let granted = self.grant(session, LeaseKey::Entry { dir, position }, lasts);
-        as_leased(Leased::ENTRY, granted)
-    }
-
-    fn lease_inode(&mut self, session: SessionId, ino: Ino, kind: FileKind) -> Leased {
-        let lasts = kind == FileKind::Dir;
-        // Who has a lease may write, and what is written now would be cut away with the rest.
-        if self.reclaims.is_truncating(ino) {
-            return Leased::NOTHING;
-        }
-        if lasts && self.grant(session, LeaseKey::Parts(ino), lasts).is_none() {
-            return Leased::NOTHING;
-        }
-        let granted = self.grant(session, LeaseKey::Inode(ino), lasts);
-        as_leased(Leased::ATTRIBUTES, granted)
-    }
-
-    /// Directories are on everybody's way, and leases of them last.
-    fn grant(&mut self, session: SessionId, key: LeaseKey, lasts: bool) -> Option<Term> {
-        if self.leases.changing.contains_key(&key) || self.locks.covers(key) {
-            return None;
-        }
-        if let LeaseKey::Parts(dir) = key
-            && self.leases.is_busy(dir, session)
-        {
-            return None;
-        }
-        self.leases.table.grant(session, key, lasts)
-    }
-
-    /// Sends recalls, and lets those go on that wait no longer.
-    pub(crate) fn lease_events(&mut self) {
-        for recall in self.leases.table.take_recalls() {
-            self.push_output(Output::Recall(recall));
-        }
-        for id in self.leases.table.take_clear() {
-            self.waiting.release(Until::Clear(id));
-        }
-    }
-
-    /// The session takes leases from now on, and has none.
-    pub(crate) fn takes_leases(&mut self, session: SessionId) {
-        if self.leases.takers.is_empty() {
-            // What was proposed before nobody looked at.
-            self.leases.not_before = self.leases.not_before.max(self.proposed);
-        }
-        self.leases.takers.insert(session);
-        self.leases.table.drop_session(session);
-        self.is_back(session);
-    }
-
-    pub(crate) fn recall_answered(&mut self, session: SessionId, number: u64) {
-        self.leases.table.answered(session, number);
-    }
-
-    pub(crate) fn leaseholder_gone(&mut self, session: SessionId) {
-        self.leases.takers.remove(&session);
-        self.leases.table.drop_session(session);
-        if self.leases.kept.remove(&session) | self.leases.keeping.remove(&session) {
-            self.propose(&Record::Leaseholder {
-                session,
-                has: false,
-            });
-        }
-        self.is_back(session);
-    }
-
-    /// The session has no leases of before the restart.
-    fn is_back(&mut self, session: SessionId) {
-        if self.leases.missing.remove(&session) && self.leases.missing.is_empty() {
-            self.waiting.release(Until::Leaseholders);
-        }
-    }
-
+    /// Applies that the session may have leases here, or has none any more.
     pub(crate) fn apply_leaseholder(
         &mut self,
         overlay: &mut Overlay<'_>,
         session: SessionId,
         has: bool,
     ) {
-        let here = self.config.shard;
+        let key = keys::leaseholder(self.config.shard, session);
         if !has {
-            overlay.delete(keys::leaseholder(here, session));
+            overlay.delete(key);
             return;
         }
-        overlay.put(keys::leaseholder(here, session), vec![1]);
-        if !self.replaying {
-            self.when_durable(Input::LeaseholderKept { session });
-        }
-    }
-
-    pub(crate) fn leaseholder_kept(&mut self, session: SessionId) {
-        if self.leases.keeping.remove(&session) {
-            self.leases.kept.insert(session);
+        overlay.put(key, vec![1]);
+        if !self.commands.replaying {
+            let record = self.meta.applied;
+            self.commands
+                .when_durable(Input::LeaseholderKept { session, record });
         }
     }
 
     pub(crate) fn recover_leases(
         &mut self,
         overlay: &Overlay<'_>,
-        env: &Environment<'_>,
+        now: Steady,
     ) -> Result<(), Stop> {
-        let config = self.config.clone();
-        let prefix = keys::prefix(keys::Kind::Leaseholder, config.shard);
-        let mut found = BTreeSet::new();
-        view_of(&config, overlay, false).scan_prefix(&prefix, &mut |key, _| {
-            let session = keys::parse_ino(key)
-                .ok_or_else(|| Stop::Broken("a leaseholder's key is short".to_string()))?;
-            found.insert(SessionId(session.0));
-            Ok(ControlFlow::Continue(()))
-        })?;
-        self.leases.now = env.steady;
-        self.leases.grace = self.leases.until();
+        let found = self.stored_holders(overlay, keys::Kind::Leaseholder)?;
         for &session in &found {
-            self.push_output(Output::Watch { session });
+            self.commands.outputs.push(Output::Watch { session });
         }
-        self.leases.kept = found.clone();
-        self.leases.missing = found;
+        self.leases = Leases::recovered(found, now);
         Ok(())
-    }
-
-    pub(crate) fn tick_leases(&mut self) {
-        let now = self.leases.now;
-        if !self.leases.missing.is_empty() && now >= self.leases.grace {
-            for session in self.leases.missing.clone() {
-                self.leases.kept.remove(&session);
-                self.propose(&Record::Leaseholder {
-                    session,
-                    has: false,
-                });
-                self.is_back(session);
-            }
-        }
-        let quiet = LEASE_QUIET.as_nanos() as i64;
-        self.leases
-            .changed
-            .retain(|_, changed| changed.at.0.saturating_add(quiet) > now.0);
     }
 }
 
@@ -553,3 +609,6 @@ fn as_leased(what: Leased, granted: Option<Term>) -> Leased {
 pub(crate) fn keys_of(touched: Vec<Touched>) -> Vec<LeaseKey> {
     touched.into_iter().map(|touched| touched.key).collect()
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,6 +6,9 @@
 //! a shard keeps in memory besides (who has what open, who waits for what, how far a split has copied)
 //! is either found again after a restart or may be lost with it.
 //!
+//! Locks of files, leases and the reclaim list are machines of their own: events in, [commands](commands::Commands) out. The shard routes
+//! between them, reads the store for them, and applies their records.
+//!
 //! How a lane uses it, for each batch of what has arrived:
 //! 1. `submit` each input to its shard.
 //! 2. `take_proposals` of every shard, append them to the log with one write, then `apply` each; again
@@ -17,6 +20,7 @@
 
 mod answers;
 mod apply;
+mod commands;
 mod coordinate;
 mod early_votes;
 mod file_locks;
@@ -24,11 +28,13 @@ mod grace;
 mod leases;
 mod map_notices;
 mod opens;
+mod operations;
 mod participate;
 mod placing;
 pub mod port;
 mod reclaim;
 mod record;
+mod sessions;
 mod settle;
 mod shard;
 mod splits;
@@ -40,8 +46,9 @@ mod waiting;
 mod warming;
 
 pub use coordinate::{Coordinated, Origin};
+pub use operations::Finished;
 pub use pandofs_leases::Recall;
 pub use port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};
 pub use record::{LOG_FORMAT_VERSION, Record};
-pub use shard::{Finished, Shard, ShardError};
+pub use shard::{Shard, ShardError};
 pub use validate::{Misfit, validate};

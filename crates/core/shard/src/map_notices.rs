@@ -40,7 +40,7 @@ impl Shard {
             return Ok(());
         }
         if let Some(parts) = view_of(&self.config, overlay, false).parts(dir)? {
-            self.map_notices.add(dir, parts.map.clone());
+            self.splits.map_notices.add(dir, parts.map.clone());
             let from = self.config.shard;
             self.send(
                 home,
@@ -63,7 +63,7 @@ impl Shard {
         dir: Ino,
         map: &DirMap,
     ) -> Result<(), Stop> {
-        if self.map_notices.done(dir, map)
+        if self.splits.map_notices.done(dir, map)
             && let Some(parts) = view_of(&self.config, overlay, false).parts(dir)?
             && parts.parts.is_empty()
             && dir.birth_shard() != self.config.shard
@@ -127,8 +127,8 @@ impl Shard {
     /// Inodes went to another shard with their entries: shards that forward here shall forward there,
     /// so that chains stay short. If this is lost the chain is longer and still right.
     pub(crate) fn moved_away(&mut self, inos: &[Ino], trails: &[(ShardId, Ino)], now_at: ShardId) {
-        self.opens.forget(inos);
-        self.locks_moved(inos, now_at);
+        self.sessions.opens.forget(inos);
+        self.file_locks.moved(&mut self.commands, inos, now_at);
         let mut by_shard: BTreeMap<ShardId, Vec<Ino>> = BTreeMap::new();
         for &(shard, ino) in trails {
             by_shard.entry(shard).or_default().push(ino);
@@ -154,7 +154,7 @@ impl Shard {
     pub(crate) fn tick_map_notices(&mut self, now: Steady) {
         let since = now.before(RESEND_INTERVAL);
         let mut due: Vec<(Ino, DirMap)> = Vec::new();
-        for (&dir, (map, sent)) in &mut self.map_notices.maps {
+        for (&dir, (map, sent)) in &mut self.splits.map_notices.maps {
             if sent.is_none_or(|sent| sent < since) {
                 if sent.is_some() {
                     due.push((dir, map.clone()));

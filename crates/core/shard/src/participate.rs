@@ -29,7 +29,7 @@ impl Shard {
             } => {
                 if to == self.config.shard {
                     if let Some(held) = held {
-                        self.placer.learn(&self.config.map, from, held);
+                        self.loads.placer.learn(&self.config.map, from, held);
                     }
                     self.commit_message(overlay, env, from, horizon, message)?;
                 }
@@ -37,7 +37,7 @@ impl Shard {
             PeerMessage::SplitChunk { from, chunk, .. } => {
                 // Whoever sends another shard's split is wrong; nothing is kept of it.
                 // On a disk without room the split waits: its source sends the chunk again.
-                if chunk.split.source == from && !self.disk_low {
+                if chunk.split.source == from && !self.loads.disk_low {
                     self.splits.saw_staging(chunk.split, env.steady);
                     self.propose(&Record::SplitStage {
                         chunk: Box::new(chunk),
@@ -81,7 +81,8 @@ impl Shard {
             }
             PeerMessage::ForgetForwardingDone { from, inos, .. } => {
                 for ino in inos {
-                    self.forwarding_forgotten(ino, from);
+                    self.reclaims
+                        .forwarding_forgotten(&mut self.commands, ino, from);
                 }
             }
             // The lane's.
@@ -147,7 +148,7 @@ impl Shard {
         let config = self.config.clone();
         let view = view_of(&config, overlay, self.goes_by_memory());
         if to_coordinator {
-            match self.coordinations.get(&tx.sequence) {
+            match self.operations.coordinations.get(&tx.sequence) {
                 None => {
                     self.answer_for_forgotten(from, tx, number, &message);
                     return Ok(());
@@ -184,17 +185,17 @@ impl Shard {
             let Some(keys) = self.clear_steps(&view, here, from, &horizon, &message) else {
                 return Ok(());
             };
-            self.opens.will_close(&choices.closed);
+            self.sessions.opens.will_close(&choices.closed);
             self.propose_commit(from, horizon, message, choices, keys);
             return Ok(());
         }
         let mut keys = Vec::new();
-        let known = self.participations.get(&(tx, number));
+        let known = self.operations.participations.get(&(tx, number));
         match &message {
             CommitMessage::Do { step, .. } => {
                 // One that waits here is not looked at again before what it waits for has ended.
-                let is_waiting = self.waiting.has_message(from, &message);
-                if is_waiting || known.is_none() && self.has_passed(tx) {
+                let is_waiting = self.commands.waiting.has_message(from, &message);
+                if is_waiting || known.is_none() && self.operations.has_passed(tx) {
                     return Ok(());
                 }
                 if let Some(known) = known {
@@ -205,7 +206,7 @@ impl Shard {
                 let own = [(self.config.shard, step.clone())];
                 if self.gate_of(&own).is_some() {
                     choices.admission = Admission::Busy;
-                } else if self.disk_low && steps::of(step).needs_space() {
+                } else if self.loads.disk_low && steps::of(step).needs_space() {
                     choices.admission = Admission::Full;
                 }
                 match self.choose(&view, &own, &mut choices) {
@@ -230,8 +231,8 @@ impl Shard {
                 }
             }
             CommitMessage::Vote { .. } => {
-                if known.is_none() && !self.has_passed(tx) {
-                    self.early_votes.keep(tx, number);
+                if known.is_none() && !self.operations.has_passed(tx) {
+                    self.operations.early_votes.keep(tx, number);
                 }
                 let answer = known.and_then(Participation::answer);
                 self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
@@ -256,7 +257,7 @@ impl Shard {
             }
             _ => {}
         }
-        self.opens.will_close(&choices.closed);
+        self.sessions.opens.will_close(&choices.closed);
         self.propose_commit(from, horizon, message, choices, keys);
         Ok(())
     }
@@ -298,15 +299,15 @@ impl Shard {
                 return self.coordinator_event(overlay, from, message, choices);
             }
             CommitMessage::Do { .. } => {
-                if let Some(known) = self.participations.get(&(tx, number)) {
+                if let Some(known) = self.operations.participations.get(&(tx, number)) {
                     let answer = known.answer();
                     self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
-                } else if !self.has_passed(tx) {
+                } else if !self.operations.has_passed(tx) {
                     self.take_part(overlay, from, &horizon, &message, choices)?;
                 }
             }
             CommitMessage::Ack { .. } => {
-                if let Some(known) = self.participations.get_mut(&(tx, number))
+                if let Some(known) = self.operations.participations.get_mut(&(tx, number))
                     && known.acknowledge()
                 {
                     let known = known.clone();
@@ -316,7 +317,7 @@ impl Shard {
             // A vote changes nothing, and makes no record.
             CommitMessage::Vote { .. } => {}
             CommitMessage::PreCommit { .. } => {
-                if let Some(known) = self.participations.get_mut(&(tx, number)) {
+                if let Some(known) = self.operations.participations.get_mut(&(tx, number)) {
                     let changed = known.pre_commit();
                     let known = known.clone();
                     if changed {
@@ -337,13 +338,16 @@ impl Shard {
                 self.settle(overlay, from, tx, number, commit, choices)?;
             }
             CommitMessage::Inquire { .. } => {
-                if !self.participations.contains_key(&(tx, number)) && !self.has_passed(tx) {
+                if !self.operations.participations.contains_key(&(tx, number))
+                    && !self.operations.has_passed(tx)
+                {
                     let state = ParticipationState::Refused {
                         why: Refused::Unknown,
                     };
                     self.put_without_step(overlay, (tx, number), choices.time, state);
                 }
                 let answer = self
+                    .operations
                     .participations
                     .get(&(tx, number))
                     .and_then(|p| p.answer());
@@ -390,7 +394,7 @@ impl Shard {
                 ParticipationState::Committed { result }
             }
             Ok(prepared) => {
-                self.locks.acquire(tx, &prepared.locks);
+                self.operations.locks.acquire(tx, &prepared.locks);
                 let (result, follow) = (prepared.result, prepared.follow);
                 ParticipationState::Prepared {
                     step,
@@ -410,7 +414,7 @@ impl Shard {
                     held: None,
                     message: message.clone(),
                 };
-                if !self.replaying {
+                if !self.commands.replaying {
                     self.wait_for(holder, Input::Peer(message));
                 }
                 return Ok(());
@@ -425,12 +429,14 @@ impl Shard {
             age,
             state,
         };
-        let has_voted = self.early_votes.take(tx, number);
+        let has_voted = self.operations.early_votes.take(tx, number);
         let is_silent = ask == Ask::PrepareSilently
             && !has_voted
             && matches!(part.state, ParticipationState::Prepared { .. });
         let answer = part.answer().filter(|_| !is_silent);
-        self.sent.insert((tx, Some(number)), self.steady);
+        self.operations
+            .sent
+            .insert((tx, Some(number)), self.commands.now);
         self.put_participation(overlay, part);
         self.send_commits(answer.map(|answer| (from, answer)).into_iter().collect());
         Ok(())
@@ -447,18 +453,24 @@ impl Shard {
             return false;
         }
         let me = self.config.shard;
-        let mut unseen = self.locks.unseen(*dir, Position::FIRST, me).into_iter();
+        let mut unseen = self
+            .operations
+            .locks
+            .unseen(*dir, Position::FIRST, me)
+            .into_iter();
         unseen.any(|tx| self.age_of(tx).is_some_and(|other| other < age))
     }
 
     fn age_of(&self, tx: TxId) -> Option<Age> {
         if tx.coordinator == self.config.shard {
             return self
+                .operations
                 .coordinations
                 .get(&tx.sequence)
                 .map(|c| c.coordination.age);
         }
-        self.participations
+        self.operations
+            .participations
             .range((tx, StepNumber(0))..=(tx, StepNumber(u16::MAX)))
             .next()
             .map(|(_, part)| part.age)

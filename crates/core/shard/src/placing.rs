@@ -6,7 +6,16 @@
 use crate::shard::Shard;
 use pandofs_api::Request;
 use pandofs_namespace::{View, ops};
-use pandofs_placement::Placing;
+use pandofs_placement::{Placer, Placing};
+
+/// Loads of all servers, and the room on the disk of this one.
+pub struct Loads {
+    pub placer: Placer,
+    /// Something is placed by it here.
+    pub adapts: bool,
+    /// Requests that need space are refused.
+    pub disk_low: bool,
+}
 
 impl Shard {
     /// Loads by which a request that makes something would be placed. Whether its directory asks for that is seen later,
@@ -18,6 +27,6 @@ impl Shard {
         random: u64,
     ) -> Option<Placing> {
         let near = ops::operation(request).by_load(view)?.near;
-        Some(self.placer.placing(&self.config.map, random, near))
+        Some(self.loads.placer.placing(&self.config.map, random, near))
     }
 }

@@ -64,10 +64,11 @@ pub enum Input {
     },
     /// Loads of all servers, for the policies that go by them.
     Loads(Arc<BTreeMap<ServerId, ServerLoad>>),
-    /// It is on disk that the session may have locks of files here ([`Output::WhenDurable`]).
-    LockHolderKept { session: SessionId },
-    /// It is on disk that the session may have leases here.
-    LeaseholderKept { session: SessionId },
+    /// The record with this index is on disk, by which the session may have locks of files here
+    /// ([`Output::WhenDurable`]).
+    LockHolderKept { session: SessionId, record: u64 },
+    /// The same of leases.
+    LeaseholderKept { session: SessionId, record: u64 },
     /// Every `TICK_INTERVAL`: resends, operations that start again, background work.
     Tick,
 }

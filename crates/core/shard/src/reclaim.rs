@@ -4,19 +4,24 @@
 //! others have written to the object meanwhile: it has followed that count of truncations, and is left as it is. (A truncates the file,
 //! the object follows, and that it has is not synced; B writes; this machine loses power and asks the object again.)
 
+use crate::commands::Commands;
+use crate::grace::Grace;
 use crate::port::Output;
 use crate::record::Record;
+use crate::sessions::Sessions;
 use crate::shard::{Shard, view_of};
 use hashbrown::{HashMap, HashSet};
 use pandofs_api::{DataReply, DataRequest, FIRST_TRUNCATIONS, PeerMessage, Reply, ShardRequest};
+use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::{ReclaimRecord, decode};
-use pandofs_namespace::{Stop, keys};
+use pandofs_namespace::{Locks, Stop, keys};
 use pandofs_store::Overlay;
 use pandofs_types::limits::{MAX_RECLAIMS_IN_FLIGHT, RESEND_INTERVAL};
 use pandofs_types::{FileKind, FsError, Ino, ServerId, ShardId, Steady, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 
+/// The machine of a shard's reclaim list: items, replies of data objects, closes and ticks in, [`Commands`] out.
 #[derive(Debug, Default)]
 pub struct Reclaims {
     orphans: HashMap<Ino, Orphan>,
@@ -54,10 +59,6 @@ struct Work {
 impl Reclaims {
     pub fn len(&self) -> usize {
         self.orphans.len() + self.queue.len() + self.work.len()
-    }
-
-    pub fn is_proposed(&self, ino: Ino) -> bool {
-        self.orphans.get(&ino).is_some_and(|orphan| orphan.proposed)
     }
 
     pub fn set_proposed(&mut self, ino: Ino, proposed: bool) {
@@ -108,95 +109,88 @@ impl Reclaims {
             ino.birth_shard() == first.birth_shard() && ino.serial() >= first.serial()
         })
     }
-}
 
-impl Shard {
     /// Whether a client that had this inode open before the restart may still have to say so.
-    pub(crate) fn may_be_open_unknown(&self, ino: Ino) -> bool {
-        !self.grace.is_over()
-            && !self.reclaims.is_of_this_process(ino)
-            && !self.reclaims.moved_here.contains(&ino)
+    pub fn may_be_open_unknown(&self, grace: &Grace, ino: Ino) -> bool {
+        !grace.is_over() && !self.is_of_this_process(ino) && !self.moved_here.contains(&ino)
     }
 
     /// Whether the inode has no name, and whoever had it open before the restart has had the time to say so.
-    pub(crate) fn is_due(&self, ino: Ino) -> bool {
-        let orphan = self.reclaims.orphans.get(&ino);
-        orphan.is_some_and(|orphan| !orphan.unknown || self.grace.is_over())
+    fn is_due(&self, grace: &Grace, ino: Ino) -> bool {
+        let orphan = self.orphans.get(&ino);
+        orphan.is_some_and(|orphan| !orphan.unknown || grace.is_over())
     }
 
-    pub(crate) fn recover_reclaims(
+    /// There is a new item, or an old one has changed, or is gone. `before`: it was there before the restart, whatever
+    /// the clock says.
+    pub fn consider(
         &mut self,
-        overlay: &Overlay<'_>,
+        commands: &mut Commands,
+        (sessions, locks): (&mut Sessions, &Locks),
         now: Steady,
-        first: Ino,
-    ) -> Result<(), Stop> {
-        self.reclaims.first = Some(first);
-        let config = self.config.clone();
-        let prefix = keys::prefix(keys::Kind::Reclaim, config.shard);
-        let mut found = Vec::new();
-        view_of(&config, overlay, false).scan_prefix(&prefix, &mut |key, value| {
-            let ino = keys::parse_ino(key)
-                .ok_or_else(|| Stop::Broken("a reclaim key is short".to_string()))?;
-            let _: ReclaimRecord = decode("reclaim record", value)?;
-            found.push(ino);
-            Ok(ControlFlow::Continue(()))
-        })?;
-        for ino in found {
-            let before = true;
-            self.consider_reclaim(overlay, now, ino, before)?;
-        }
-        Ok(())
-    }
-
-    /// There is a new item, or an old one has changed. `before`: it was there before the restart, whatever the
-    /// clock says.
-    pub(crate) fn consider_reclaim(
-        &mut self,
-        overlay: &Overlay<'_>,
-        now: Steady,
-        ino: Ino,
+        (ino, record): (Ino, Option<ReclaimRecord>),
         before: bool,
-    ) -> Result<(), Stop> {
-        let view = view_of(&self.config, overlay, false);
-        match view.reclaim(ino)? {
+    ) {
+        match record {
             // It got a name, or is gone.
-            None => self.reclaims.done(ino),
+            None => self.done(ino),
             Some(ReclaimRecord::Orphan) => {
-                let unknown = before || self.may_be_open_unknown(ino);
-                self.reclaims.orphans.insert(
-                    ino,
-                    Orphan {
-                        proposed: false,
-                        unknown,
-                    },
-                );
-                if !unknown && !self.opens.is_open(ino) {
-                    self.closed(ino);
+                let unknown = before || self.may_be_open_unknown(&sessions.grace, ino);
+                let proposed = false;
+                self.orphans.insert(ino, Orphan { proposed, unknown });
+                if !unknown && !sessions.opens.is_open(ino) {
+                    self.closed(commands, sessions, locks, ino);
                 }
             }
             Some(record) => {
-                self.reclaims.done(ino);
+                self.done(ino);
                 // Nobody waits for what is gone. Were it all to be begun, it would fill memory while a server
                 // is away; were the others to queue behind it, clients would wait for a server that they do
                 // not need.
                 let is_waited_for = !matches!(record, ReclaimRecord::Gone { .. });
-                if is_waited_for || self.reclaims.work.len() < MAX_RECLAIMS_IN_FLIGHT {
-                    self.reclaim(ino, record, now);
+                if is_waited_for || self.work.len() < MAX_RECLAIMS_IN_FLIGHT {
+                    self.begin(commands, ino, record, now);
                 } else {
-                    self.reclaims.queue.insert(ino);
+                    self.queue.insert(ino);
                 }
             }
         }
-        Ok(())
     }
 
-    fn reclaim(&mut self, ino: Ino, record: ReclaimRecord, now: Steady) {
+    /// Nobody that is known of has the inode open any more. After a restart that is not enough: others may not have said
+    /// yet that they do. The next tick looks again.
+    pub fn closed(
+        &mut self,
+        commands: &mut Commands,
+        sessions: &mut Sessions,
+        locks: &Locks,
+        ino: Ino,
+    ) {
+        // While it is locked it may be about to get a name. The next tick looks again.
+        let is_locked = locks.check(&Lock::Inode(ino), None).is_err();
+        // A record before it may open it.
+        let is_kept = is_locked || sessions.opens.is_to_open(ino);
+        if !self.is_due(&sessions.grace, ino) || is_kept {
+            return;
+        }
+        if let Some(orphan) = self.orphans.get_mut(&ino)
+            && !orphan.proposed
+        {
+            orphan.proposed = true;
+            // Who found the name while it was there may open it only now: an open that is granted before the record
+            // is applied would lose the inode by it.
+            sessions.opens.will_close(&[ino]);
+            commands.propose(&Record::Reclaim { ino });
+        }
+    }
+
+    fn begin(&mut self, commands: &mut Commands, ino: Ino, record: ReclaimRecord, now: Steady) {
         let mut servers = BTreeMap::new();
         let mut shards = BTreeSet::new();
         let mut ticket = |server, request| {
-            self.reclaims.last_ticket += 1;
-            let ticket = self.reclaims.last_ticket;
-            self.reclaims.tickets.insert(ticket, (ino, server));
+            self.last_ticket += 1;
+            let ticket = self.last_ticket;
+            self.tickets.insert(ticket, (ino, server));
             servers.insert(server, (ticket, request));
         };
         match &record {
@@ -244,69 +238,159 @@ impl Shard {
             sent: now,
             proposed: false,
         };
-        self.send_work(ino, &work);
-        self.reclaims.work.insert(ino, work);
+        work.send(commands, ino);
+        self.work.insert(ino, work);
     }
 
-    fn send_work(&mut self, ino: Ino, work: &Work) {
-        for (&server, (ticket, request)) in &work.servers {
-            let (ticket, request) = (*ticket, request.clone());
-            self.push_output(Output::Data {
-                server,
-                ticket,
-                request,
-                durable: true,
-            });
-        }
-        let from = self.config.shard;
-        for &to in &work.shards {
-            self.send(
-                to,
-                PeerMessage::ForgetForwarding {
-                    from,
-                    to,
-                    inos: vec![ino],
-                },
-                true,
-            );
-        }
-    }
-
-    pub(crate) fn data_done(&mut self, ticket: u64, reply: &DataReply, now: Steady) {
+    /// A data object has replied to the request with this ticket.
+    pub fn data_done(
+        &mut self,
+        commands: &mut Commands,
+        ticket: u64,
+        reply: &DataReply,
+        now: Steady,
+    ) {
         // What failed is sent again.
         if !matches!(reply, DataReply::Done) {
             if let (DataReply::Failed(FsError::NoSpace), Some(&(_, server))) =
-                (reply, self.reclaims.tickets.get(&ticket))
+                (reply, self.tickets.get(&ticket))
             {
-                self.reclaims.full.insert(server, now);
+                self.full.insert(server, now);
             }
             return;
         }
-        if let Some((ino, server)) = self.reclaims.tickets.remove(&ticket)
-            && let Some(work) = self.reclaims.work.get_mut(&ino)
+        if let Some((ino, server)) = self.tickets.remove(&ticket)
+            && let Some(work) = self.work.get_mut(&ino)
         {
             work.servers.remove(&server);
-            self.finish_work(ino);
+            self.finish(commands, ino);
         }
     }
 
-    pub(crate) fn forwarding_forgotten(&mut self, ino: Ino, by: ShardId) {
-        if let Some(work) = self.reclaims.work.get_mut(&ino) {
+    /// A shard has no forwarding record of the inode any more.
+    pub fn forwarding_forgotten(&mut self, commands: &mut Commands, ino: Ino, by: ShardId) {
+        if let Some(work) = self.work.get_mut(&ino) {
             work.shards.remove(&by);
-            self.finish_work(ino);
+            self.finish(commands, ino);
         }
     }
 
-    fn finish_work(&mut self, ino: Ino) {
-        if let Some(work) = self.reclaims.work.get_mut(&ino)
+    fn finish(&mut self, commands: &mut Commands, ino: Ino) {
+        if let Some(work) = self.work.get_mut(&ino)
             && work.servers.is_empty()
             && work.shards.is_empty()
             && !work.proposed
         {
             work.proposed = true;
             let done = work.record.clone();
-            self.propose(&Record::Reclaimed { ino, done });
+            commands.propose(&Record::Reclaimed { ino, done });
         }
+    }
+
+    pub fn tick(
+        &mut self,
+        commands: &mut Commands,
+        sessions: &mut Sessions,
+        locks: &Locks,
+        now: Steady,
+    ) {
+        if sessions.grace.is_over() {
+            self.moved_here = HashSet::new();
+        }
+        let since = now.before(RESEND_INTERVAL);
+        for (&ino, work) in &mut self.work {
+            if work.sent < since && !work.proposed {
+                work.sent = now;
+                work.send(commands, ino);
+            }
+        }
+        let is_over = |orphan: &Orphan| !orphan.unknown || sessions.grace.is_over();
+        let mut due: Vec<Ino> = self
+            .orphans
+            .iter()
+            .filter(|(ino, orphan)| {
+                !orphan.proposed && is_over(orphan) && !sessions.opens.is_open(**ino)
+            })
+            .map(|(ino, _)| *ino)
+            .collect();
+        due.sort();
+        for ino in due {
+            self.closed(commands, sessions, locks, ino);
+        }
+    }
+}
+
+impl Work {
+    fn send(&self, commands: &mut Commands, ino: Ino) {
+        for (&server, (ticket, request)) in &self.servers {
+            let (ticket, request) = (*ticket, request.clone());
+            commands.outputs.push(Output::Data {
+                server,
+                ticket,
+                request,
+                durable: true,
+            });
+        }
+        let from = commands.shard;
+        for &to in &self.shards {
+            let inos = vec![ino];
+            let forget = PeerMessage::ForgetForwarding { from, to, inos };
+            commands.send(to, forget, true);
+        }
+    }
+}
+
+impl Shard {
+    /// [`Reclaims::may_be_open_unknown`].
+    pub(crate) fn may_be_open_unknown(&self, ino: Ino) -> bool {
+        let grace = &self.sessions.grace;
+        self.reclaims.may_be_open_unknown(grace, ino)
+    }
+
+    /// [`Reclaims::closed`].
+    pub(crate) fn closed(&mut self, ino: Ino) {
+        let (sessions, locks) = (&mut self.sessions, &self.operations.locks);
+        self.reclaims
+            .closed(&mut self.commands, sessions, locks, ino);
+    }
+
+    pub(crate) fn recover_reclaims(
+        &mut self,
+        overlay: &Overlay<'_>,
+        now: Steady,
+        first: Ino,
+    ) -> Result<(), Stop> {
+        self.reclaims.first = Some(first);
+        let config = self.config.clone();
+        let prefix = keys::prefix(keys::Kind::Reclaim, config.shard);
+        let mut found = Vec::new();
+        view_of(&config, overlay, false).scan_prefix(&prefix, &mut |key, value| {
+            let ino = keys::parse_ino(key)
+                .ok_or_else(|| Stop::Broken("a reclaim key is short".to_string()))?;
+            let _: ReclaimRecord = decode("reclaim record", value)?;
+            found.push(ino);
+            Ok(ControlFlow::Continue(()))
+        })?;
+        for ino in found {
+            let before = true;
+            self.consider_reclaim(overlay, now, ino, before)?;
+        }
+        Ok(())
+    }
+
+    /// [`Reclaims::consider`].
+    pub(crate) fn consider_reclaim(
+        &mut self,
+        overlay: &Overlay<'_>,
+        now: Steady,
+        ino: Ino,
+        before: bool,
+    ) -> Result<(), Stop> {
+        let item = (ino, view_of(&self.config, overlay, false).reclaim(ino)?);
+        let around = (&mut self.sessions, &self.operations.locks);
+        self.reclaims
+            .consider(&mut self.commands, around, now, item, before);
+        Ok(())
     }
 
     /// The item goes, unless another one has taken its place meanwhile.
@@ -335,46 +419,13 @@ impl Shard {
             self.answer_request(&request, Ok(reply));
         }
         if let Some(next) = self.reclaims.queue.pop_first() {
-            self.effects
+            self.commands
+                .effects
                 .push(pandofs_namespace::Effect::Reclaim { ino: next });
         }
         Ok(())
     }
-
-    pub(crate) fn tick_reclaims(&mut self, now: Steady) {
-        if self.grace.is_over() {
-            self.reclaims.moved_here = HashSet::new();
-        }
-        let since = now.before(RESEND_INTERVAL);
-        let late: Vec<Ino> = self
-            .reclaims
-            .work
-            .iter()
-            .filter(|(_, work)| work.sent < since && !work.proposed)
-            .map(|(ino, _)| *ino)
-            .collect();
-        for ino in late {
-            if let Some(mut work) = self.reclaims.work.remove(&ino) {
-                work.sent = now;
-                self.send_work(ino, &work);
-                self.reclaims.work.insert(ino, work);
-            }
-        }
-        if self.reclaims.orphans.is_empty() {
-            return;
-        }
-        let mut due: Vec<Ino> = self
-            .reclaims
-            .orphans
-            .iter()
-            .filter(|(ino, orphan)| {
-                !orphan.proposed && self.is_due(**ino) && !self.opens.is_open(**ino)
-            })
-            .map(|(ino, _)| *ino)
-            .collect();
-        due.sort();
-        for ino in due {
-            self.closed(ino);
-        }
-    }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,8 +18,8 @@ impl Shard {
         commit: bool,
         choices: &Choices,
     ) -> Result<(), Stop> {
-        let has_passed = self.has_passed(tx);
-        match self.participations.get_mut(&(tx, number)) {
+        let has_passed = self.operations.has_passed(tx);
+        match self.operations.participations.get_mut(&(tx, number)) {
             Some(part) => {
                 let settled = part.settle();
                 let part = part.clone();
@@ -58,13 +58,13 @@ impl Shard {
         let view = view_of(&config, overlay, false);
         let mut kept = Vec::new();
         let all = (tx, StepNumber(0))..=(tx, StepNumber(u16::MAX));
-        for (_, part) in self.participations.range(all) {
+        for (_, part) in self.operations.participations.range(all) {
             if let ParticipationState::Prepared { step, result, .. } = &part.state {
                 kept.extend(steps::of(step).locks(&view, result)?);
             }
         }
         self.release(tx);
-        self.locks.acquire(tx, &kept);
+        self.operations.locks.acquire(tx, &kept);
         Ok(())
     }
 }

@@ -1,31 +1,29 @@
 //! The shard itself: what it knows, and how it starts.
 
-use crate::answers::Answers;
-use crate::early_votes::EarlyVotes;
+use crate::commands::Commands;
 use crate::file_locks::FileLocks;
 use crate::grace::Grace;
 use crate::leases::Leases;
-use crate::map_notices::MapNotices;
-use crate::opens::Opens;
-use crate::port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};
+use crate::operations::{Finished, Operations};
+use crate::placing::Loads;
+use crate::port::{Environment, Input, Output, Proposal, ShardConfig};
 use crate::reclaim::Reclaims;
 use crate::record::Record;
+use crate::sessions::Sessions;
 use crate::splits::Splits;
-use crate::waiting::{Until, WaitingRoom};
-use hashbrown::HashMap;
-use pandofs_api::{Age, DirSettings, Horizon, PeerMessage, ShardStatus, StepNumber};
+use crate::waiting::Until;
+use pandofs_api::{DirSettings, PeerMessage, ShardStatus};
 use pandofs_commit::{Decision, Participation, ParticipationState, StepState};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRecord, decode};
-use pandofs_namespace::{Effect, Locks, Meta, Stop, Txn, View, keys, steps};
+use pandofs_namespace::{Meta, Stop, Txn, View, keys, steps};
 use pandofs_placement::{
     ClusterMap, DirMap, DirPolicy, FilePolicy, GrainState, Granularity, PartitionIndex, Placer,
     objects,
 };
 use pandofs_store::{Overlay, Store, StoreError};
-use pandofs_types::limits::{SERIALS_SKIPPED_AT_START, STRAGGLES_AFTER};
+use pandofs_types::limits::SERIALS_SKIPPED_AT_START;
 use pandofs_types::{Acls, Credentials, FileKind, Ino, Name, ShardId, Steady, Time, TxId};
-use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
@@ -65,62 +63,17 @@ pub enum ShardError {
 /// One shard.
 pub struct Shard {
     pub(crate) config: ShardConfig,
-    // The stored state that is kept in memory as well; changed by records alone.
+    /// Stored as well; changed by records alone.
     pub(crate) meta: Meta,
-    pub(crate) locks: Locks,
-    pub(crate) coordinations: BTreeMap<u64, crate::coordinate::Coordinated>,
-    pub(crate) participations: BTreeMap<(TxId, StepNumber), Participation>,
-    /// Those of them that have not ended.
-    pub(crate) active: BTreeSet<(TxId, StepNumber)>,
-    pub(crate) horizons: BTreeMap<ShardId, Horizon>,
-    /// `STRAGGLES_AFTER`, but where a test has fewer operations.
-    pub(crate) straggles_after: u64,
-    // What may be lost.
-    /// Index of the last record proposed.
-    pub(crate) proposed: u64,
-    pub(crate) proposals: Vec<Proposal>,
-    pub(crate) outputs: Vec<Output>,
-    pub(crate) effects: Vec<Effect>,
-    pub(crate) answers: Answers,
-    pub(crate) opens: Opens,
+    pub(crate) operations: Operations,
+    pub(crate) sessions: Sessions,
     pub(crate) splits: Splits,
     pub(crate) reclaims: Reclaims,
-    pub(crate) map_notices: MapNotices,
-    pub(crate) waiting: WaitingRoom,
-    /// Keys that were read for the input at hand, each as it was found not to be in memory.
-    pub(crate) warmed: Vec<Vec<u8>>,
-    /// Operations that readers of directories wait for.
-    pub(crate) unseen: HashMap<Ticket, BTreeSet<TxId>>,
-    /// Operations that gave way to older ones, and when they start again.
-    pub(crate) retries: BTreeMap<(Steady, u64), (Input, Age)>,
-    /// The age of an operation that is about to start again.
-    pub(crate) ages: HashMap<pandofs_api::RequestKey, Age>,
-    pub(crate) early_votes: EarlyVotes,
-    /// When the messages of an operation were last sent.
-    pub(crate) sent: BTreeMap<(TxId, Option<StepNumber>), Steady>,
-    /// Operations that were under way before this process started.
-    pub(crate) inherited: BTreeSet<TxId>,
-    /// As of the last input or record; 0 while records are replayed.
-    pub(crate) steady: Steady,
-    pub(crate) replaying: bool,
-    pub(crate) sequence_of_retry: u64,
-    pub(crate) finished: Finished,
-    /// Locks of files; `locks` are those of operations.
+    /// Locks of files; those of operations are in `operations`.
     pub(crate) file_locks: FileLocks,
-    pub(crate) grace: Grace,
-    /// The disk is low: requests that need space are refused.
-    pub(crate) disk_low: bool,
     pub(crate) leases: Leases,
-    pub(crate) placer: Placer,
-    /// Something is placed by it here.
-    pub(crate) adapts: bool,
-}
-
-/// Distributed operations that a shard coordinated and that have ended, since it was opened.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Finished {
-    pub committed: u64,
-    pub aborted: u64,
+    pub(crate) loads: Loads,
+    pub(crate) commands: Commands,
 }
 
 impl Shard {
@@ -236,41 +189,20 @@ impl Shard {
             || matches!(file_policy, FilePolicy::Adaptive(_));
         let placer = Placer::new(&config.map, shard, objects(meta.inodes, meta.partitions));
         let mut this = Shard {
-            proposed: meta.applied,
+            commands: Commands::after(shard, meta.applied),
             meta,
             config,
-            locks: Locks::default(),
-            coordinations: BTreeMap::new(),
-            participations: BTreeMap::new(),
-            active: BTreeSet::new(),
-            horizons: BTreeMap::new(),
-            straggles_after: STRAGGLES_AFTER,
-            proposals: Vec::new(),
-            outputs: Vec::new(),
-            effects: Vec::new(),
-            answers: Answers::default(),
-            opens: Opens::default(),
+            operations: Operations::default(),
+            sessions: Sessions::default(),
             splits: Splits::default(),
             reclaims: Reclaims::default(),
-            map_notices: MapNotices::default(),
-            waiting: WaitingRoom::default(),
-            warmed: Vec::new(),
-            unseen: HashMap::new(),
-            retries: BTreeMap::new(),
-            ages: HashMap::new(),
-            early_votes: EarlyVotes::default(),
-            sent: BTreeMap::new(),
-            inherited: BTreeSet::new(),
-            steady: Steady(0),
-            replaying: false,
-            sequence_of_retry: 0,
-            finished: Finished::default(),
             file_locks: FileLocks::default(),
-            grace: Grace::default(),
-            disk_low: false,
             leases: Leases::default(),
-            placer,
-            adapts,
+            loads: Loads {
+                placer,
+                adapts,
+                disk_low: false,
+            },
         };
         this.load(store).map_err(broken)?;
         Ok(this)
@@ -292,11 +224,12 @@ impl Shard {
                 if key.get(role_at) == Some(&(keys::Role::Coordinator as u8)) {
                     let coordinated: crate::coordinate::Coordinated =
                         decode("coordination", value)?;
-                    self.coordinations
+                    self.operations
+                        .coordinations
                         .insert(coordinated.coordination.tx.sequence, coordinated);
                 } else {
                     let part: Participation = decode("participation", value)?;
-                    self.keep(part);
+                    self.operations.keep(part);
                 }
                 Ok(ControlFlow::Continue(()))
             },
@@ -309,12 +242,14 @@ impl Shard {
                     .and_then(|rest| rest.first_chunk::<2>())
                     .map(|bytes| ShardId(u16::from_be_bytes(*bytes)))
                     .ok_or_else(|| Stop::Broken("a horizon's key is short".to_string()))?;
-                self.horizons.insert(coordinator, decode("horizon", value)?);
+                self.operations
+                    .horizons
+                    .insert(coordinator, decode("horizon", value)?);
                 Ok(ControlFlow::Continue(()))
             },
         )?;
         let mut held = Vec::new();
-        for coordinated in self.coordinations.values() {
+        for coordinated in self.operations.coordinations.values() {
             let coordination = &coordinated.coordination;
             if coordination.decision == Decision::Open {
                 for entry in coordination
@@ -329,8 +264,8 @@ impl Shard {
                 }
             }
         }
-        for key in &self.active {
-            let part = &self.participations[key];
+        for key in &self.operations.active {
+            let part = &self.operations.participations[key];
             if let ParticipationState::Prepared { step, result, .. } = &part.state {
                 held.push((part.tx, steps::of(step).locks(&view, result)?));
             }
@@ -345,7 +280,7 @@ impl Shard {
             Ok(ControlFlow::Continue(()))
         })?;
         for (tx, locks) in held {
-            self.locks.acquire(tx, &locks);
+            self.operations.locks.acquire(tx, &locks);
         }
         Ok(())
     }
@@ -362,8 +297,8 @@ impl Shard {
         index: u64,
         payload: &[u8],
     ) -> Result<(), ShardError> {
-        self.replaying = true;
-        self.proposed = index;
+        self.commands.replaying = true;
+        self.commands.proposed = index;
         let mut random = || unreachable!("a record holds every choice");
         let mut env = Environment {
             now: Time(0),
@@ -372,9 +307,9 @@ impl Shard {
             random: &mut random,
         };
         let done = self.apply(overlay, &mut env, index, payload);
-        self.replaying = false;
-        self.outputs.clear();
-        self.effects.clear();
+        self.commands.replaying = false;
+        self.commands.outputs.clear();
+        self.commands.effects.clear();
         done
     }
 
@@ -386,9 +321,10 @@ impl Shard {
         overlay: &mut Overlay<'_>,
         env: &mut Environment<'_>,
     ) -> Result<(), ShardError> {
-        assert!(self.proposals.is_empty() && self.outputs.is_empty());
-        self.steady = env.steady;
-        self.inherited = self
+        assert!(self.commands.proposals.is_empty() && self.commands.outputs.is_empty());
+        self.commands.now = env.steady;
+        self.operations.inherited = self
+            .operations
             .coordinations
             .values()
             .map(|c| c.coordination.tx)
@@ -400,17 +336,17 @@ impl Shard {
             .next_serial
             .saturating_add(SERIALS_SKIPPED_AT_START);
         self.propose(&Record::SkipSerials { next });
-        for tx in self.inherited.clone() {
+        for tx in self.operations.inherited.clone() {
             self.propose(&Record::Recover { tx });
         }
         let shard = self.config.shard;
-        self.grace = Grace::new(self.config.grace, env.steady);
+        self.sessions.grace = Grace::new(self.config.grace, env.steady);
         let done = self
             .recover_splits(overlay)
             .and_then(|()| self.recover_reclaims(overlay, env.steady, Ino::new(shard, next)))
             .and_then(|()| self.recover_sessions(overlay, env.steady))
             .and_then(|()| self.recover_lock_holders(overlay, env.steady))
-            .and_then(|()| self.recover_leases(overlay, env))
+            .and_then(|()| self.recover_leases(overlay, env.steady))
             .and_then(|()| self.recover_partitions(overlay));
         done.map_err(|stop| broken(shard, stop))?;
         self.resend_commits(env.steady, true);
@@ -435,7 +371,7 @@ impl Shard {
                 self.consider_merge(overlay, dir, part.index)?;
             }
             if dir.birth_shard() != config.shard && parts.map.has_slots() {
-                self.map_notices.add(dir, parts.map);
+                self.splits.map_notices.add(dir, parts.map);
             }
         }
         Ok(())
@@ -452,12 +388,12 @@ impl Shard {
 
     /// Records to append to the log, in order.
     pub fn take_proposals(&mut self) -> Vec<Proposal> {
-        std::mem::take(&mut self.proposals)
+        std::mem::take(&mut self.commands.proposals)
     }
 
     /// Takes the outputs.
     pub fn take_outputs(&mut self) -> Vec<Output> {
-        std::mem::take(&mut self.outputs)
+        std::mem::take(&mut self.commands.outputs)
     }
 
     /// Whether an operation under way holds this name: another shard may know already what it will lead to.
@@ -469,27 +405,14 @@ impl Shard {
             position,
             name,
         };
-        self.locks.check(&lock, None).is_err()
+        self.operations.locks.check(&lock, None).is_err()
     }
 
     /// Operations that hold locks although nothing here waits for their outcome: none, between two batches. For whoever
     /// looks whether all is well.
     pub fn forgotten_locks(&self) -> Vec<TxId> {
-        let mut left = self.locks.holders();
-        left.retain(|tx| {
-            let coordinated = self.coordinations.get(&tx.sequence).is_some_and(|known| {
-                known.coordination.tx == *tx && known.coordination.decision == Decision::Open
-            });
-            let steps = (*tx, StepNumber(0))..=(*tx, StepNumber(u16::MAX));
-            let is_prepared =
-                |part: &Participation| matches!(part.state, ParticipationState::Prepared { .. });
-            !coordinated
-                && !self
-                    .participations
-                    .range(steps)
-                    .any(|(_, part)| is_prepared(part))
-                && !self.reclaims.is_filling(*tx)
-        });
+        let mut left = self.operations.locks.holders();
+        left.retain(|tx| !self.operations.await_outcome(*tx) && !self.reclaims.is_filling(*tx));
         left
     }
 
@@ -502,13 +425,13 @@ impl Shard {
     /// Locks an inode for an operation that there is not: for the test of whoever looks whether all is well.
     #[cfg(feature = "planted")]
     pub fn plant_lock(&mut self, tx: TxId, ino: Ino) {
-        self.locks.acquire(tx, &[Lock::Inode(ino)]);
+        self.operations.locks.acquire(tx, &[Lock::Inode(ino)]);
     }
 
     /// Names operations as stragglers so early that it is seen what comes of it.
     #[cfg(feature = "planted")]
     pub fn set_straggles_after(&mut self, operations: u64) {
-        self.straggles_after = operations;
+        self.operations.straggles_after = operations;
     }
 
     /// Gives fewer leases, so that it is seen what happens when there are many: from so many on short ones,
@@ -530,26 +453,23 @@ impl Shard {
 
     /// Granularity of placement here, if something is placed by the loads of all servers: then [`Input::Loads`] is wanted now and then.
     pub fn granularity(&self) -> Option<Granularity> {
-        self.adapts.then(|| self.placer.granularity())
+        self.loads.adapts.then(|| self.loads.placer.granularity())
     }
 
     /// Counts of operations that were coordinated here and have ended.
     pub fn finished(&self) -> Finished {
-        self.finished
+        self.operations.finished
     }
 
     /// Steps of others' operations of which something is kept here, and those of them that a tick looks at.
     pub fn kept_steps(&self) -> (usize, usize) {
-        (self.participations.len(), self.active.len())
+        (
+            self.operations.participations.len(),
+            self.operations.active.len(),
+        )
     }
 
     pub fn status(&self) -> ShardStatus {
-        let open = self
-            .coordinations
-            .values()
-            .filter(|c| c.coordination.decision == Decision::Open)
-            .count();
-        let prepared = self.active.len();
         ShardStatus {
             shard: self.config.shard.0,
             entries: self.meta.entries,
@@ -558,10 +478,10 @@ impl Shard {
             splits: self.meta.splits,
             applied: self.meta.applied,
             synced: 0,
-            undecided: (open + prepared) as u64,
-            waiting: self.waiting.len() as u64,
+            undecided: self.operations.undecided() as u64,
+            waiting: self.commands.waiting.len() as u64,
             reclaiming: self.reclaims.len() as u64,
-            opens: self.opens.len() as u64,
+            opens: self.sessions.opens.len() as u64,
             locks: self.file_locks.held() as u64,
             lock_waiters: self.file_locks.waiting() as u64,
             leases: self.leases.held() as u64,
@@ -570,25 +490,11 @@ impl Shard {
     }
 
     pub(crate) fn propose(&mut self, record: &Record) {
-        self.proposed += 1;
-        self.proposals.push(Proposal {
-            index: self.proposed,
-            payload: record.encode(),
-        });
+        self.commands.propose(record);
     }
 
     pub(crate) fn send(&mut self, to: ShardId, message: PeerMessage, durable: bool) {
-        self.outputs.push(Output::Send {
-            to,
-            message,
-            durable,
-        });
-    }
-
-    /// Has the lane hand this back once everything that is applied is synced.
-    pub(crate) fn when_durable(&mut self, input: Input) {
-        let shard = self.config.shard;
-        self.outputs.push(Output::WhenDurable { shard, input });
+        self.commands.send(to, message, durable);
     }
 
     /// Puts an input aside until the operation `tx` ends.
@@ -598,18 +504,18 @@ impl Shard {
 
     /// Puts an input aside. If too many wait a request is told to come again; a message of another shard is sent again.
     pub(crate) fn wait(&mut self, until: Until, input: Input) {
-        if let Some(Input::Request { ticket, request }) = self.waiting.wait(until, input) {
-            self.unseen.remove(&ticket);
+        if let Some(Input::Request { ticket, request }) = self.commands.waiting.wait(until, input) {
+            self.operations.unseen.remove(&ticket);
             // It may have come again since, if it changes something.
-            let ticket = self.answers.forget(request.key).unwrap_or(ticket);
+            let ticket = self.sessions.answers.forget(request.key).unwrap_or(ticket);
             self.answer(ticket, Err(pandofs_api::Refusal::TryAgain), false);
         }
     }
 
     /// Lets go of an operation's locks, and of those who waited for it.
     pub(crate) fn release(&mut self, tx: TxId) {
-        self.locks.release(tx);
-        self.waiting.release(Until::Operation(tx));
+        self.operations.locks.release(tx);
+        self.commands.waiting.release(Until::Operation(tx));
     }
 }
 

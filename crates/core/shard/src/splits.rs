@@ -8,6 +8,7 @@ mod slots;
 mod upkeep;
 
 use crate::coordinate::Origin;
+use crate::map_notices::MapNotices;
 use crate::port::{Environment, Output};
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
@@ -46,6 +47,7 @@ pub struct Splits {
     asked: BTreeMap<Ino, Steady>,
     /// Those whose homes have answered, until their partitions are looked at.
     told: BTreeSet<Ino>,
+    pub map_notices: MapNotices,
 }
 
 #[derive(Debug)]
@@ -162,7 +164,7 @@ fn has_target(map: &ClusterMap, parts: &PartsRecord, child: PartitionIndex) -> b
 impl Shard {
     /// Whether a partition is on its way from here to another shard: being copied, or in the last step.
     pub fn is_splitting(&self) -> bool {
-        let mut coordinated = self.coordinations.values();
+        let mut coordinated = self.operations.coordinations.values();
         !self.splits.copying.is_empty()
             || coordinated.any(|known| {
                 matches!(known.origin, Origin::Split { .. })
@@ -192,7 +194,7 @@ impl Shard {
 
     pub(crate) fn lift_gate(&mut self, dir: Ino) {
         self.splits.gates.remove(&dir);
-        self.waiting.release(Until::Gate(dir));
+        self.commands.waiting.release(Until::Gate(dir));
     }
 
     /// Proposes to split the partition if it wants to, or to spread it if the directory is to be spread.
@@ -267,7 +269,7 @@ impl Shard {
     /// A `SplitBegin` or `MergeBegin` was applied: starts to copy.
     pub(crate) fn after_begin(&mut self, overlay: &Overlay<'_>, dir: Ino) -> Result<(), Stop> {
         self.splits.beginning.remove(&dir);
-        if self.replaying || self.splits.copying.contains_key(&dir) {
+        if self.commands.replaying || self.splits.copying.contains_key(&dir) {
             return Ok(());
         }
         let Some(record) = view_of(&self.config, overlay, false).split(dir)? else {
@@ -359,11 +361,11 @@ impl Shard {
                 self.put_off_hand(dir);
                 return Ok(());
             }
-            if copying.put_off_until > self.steady {
+            if copying.put_off_until > self.commands.now {
                 return Ok(());
             }
             let (start, end) = split::moving_range(&record);
-            let since = self.steady;
+            let since = self.commands.now;
             let gate = self
                 .splits
                 .gates
@@ -378,7 +380,7 @@ impl Shard {
                 return Ok(());
             }
             // The next tick looks again.
-            if self.close_leases(dir) {
+            if self.leases.close(dir) {
                 self.propose_hand(dir);
             }
             return Ok(());
@@ -410,7 +412,7 @@ impl Shard {
     /// half has to stay until the grace is over, and with it, for a minute, whoever wants a lock in it.
     fn put_off_hand(&mut self, dir: Ino) {
         self.lift_gate(dir);
-        self.open_leases(dir);
+        self.leases.open(dir);
     }
 
     fn propose_hand(&mut self, dir: Ino) {
@@ -500,7 +502,7 @@ impl Shard {
 
     /// A chunk was staged here, or did not fit.
     pub(crate) fn after_stage(&mut self, chunk: &SplitChunk, accepted: bool) {
-        if self.replaying {
+        if self.commands.replaying {
             return;
         }
         if accepted {
@@ -527,18 +529,18 @@ impl Shard {
     pub(crate) fn performed(&mut self, step: &Step, result: &StepResult) {
         if let Step::NewFile(new) = step
             && let (Some(session), Some(ino)) = (new.opened_by, new_file::made(result))
-            && !self.replaying
+            && !self.commands.replaying
         {
-            self.opens.add(ino, session, 1);
+            self.sessions.opens.add(ino, session, 1);
             // As below.
             self.push_output(Output::Watch { session });
         }
         if let Step::Adopt(adopt) = step {
             self.splits.forget_staging(adopt.split);
-            if !self.replaying {
-                self.came_here();
+            if !self.commands.replaying {
+                self.leases.came_here(self.commands.proposed);
                 for &(ino, session, count) in &adopt.opens {
-                    self.opens.add(ino, session, count);
+                    self.sessions.opens.add(ino, session, count);
                 }
                 // One that never says anything here would have them open for ever.
                 let sessions: BTreeSet<_> = adopt.opens.iter().map(|(_, of, _)| *of).collect();

@@ -1,13 +1,11 @@
 //! Intake of a shard: reads are answered, mutations proposed, messages dispatched.
 
-use crate::coordinate::Origin;
 use crate::leases::{Cleared, keys_of};
 use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
 use crate::waiting::Until;
 use pandofs_api::{NewDir, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
-use pandofs_commit::Decision;
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::ReclaimRecord;
 use pandofs_namespace::{Choices, Context, Stop, View, ops, split, steps};
@@ -28,15 +26,17 @@ impl Shard {
         input: Input,
     ) -> Result<(), ShardError> {
         let shard = self.config.shard;
-        self.steady = env.steady;
-        self.lease_time(env);
-        self.placer.holds(env.held);
+        self.commands.now = env.steady;
+        self.leases.time(env.steady);
+        self.loads.placer.holds(env.held);
         let done = match input {
             Input::Warmed { input, keys } => self.submit_warmed(overlay, env, *input, keys),
             Input::Request { ticket, request } => self.request(overlay, env, ticket, request),
             Input::Peer(message) => self.peer(overlay, env, message),
             Input::DataDone { ticket, reply } => {
-                self.data_done(ticket, &reply, env.steady);
+                let now = env.steady;
+                self.reclaims
+                    .data_done(&mut self.commands, ticket, &reply, now);
                 Ok(())
             }
             Input::SessionGone { session, ended } => {
@@ -44,27 +44,28 @@ impl Shard {
                 Ok(())
             }
             Input::Space { low } => {
-                self.disk_low = low;
+                self.loads.disk_low = low;
                 Ok(())
             }
             Input::TakesLeases { session } => {
-                self.takes_leases(session);
+                self.leases.takes(&mut self.commands, session);
                 Ok(())
             }
             Input::Recalled { session, number } => {
-                self.recall_answered(session, number);
+                self.leases.answered(session, number);
                 Ok(())
             }
             Input::Loads(told) => {
-                self.placer.hear(&self.config.map, &told);
+                self.loads.placer.hear(&self.config.map, &told);
                 Ok(())
             }
-            Input::LockHolderKept { session } => {
-                self.lock_holder_kept(session);
+            Input::LockHolderKept { session, record } => {
+                let commands = &mut self.commands;
+                self.file_locks.holder_is_durable(commands, session, record);
                 Ok(())
             }
-            Input::LeaseholderKept { session } => {
-                self.leaseholder_kept(session);
+            Input::LeaseholderKept { session, record } => {
+                self.leases.holder_is_durable(session, record);
                 Ok(())
             }
             Input::Tick => self.tick(overlay, env),
@@ -79,8 +80,8 @@ impl Shard {
         overlay: &Overlay<'_>,
         env: &mut Environment<'_>,
     ) -> Result<(), Stop> {
-        self.lease_events();
-        for input in self.waiting.take_ready() {
+        self.leases.events(&mut self.commands);
+        for input in self.commands.waiting.take_ready() {
             match input {
                 Input::Request { ticket, request } => {
                     self.request_again(overlay, env, ticket, request)?;
@@ -89,7 +90,7 @@ impl Shard {
                 other => unreachable!("{other:?} does not wait"),
             }
         }
-        self.lease_events();
+        self.leases.events(&mut self.commands);
         Ok(())
     }
 
@@ -138,8 +139,8 @@ impl Shard {
         if !request.request.is_mutation() {
             return self.read(overlay, ticket, request);
         }
-        self.answers.saw(session, env.steady);
-        if let Some(refusal) = self.answers.refusal(request.key) {
+        self.sessions.answers.saw(session, env.steady);
+        if let Some(refusal) = self.sessions.answers.refusal(request.key) {
             self.answer(ticket, Err(refusal), false);
             return Ok(());
         }
@@ -177,7 +178,7 @@ impl Shard {
         if !self.is_first(request.key, ticket) {
             return Ok(());
         }
-        if self.is_inherited(request.key) {
+        if self.operations.are_inherited_from(request.key) {
             // It waits for the end of the operation that it began before the restart. Were it submitted
             // again, the old one's end could be answered with "try again" while the new one goes on.
             return Ok(());
@@ -187,9 +188,9 @@ impl Shard {
 
     /// Whether a mutation is new rather than a repetition of one under way.
     fn is_first(&mut self, key: RequestKey, ticket: Ticket) -> bool {
-        let last = self.answers.begin(key, ticket);
+        let last = self.sessions.answers.begin(key, ticket);
         if let Some(ticket) = last {
-            self.outputs.push(Output::Replaced { ticket });
+            self.commands.outputs.push(Output::Replaced { ticket });
         }
         last.is_none()
     }
@@ -206,7 +207,9 @@ impl Shard {
             Stop::Locked(tx) => self.wait_for(tx, Input::Request { ticket, request }),
             Stop::Cold(key) => self.warm(key, Input::Request { ticket, request }),
             Stop::Store(error) if error.is_of_the_place() => {
-                self.outputs.push(Output::Unreadable { ticket, error });
+                self.commands
+                    .outputs
+                    .push(Output::Unreadable { ticket, error });
             }
             stop => return Err(stop),
         }
@@ -234,24 +237,12 @@ impl Shard {
             }
         }
         for (ino, count) in here {
-            self.opens.tell_again(ino, request.key.session, count);
+            self.sessions
+                .opens
+                .tell_again(ino, request.key.session, count);
         }
         self.answer(ticket, Ok(Reply::Done), false);
         Ok(())
-    }
-
-    /// Whether the request has begun an operation that was under way before this process started.
-    fn is_inherited(&self, key: RequestKey) -> bool {
-        let mut inherited = self.inherited.iter();
-        inherited.any(|tx| {
-            let coordinated = self.coordinations.get(&tx.sequence);
-            coordinated.is_some_and(|coordinated| match &coordinated.origin {
-                Origin::Client(request) => {
-                    request.key == key && coordinated.coordination.decision == Decision::Open
-                }
-                Origin::Split { .. } => false,
-            })
-        })
     }
 
     /// A request that is known to be new.
@@ -291,7 +282,7 @@ impl Shard {
             let operation = ops::operation(&request.request);
             // Whoever waits for the end of an operation, or for a key, comes here again and may be refused
             // then; what has a record was taken on.
-            if self.disk_low && operation.needs_space(&view)? {
+            if self.loads.disk_low && operation.needs_space(&view)? {
                 return Err(FsError::NoSpace.into());
             }
             if let Some(server) = operation.fills(&view)?
@@ -302,7 +293,9 @@ impl Shard {
             let nothing = operation.changes_nothing(&view, &choices)?;
             let touched = match nothing {
                 true => Some(Vec::new()),
-                false => self.touched(&view, &request.request, plan.as_ref(), &choices)?,
+                false => self
+                    .leases
+                    .touched(&view, &request.request, plan.as_ref(), &choices)?,
             };
             Ok((plan, nothing, touched))
         });
@@ -321,17 +314,17 @@ impl Shard {
                     self.wait(Until::Gate(dir), input);
                     return Ok(());
                 }
-                let cleared = self.clear_leases(&touched, Some(request.key.session));
+                let cleared = self.leases.clear(&touched, Some(request.key.session));
                 if cleared != Cleared::Yes {
                     self.put_aside(&cleared, Input::Request { ticket, request });
                     return Ok(());
                 }
-                self.opens.will_close(&choices.closed);
+                self.sessions.opens.will_close(&choices.closed);
                 if let Request::Open(op::Open { ino, .. }) = request.request {
-                    self.opens.will_open(ino);
+                    self.sessions.opens.will_open(ino);
                 }
-                self.adapts |= choices.placing.is_some();
-                let age = self.ages.remove(&request.key);
+                self.loads.adapts |= choices.placing.is_some();
+                let age = self.operations.ages.remove(&request.key);
                 let record = Record::Request {
                     request: Box::new(request),
                     choices,
@@ -347,7 +340,7 @@ impl Shard {
             Err(stop) => {
                 let ticket = match stop {
                     // It is looked at again as a new request, or was answered.
-                    Stop::Cold(_) | Stop::Store(_) => self.answers.forget(request.key),
+                    Stop::Cold(_) | Stop::Store(_) => self.sessions.answers.forget(request.key),
                     _ => None,
                 }
                 .unwrap_or(ticket);
@@ -367,7 +360,7 @@ impl Shard {
             return self.lock_request(overlay, ticket, request);
         }
         if let Request::Open(op::Open { ino, .. }) = &request.request
-            && self.opens.is_to_close(*ino)
+            && self.sessions.opens.is_to_close(*ino)
         {
             // An unlink that is about to be applied was told that nobody has the file open.
             self.wait(Until::Applied, Input::Request { ticket, request });
@@ -382,7 +375,7 @@ impl Shard {
         match ops::read(&view, &self.context(&request, &choices), &request.request) {
             Ok(reply) => {
                 if let Request::Open(op::Open { ino, .. }) = request.request {
-                    self.opens.open(ino, request.key);
+                    self.sessions.opens.open(ino, request.key);
                 }
                 self.answer_read(ticket, &request, Ok(reply));
             }
@@ -398,16 +391,16 @@ impl Shard {
     /// does who sets the directory's modification time, which such an operation would change again.
     fn still_unseen(&mut self, ticket: Ticket, request: &Request) -> Option<TxId> {
         let (dir, from) = request.operation().lists()?;
-        if self.locks.is_empty() && self.unseen.is_empty() {
+        if self.operations.locks.is_empty() && self.operations.unseen.is_empty() {
             return None;
         }
         let me = self.config.shard;
-        let known = self.unseen.remove(&ticket);
-        let mut left = known.unwrap_or_else(|| self.locks.unseen(dir, from, me));
-        left.retain(|tx| self.locks.holds(*tx));
+        let known = self.operations.unseen.remove(&ticket);
+        let mut left = known.unwrap_or_else(|| self.operations.locks.unseen(dir, from, me));
+        left.retain(|tx| self.operations.locks.holds(*tx));
         let first = left.first().copied();
         if first.is_some() {
-            self.unseen.insert(ticket, left);
+            self.operations.unseen.insert(ticket, left);
         }
         first
     }
@@ -419,7 +412,7 @@ impl Shard {
         choices: &'a Choices,
     ) -> Context<'a> {
         Context {
-            locks: &self.locks,
+            locks: &self.operations.locks,
             session: request.key.session,
             caller: &request.caller,
             choices,
@@ -430,7 +423,10 @@ impl Shard {
     fn is_alone(&self, request: &ShardRequest) -> bool {
         match &request.request {
             Request::SetAttr(op::SetAttr { ino, set }) if set.size.is_some() => {
-                !self.opens.is_open_by_others(*ino, request.key.session)
+                !self
+                    .sessions
+                    .opens
+                    .is_open_by_others(*ino, request.key.session)
                     && !self.may_be_open_unknown(*ino)
             }
             _ => false,
@@ -449,9 +445,9 @@ impl Shard {
                 continue;
             }
             if let Some(ino) = steps::of(step).victim(view)?
-                && !self.opens.is_open(ino)
+                && !self.sessions.opens.is_open(ino)
                 // It is opened and cut by a record before the one that is to take its last name.
-                && !self.opens.is_to_open(ino)
+                && !self.sessions.opens.is_to_open(ino)
                 && view.stored_inode(ino)?.is_some()
                 && !self.may_be_open_unknown(ino)
             {
@@ -483,9 +479,9 @@ impl Shard {
         request: &ShardRequest,
         result: Result<Reply, Refusal>,
     ) {
-        if let Some(ticket) = self.answers.forget(request.key) {
+        if let Some(ticket) = self.sessions.answers.forget(request.key) {
             if let Err(refusal) = &result {
-                self.answers.refuse(request.key, refusal);
+                self.sessions.answers.refuse(request.key, refusal);
             }
             let durable = result.is_ok() && self.config.sync_every_batch;
             self.answer(ticket, result, durable);
@@ -499,9 +495,9 @@ impl Shard {
         result: Result<Reply, Refusal>,
         durable: bool,
     ) {
-        if let Some(ticket) = self.answers.forget(request.key) {
+        if let Some(ticket) = self.sessions.answers.forget(request.key) {
             let leased = self.lease(request, &result);
-            self.outputs.push(Output::Answer {
+            self.commands.outputs.push(Output::Answer {
                 ticket,
                 result,
                 leased,
@@ -517,7 +513,7 @@ impl Shard {
         result: Result<Reply, Refusal>,
     ) {
         let leased = self.lease(request, &result);
-        self.outputs.push(Output::Answer {
+        self.commands.outputs.push(Output::Answer {
             ticket,
             result,
             leased,
@@ -526,28 +522,12 @@ impl Shard {
     }
 
     pub(crate) fn answer(&mut self, ticket: Ticket, result: Result<Reply, Refusal>, durable: bool) {
-        self.outputs.push(Output::Answer {
+        self.commands.outputs.push(Output::Answer {
             ticket,
             result,
             leased: Vec::new(),
             durable,
         });
-    }
-
-    /// Nobody that is known of has the inode open any more. After a restart that is not enough: others may not have said
-    /// yet that they do. The next tick looks again.
-    pub(crate) fn closed(&mut self, ino: Ino) {
-        // While it is locked it may be about to get a name. The next tick looks again.
-        let is_locked = self.locks.check(&Lock::Inode(ino), None).is_err();
-        // A record before it may open it.
-        let is_kept = is_locked || self.opens.is_to_open(ino);
-        if self.is_due(ino) && !self.reclaims.is_proposed(ino) && !is_kept {
-            self.reclaims.set_proposed(ino, true);
-            // Who found the name while it was there may open it only now: an open that is granted before the record
-            // is applied would lose the inode by it.
-            self.opens.will_close(&[ino]);
-            self.propose(&Record::Reclaim { ino });
-        }
     }
 
     /// Counts the closes of a session. Returns those that count elsewhere or later, and the shard to tell of them.
@@ -566,17 +546,22 @@ impl Shard {
         let (mut here, mut left) = (Vec::new(), Vec::new());
         // All reads come first: when one fails, no close has been counted.
         for &ino in inos {
-            if self.locks.check(&Lock::Inode(ino), None).is_err() {
+            if self
+                .operations
+                .locks
+                .check(&Lock::Inode(ino), None)
+                .is_err()
+            {
                 // It may be on its way to another shard, which is told that it is still open.
                 left.push((ino, self.config.shard));
-            } else if self.opens.is_open(ino) {
+            } else if self.sessions.opens.is_open(ino) {
                 here.push(ino);
             } else if let Some(shard) = view.forwarding(ino)? {
                 left.push((ino, shard));
             }
         }
         for ino in here {
-            if self.opens.is_open(ino) && self.opens.release(ino, session) {
+            if self.sessions.opens.is_open(ino) && self.sessions.opens.release(ino, session) {
                 self.closed(ino);
             }
         }
@@ -584,37 +569,48 @@ impl Shard {
     }
 
     fn session_gone(&mut self, session: SessionId, ended: bool) {
-        for ino in self.opens.drop_session(session) {
+        for ino in self.sessions.opens.drop_session(session) {
             self.closed(ino);
         }
-        self.lock_holder_gone(session);
-        self.leaseholder_gone(session);
-        if ended && self.answers.drop_session(session) {
+        let locks = &self.operations.locks;
+        self.file_locks
+            .session_gone(&mut self.commands, locks, session);
+        self.leases.session_gone(&mut self.commands, session);
+        if ended && self.sessions.answers.drop_session(session) {
             self.propose(&Record::ExpireSession { session });
         }
     }
 
     fn tick(&mut self, overlay: &Overlay<'_>, env: &mut Environment<'_>) -> Result<(), Stop> {
         let now = env.steady;
-        let due: Vec<_> = self.retries.range(..(now, 0)).map(|(at, _)| *at).collect();
+        let due: Vec<_> = self
+            .operations
+            .retries
+            .range(..(now, 0))
+            .map(|(at, _)| *at)
+            .collect();
         for at in due {
-            if let Some((input, age)) = self.retries.remove(&at)
+            if let Some((input, age)) = self.operations.retries.remove(&at)
                 && let Input::Request { ticket, request } = input
             {
-                self.ages.insert(request.key, age);
+                self.operations.ages.insert(request.key, age);
                 self.request_again(overlay, env, ticket, request)?;
             }
         }
         self.resend_commits(now, false);
-        self.grace.tick(now);
+        self.sessions.grace.tick(now);
         self.tick_splits(overlay, env)?;
-        self.tick_reclaims(now);
+        let (sessions, locks) = (&mut self.sessions, &self.operations.locks);
+        self.reclaims.tick(&mut self.commands, sessions, locks, now);
         self.tick_map_notices(now);
-        self.tick_file_locks(now);
-        self.tick_leases();
+        let grace_is_over = self.sessions.grace.is_over();
+        let locks = &self.operations.locks;
+        self.file_locks
+            .tick(&mut self.commands, locks, now, grace_is_over);
+        self.leases.tick(&mut self.commands);
         let retention = pandofs_types::limits::SLOT_RETENTION;
-        for session in self.answers.silent_since(now.before(retention)) {
-            self.answers.drop_session(session);
+        for session in self.sessions.answers.silent_since(now.before(retention)) {
+            self.sessions.answers.drop_session(session);
             self.propose(&Record::ExpireSession { session });
         }
         Ok(())

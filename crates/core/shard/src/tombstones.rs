@@ -9,12 +9,6 @@ use pandofs_store::Overlay;
 use pandofs_types::{ShardId, Time, TxId};
 
 impl Shard {
-    /// Whether the operation has ended everywhere, as far as this shard was told.
-    pub(crate) fn has_passed(&self, tx: TxId) -> bool {
-        let horizon = self.horizons.get(&tx.coordinator);
-        horizon.is_some_and(|horizon| horizon.has_passed(tx.sequence))
-    }
-
     /// Notes what has become of a step that has not come, and may still come: it is not to be taken up then.
     pub(crate) fn put_without_step(
         &mut self,
@@ -37,31 +31,14 @@ impl Shard {
 
     pub(crate) fn put_participation(&mut self, overlay: &mut Overlay<'_>, part: Participation) {
         self.store_participation(overlay, &part);
-        self.keep(part);
-    }
-
-    pub(crate) fn keep(&mut self, part: Participation) {
-        let key = (part.tx, part.number);
-        self.note_active(&part);
-        self.participations.insert(key, part);
-    }
-
-    /// Ticks look at what has not ended, and at nothing else.
-    fn note_active(&mut self, part: &Participation) {
-        let key = (part.tx, part.number);
-        if matches!(part.state, ParticipationState::Ended) {
-            self.active.remove(&key);
-            self.sent.remove(&(part.tx, Some(part.number)));
-        } else {
-            self.active.insert(key);
-        }
+        self.operations.keep(part);
     }
 
     pub(crate) fn store_participation(&mut self, overlay: &mut Overlay<'_>, part: &Participation) {
         let role = keys::Role::Participant;
         let key = keys::transaction(self.config.shard, role, part.tx, part.number.0);
         overlay.put(key, encode(part));
-        self.note_active(part);
+        self.operations.note_active(part);
     }
 
     /// Drops the tombstones of operations that have ended everywhere. `this` is the step that has just been dealt with: it
@@ -73,7 +50,7 @@ impl Shard {
         told: &Horizon,
         this: (TxId, StepNumber),
     ) {
-        let known = self.horizons.entry(coordinator).or_default();
+        let known = self.operations.horizons.entry(coordinator).or_default();
         if !pandofs_commit::learn(known, told) {
             if this.0.coordinator == coordinator && known.has_passed(this.0.sequence) {
                 self.drop_tombstones(overlay, &[this]);
@@ -85,7 +62,9 @@ impl Shard {
             keys::horizon(self.config.shard, coordinator),
             encode(&known),
         );
-        self.early_votes.forget_passed(coordinator, &known);
+        self.operations
+            .early_votes
+            .forget_passed(coordinator, &known);
         let first = TxId {
             coordinator,
             sequence: 0,
@@ -96,6 +75,7 @@ impl Shard {
         };
         // There are few: what has ended goes from here, and what has not is under way.
         let over: Vec<_> = self
+            .operations
             .participations
             .range((first, StepNumber(0))..(end, StepNumber(0)))
             .filter(|((tx, _), _)| known.has_passed(tx.sequence))
@@ -106,9 +86,9 @@ impl Shard {
 
     fn drop_tombstones(&mut self, overlay: &mut Overlay<'_>, of: &[(TxId, StepNumber)]) {
         for key @ (tx, number) in of {
-            let part = self.participations.get(key);
+            let part = self.operations.participations.get(key);
             if part.is_some_and(|part| matches!(part.state, ParticipationState::Ended)) {
-                self.participations.remove(key);
+                self.operations.participations.remove(key);
                 let role = keys::Role::Participant;
                 overlay.delete(keys::transaction(self.config.shard, role, *tx, number.0));
             }

@@ -77,11 +77,6 @@ impl WaitingRoom {
         std::mem::take(&mut self.ready)
     }
 
-    /// Whether anything waits for this.
-    pub fn has(&self, until: Until) -> bool {
-        self.waiting.contains_key(&until)
-    }
-
     /// Whether this message waits already.
     pub fn has_message(&self, from: ShardId, message: &CommitMessage) -> bool {
         self.messages.contains(&key_of(from, message))
@@ -147,7 +142,7 @@ mod tests {
         assert_eq!(room.wait(Until::Applied, gone(2)), None);
         assert_eq!(room.wait(operation, gone(3)), None);
         assert_eq!(room.len(), 3);
-        assert!(room.has(Until::Applied) && !room.has(Until::Leaseholders));
+        assert_eq!(room.take(Until::Leaseholders), []);
         room.release(operation);
         room.release(Until::Operation(tx(2)));
         assert_eq!(room.take_ready(), [gone(1), gone(3)]);

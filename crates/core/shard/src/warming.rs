@@ -14,7 +14,7 @@ use pandofs_store::Overlay;
 impl Shard {
     /// Whether the input at hand is to go by what is in memory, and be [warmed](Shard::warm) where that is not enough.
     pub(crate) fn goes_by_memory(&self) -> bool {
-        match self.warmed.split_last() {
+        match self.commands.warmed.split_last() {
             None => true,
             Some((last, before)) => !before.contains(last),
         }
@@ -23,7 +23,7 @@ impl Shard {
     /// Has the key read and the input, which is the one at hand, submitted again.
     pub(crate) fn warm(&mut self, key: Vec<u8>, input: Input) {
         assert!(self.goes_by_memory(), "a key is cold that was waited for");
-        let mut keys = std::mem::take(&mut self.warmed);
+        let mut keys = std::mem::take(&mut self.commands.warmed);
         keys.push(key);
         self.push_output(Output::Warm { keys, input });
     }
@@ -36,13 +36,13 @@ impl Shard {
         input: Input,
         keys: Vec<Vec<u8>>,
     ) -> Result<(), Stop> {
-        self.warmed = keys;
+        self.commands.warmed = keys;
         let done = match input {
             Input::Request { ticket, request } => self.request(overlay, env, ticket, request),
             Input::Peer(message) => self.peer(overlay, env, message),
             other => unreachable!("{other:?} needs no key"),
         };
-        self.warmed = Vec::new();
+        self.commands.warmed = Vec::new();
         done
     }
 }

@@ -23,7 +23,7 @@ impl Shard {
     ) -> Result<(), Stop> {
         let done = self.lock_and_hand(overlay, dir, id, chunks, choices);
         // What moves is locked now, or stays for the moment.
-        self.open_leases(dir);
+        self.leases.open(dir);
         done
     }
 
@@ -65,11 +65,11 @@ impl Shard {
         let (mtime, ctime) = (parts.mtime, parts.ctime);
         let mut has_to_stay = false;
         let (changed, gone, opens, locks) = match self.splits.copying.get(&dir) {
-            Some(copying) if !self.replaying => {
+            Some(copying) if !self.commands.replaying => {
                 // Taken again if the locks cannot be had now.
                 let (changed, gone) = read_names(&view, dir, &copying.dirty)?;
                 let moving = InodesThatMove::new(copying, &changed);
-                let opens = opens_that_move(&self.opens, &view, dir, &moving)?;
+                let opens = opens_that_move(&self.sessions.opens, &view, dir, &moving)?;
                 let locks = locks_that_move(&self.file_locks, &view, dir, &moving)?;
                 has_to_stay = self.have_to_stay(&moving.candidates);
                 (changed, gone, opens, locks)
@@ -103,7 +103,7 @@ impl Shard {
         match self.coordinate_split(overlay, record.target, adopt, chunks, choices) {
             Ok(()) => {
                 let from = self.config.shard;
-                if !self.replaying {
+                if !self.commands.replaying {
                     // Ahead of the message that begins the last step, on the same link; should one be
                     // lost, the target finds a chunk missing and refuses.
                     let late: Vec<_> = extra
@@ -118,8 +118,8 @@ impl Shard {
                             durable: true,
                         })
                         .collect();
-                    let last = self.outputs.len().saturating_sub(1);
-                    self.outputs.splice(last..last, late);
+                    let last = self.commands.outputs.len().saturating_sub(1);
+                    self.commands.outputs.splice(last..last, late);
                 }
                 Ok(())
             }
@@ -138,7 +138,7 @@ impl Shard {
     /// without this shard having been told since it was started. A client tells the server that was started: were the inode
     /// elsewhere by then, nobody there would know that it is open, and free it with its last name.
     pub(super) fn have_to_stay(&self, inos: &BTreeSet<Ino>) -> bool {
-        self.opens.count(inos.iter()) > MAX_MOVED_OPENS
+        self.sessions.opens.count(inos.iter()) > MAX_MOVED_OPENS
             || self.file_locks.keep(inos.iter())
             || inos.iter().any(|&ino| self.may_be_open_unknown(ino))
     }
@@ -162,9 +162,9 @@ impl Shard {
             .map(|copying| copying.record.target);
         self.splits.end(dir, id);
         self.lift_gate(dir);
-        self.open_leases(dir);
+        self.leases.open(dir);
         if let Some(to) = target
-            && !self.replaying
+            && !self.commands.replaying
         {
             let from = self.config.shard;
             self.send(

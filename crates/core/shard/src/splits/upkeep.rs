@@ -31,7 +31,7 @@ impl Shard {
             },
         )?;
         for (dir, record) in found {
-            let handing = self.coordinations.values().any(|coordinated| {
+            let handing = self.operations.coordinations.values().any(|coordinated| {
                 matches!(&coordinated.origin,
                     crate::coordinate::Origin::Split { split, .. } if *split == record.split)
             });

@@ -248,7 +248,8 @@ fn the_first_lock_waits_until_its_session_is_on_disk() {
     let step = cluster.input(0, input);
     let session = SessionId(6);
     assert_eq!(step.records, [Record::LockHolder { session, has: true }]);
-    let (shard, input) = (ShardId(0), Input::LockHolderKept { session });
+    let record = cluster.nodes[0].shard.status().applied;
+    let (shard, input) = (ShardId(0), Input::LockHolderKept { session, record });
     assert_eq!(
         step.outputs,
         [Output::WhenDurable {
