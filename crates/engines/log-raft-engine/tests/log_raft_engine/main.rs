@@ -1,0 +1,8 @@
+//! Tests of the log on disk, one binary for all: each more would be linked by itself.
+
+mod behaviour;
+#[path = "../common/mod.rs"]
+mod common;
+mod corruption;
+mod random;
+mod suite;

@@ -1,0 +1,20 @@
+//! Tests of the client against real servers, one binary for all: each more would be linked by itself.
+
+mod accesses;
+mod away;
+mod common;
+mod data;
+mod dirs;
+mod given_up;
+mod held;
+mod locks;
+mod lost;
+mod model;
+mod plain;
+mod recalls;
+mod redirect;
+mod retry;
+mod session;
+mod space;
+mod trace;
+mod truncations;

@@ -1,0 +1,12 @@
+//! Tests of a server over its sockets, one binary for all: each more would be linked by itself.
+
+mod cluster;
+mod common;
+mod data;
+mod durability;
+mod engines;
+mod generations;
+mod handshake;
+mod joins;
+mod peers;
+mod scrub;
