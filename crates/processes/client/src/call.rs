@@ -1,10 +1,10 @@
 //! Calls: single requests on their way, with their targets, attempts and answers.
 
-use crate::lease_grant::{LeaseGrant, Sent};
 use crate::pool::Server;
-use crate::router::Target;
 use crate::slots::Slot;
 use pandofs_api::{AdminRequest, DataRequest, Request, RequestKey, ShardRequest};
+use pandofs_session::Target;
+use pandofs_session::{LeaseGrant, Sent};
 use pandofs_types::limits::{
     MAX_RECONNECT_PAUSE, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
 };

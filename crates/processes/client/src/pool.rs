@@ -3,7 +3,7 @@
 //! The thread writes its requests, reads their answers, and puts the connection back for the next
 //! one.
 
-use crate::boottime::Boottime;
+use crate::boottime::{self, Boottime};
 use crate::cancellation;
 use crate::limits::MAX_IDLE_CONNECTIONS;
 use pandofs_placement::ServerInfo;
@@ -153,7 +153,7 @@ impl Connection {
             stream,
             next_id: 0,
             patience,
-            asked: Boottime::now(),
+            asked: boottime::now(),
             registration: 0,
             generation,
             machine: Machine::default(),
@@ -258,7 +258,7 @@ impl Connection {
     /// Sends all that was pushed, and the payload of the last of it. All that was sent before is
     /// answered.
     pub fn send_with(&mut self, payload: &[&[u8]]) -> Result<(), Unsent> {
-        self.asked = Boottime::now();
+        self.asked = boottime::now();
         let mut socket = Patient {
             stream: &mut self.stream,
             patience: self.patience,
@@ -449,7 +449,7 @@ impl Server {
             registrations: AtomicU64::new(0),
             generation: AtomicU64::new(1),
             last_answer: AtomicU64::new(0),
-            begun: Boottime::now(),
+            begun: boottime::now(),
             presence: Mutex::new(Presence::default()),
         })
     }
@@ -469,7 +469,7 @@ impl Server {
     /// For how long it is not known that it has heard of this session.
     pub fn silence(&self) -> Duration {
         let last = Duration::from_millis(self.last_answer.load(Ordering::Relaxed));
-        self.begun.elapsed().saturating_sub(last)
+        boottime::elapsed(self.begun).saturating_sub(last)
     }
 
     /// Returns whether it has closed an idle connection, as it does when it ends.

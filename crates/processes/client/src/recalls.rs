@@ -8,15 +8,15 @@
 //! lost all that the server leased is dropped, and the thread begins anew as soon as the server is
 //! there: until then changes by others wait.
 
-use crate::boottime::Boottime;
+use crate::boottime::{self, Boottime};
 use crate::core::Core;
 use crate::dirs::Entry;
 use crate::error::Result;
-use crate::lease_cache::ListedUntil;
 use crate::limits::{MAX_WRITE_LEASE_PAUSE, MAX_WRITE_LEASE_WAIT, MIN_WRITE_LEASE_PAUSE};
 use crate::pool::{Connection, LostAnswer, Server};
 use crate::{Client, ClientError};
 use hashbrown::HashSet;
+use pandofs_session::ListedUntil;
 use pandofs_types::limits::{LEASE, MIN_RECONNECT_PAUSE, RECALL_WAIT};
 use pandofs_types::{Attr, FileKind, Ino, LeaseKey, Name, ServerId};
 use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
@@ -109,7 +109,7 @@ impl Client {
     ) -> Vec<(Duration, Duration)> {
         let core = self.core();
         let until = core.lease_cache.listed_until(keys, entries);
-        let now = Boottime::now();
+        let now = boottime::now();
         let left = |until: Option<Boottime>| left_from(now, until);
         let cached = |(until, entry): (ListedUntil, &Entry)| {
             let attr = match &entry.attr {
@@ -149,7 +149,7 @@ impl Client {
             return Duration::ZERO;
         };
         core.correct(&mut known);
-        match crate::lease_cache::is_same(&known, attr) {
+        match pandofs_session::is_same(&known, attr) {
             true => left(Some(until)),
             false => Duration::ZERO,
         }
@@ -157,7 +157,7 @@ impl Client {
 }
 
 fn left(until: Option<Boottime>) -> Duration {
-    left_from(Boottime::now(), until)
+    left_from(boottime::now(), until)
 }
 
 fn left_from(now: Boottime, until: Option<Boottime>) -> Duration {
@@ -250,7 +250,7 @@ fn next(
     let mut pause = MIN_WRITE_LEASE_PAUSE;
     while !waiting.is_empty() {
         let core = core.upgrade().ok_or(End::Session)?;
-        let now = Boottime::now();
+        let now = boottime::now();
         let is_over = |recall: &Waiting| let_go(&core, &recall.keys, now < recall.until);
         // These before answers: there may always be a next answer.
         if let Some(place) = waiting.iter().position(is_over) {
@@ -316,7 +316,7 @@ fn converse(
         let Some(core) = core.upgrade() else {
             return End::Session;
         };
-        let now = Boottime::now();
+        let now = boottime::now();
         if done.is_none() {
             core.lease_cache.subscribed(server.id, now);
         }

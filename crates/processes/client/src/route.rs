@@ -1,16 +1,16 @@
 //! Route of a request to its answer: shard, server, repetitions.
 
-use crate::boottime::Boottime;
+use crate::boottime;
 use crate::call::Call;
 use crate::cancellation;
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
-use crate::lease_cache::Change;
 use crate::limits::MAX_PIPELINED_BYTES;
 use crate::pool::{ConnectError, Connection, LostAnswer, Server, Unsent};
-use crate::router::Router;
-use crate::router::Target;
 use pandofs_api::{Reply, Request};
+use pandofs_session::Change;
+use pandofs_session::Router;
+use pandofs_session::Target;
 use pandofs_types::limits::MAX_PIPELINED_REQUESTS;
 use pandofs_types::{Credentials, Ino, Name, ServerId};
 use pandofs_wire::message::AnswerBody;
@@ -103,7 +103,7 @@ impl Core {
         let asked = call.shard_request()?;
         let answer = self
             .lease_cache
-            .answer(call.target, asked, Boottime::now())?;
+            .answer(call.target, asked, boottime::now())?;
         Some(AnswerBody::Shard(answer))
     }
 
@@ -116,7 +116,7 @@ impl Core {
             Some(AnswerBody::Shard(Ok(reply))) => Some(reply),
             _ => None,
         };
-        let now = Boottime::now();
+        let now = boottime::now();
         self.lease_cache
             .changed(change, reply, call.lease_grant(), now);
     }
@@ -338,7 +338,7 @@ impl Core {
         count(&self.counts.requests);
         call.generation = connection.generation;
         let is_on = self.lease_cache.is_on();
-        call.sent = is_on.then(|| self.lease_cache.sent(Boottime::now()));
+        call.sent = is_on.then(|| self.lease_cache.sent(boottime::now()));
     }
 
     /// Takes an answer's leases out of it; it is cached from here on, unless it answers a
@@ -351,7 +351,7 @@ impl Core {
                 if let Some(grant) = call.lease_grant()
                     && !call.is_mutation()
                 {
-                    self.lease_cache.learn(grant, &result, Boottime::now());
+                    self.lease_cache.learn(grant, &result, boottime::now());
                 }
                 AnswerBody::Shard(result)
             }
@@ -359,11 +359,10 @@ impl Core {
         }
     }
 
-    pub fn router(&self) -> Router<'_> {
+    pub fn router(&self) -> Router<'_, Core> {
         Router {
             hash_key: self.hash_key,
-            maps: &self.maps,
-            inodes: &self.inodes,
+            places: self,
         }
     }
 

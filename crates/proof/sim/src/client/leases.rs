@@ -4,8 +4,7 @@ use super::{Call, Client, PATIENCE, Todo};
 use crate::history::History;
 use crate::scenario::{Moment, Plant};
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
-use pandofs_client::leasing::LeaseGrant;
-use pandofs_client::routing::Target;
+use pandofs_session::{LeaseGrant, Target};
 use pandofs_types::limits::{MIN_RECONNECT_PAUSE, RECALL_WAIT};
 use pandofs_types::{
     Credentials, Epoch, FsError, LeaseKey, Leased, ServerId, SessionId, ShardId, SlotId,
@@ -98,8 +97,8 @@ impl Client {
         };
         if !hearing.is_on {
             hearing.is_on = true;
-            self.lease_cache
-                .subscribed(ServerId(server as u16), self.clock());
+            let now = self.clock();
+            self.lease_cache.subscribed(ServerId(server as u16), now);
         }
         match self.plant {
             Some(Plant::KeepsRecalledNames) => {
@@ -162,7 +161,7 @@ impl Client {
 
     /// The answer to a request, if it is believed.
     pub(super) fn believed(
-        &self,
+        &mut self,
         history: &mut History,
         target: Target,
         request: &Request,
@@ -178,7 +177,8 @@ impl Client {
             caller: Credentials::ROOT,
             request: request.clone(),
         };
-        let answer = self.lease_cache.answer(target, &asked, self.clock())?;
+        let now = self.clock();
+        let answer = self.lease_cache.answer(target, &asked, now)?;
         history.believed(request, &answer, self.may_believe_what_is_lost());
         Some(answer.map_err(|refusal| match refusal {
             Refusal::Fs(error) => error,
@@ -188,25 +188,27 @@ impl Client {
 
     /// An answer has come to a request, which leases this.
     pub(super) fn take_leased(
-        &self,
+        &mut self,
         call: &mut Call,
         leased: Vec<Leased>,
         answer: &Result<Reply, Refusal>,
     ) {
+        let now = self.clock();
         call.leased = leased;
         if let Some(grant) = lease_grant(call)
             && !call.asked.request.is_mutation()
         {
-            self.lease_cache.learn(grant, answer, self.clock());
+            self.lease_cache.learn(grant, answer, now);
         }
     }
 
     /// A request was answered for good.
-    pub(super) fn changed(&self, call: &mut Call, result: &Result<Reply, FsError>) {
+    pub(super) fn changed(&mut self, call: &mut Call, result: &Result<Reply, FsError>) {
+        let now = self.clock();
         if let Some(change) = call.change.take() {
             let reply = result.as_ref().ok();
             self.lease_cache
-                .changed(change, reply, lease_grant(call), self.clock());
+                .changed(change, reply, lease_grant(call), now);
         }
     }
 }

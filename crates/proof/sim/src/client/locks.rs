@@ -64,7 +64,7 @@ impl Client {
     }
 
     /// A request is about to be made; whether there is no need to.
-    pub(super) fn begins(&self, request: &Request) -> bool {
+    pub(super) fn begins(&mut self, request: &Request) -> bool {
         match request {
             Request::SetLock(op::SetLock { ino, lock, .. }) => {
                 self.locks.begin(*ino, lock.owner, lock);
@@ -85,9 +85,8 @@ impl Client {
     pub(super) fn locked(&mut self, call: &Call, result: &Result<Reply, FsError>) -> bool {
         match (&call.asked.request, result) {
             (Request::SetLock(op::SetLock { ino, lock, .. }), Ok(_)) => {
+                let registrations = self.link(call.server).registrations;
                 let registration = call.registration;
-                let link = self.tellers.link(call.server);
-                let registrations = &link.registrations;
                 !self.locks.given(*ino, lock, registrations, registration)
             }
             (Request::SetLock(op::SetLock { ino, lock, .. }), Err(FsError::WouldBlock))

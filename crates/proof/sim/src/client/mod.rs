@@ -4,6 +4,7 @@
 mod leases;
 mod locks;
 mod opens;
+mod places;
 
 pub use leases::Hearer;
 pub use opens::TELLERS;
@@ -15,10 +16,11 @@ use crate::server::Asker;
 use leases::Hearing;
 use opens::Tellers;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
-use pandofs_client::holding::{Locks, Opens};
-use pandofs_client::leasing::{Boottime, Change, LeaseCache, Sent};
-use pandofs_client::routing::{DirMaps, InodeShards, Reaction, Router, Target, leaves_doubt};
-use pandofs_placement::ClusterMap;
+use pandofs_placement::{ClusterMap, DirMap};
+use pandofs_session::{
+    Boottime, Change, Closes, KnownPlaces, LeaseCache, Locks, Reaction, Router, Sent, Target,
+    leaves_doubt,
+};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::{
     MAX_RECONNECT_PAUSE, MAX_REDIRECTS, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
@@ -26,9 +28,9 @@ use pandofs_types::limits::{
 use pandofs_types::{
     Credentials, Epoch, FsError, HashKey, Ino, Leased, Name, SessionId, ShardId, SlotId,
 };
+use places::Places;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long an answer is waited for. The library waits for its connection to break.
@@ -111,13 +113,12 @@ pub struct Client {
     number: usize,
     pub session: SessionId,
     hash_key: HashKey,
-    pub maps: DirMaps,
-    inodes: InodeShards,
+    places: Places,
     workers: Vec<Worker>,
     random: Rng,
     plant: Option<Plant>,
     map: Arc<ClusterMap>,
-    opens: Opens<()>,
+    closes: Closes,
     tellers: Tellers,
     locks: Locks,
     pings: u64,
@@ -139,7 +140,7 @@ impl Client {
     pub fn new(number: usize, session: u64, scenario: &Scenario, map: &Arc<ClusterMap>) -> Client {
         let workers = scenario.shape.workers;
         let leases = scenario.shape.leases.as_ref();
-        let lease_cache = LeaseCache::new(map.hash_key);
+        let mut lease_cache = LeaseCache::new(map.hash_key);
         if leases.is_some() {
             lease_cache.begin(true);
         }
@@ -147,16 +148,14 @@ impl Client {
             number,
             session: SessionId(session),
             hash_key: map.hash_key,
-            maps: DirMaps::new(),
-            inodes: InodeShards::new(),
+            places: Places::default(),
             workers: (0..workers).map(|_| Worker::default()).collect(),
             random: Rng::new(session),
             plant: scenario.plant,
             map: Arc::clone(map),
-            opens: Opens::default(),
+            closes: Closes::default(),
             tellers: Tellers::default(),
-            // Requests that wait take the slots of their workers here.
-            locks: Locks::new(SessionId(session), 0..1),
+            locks: Locks::new(SessionId(session)),
             pings: 0,
             held: Vec::new(),
             lease_cache,
@@ -199,17 +198,21 @@ impl Client {
         .collect()
     }
 
+    /// All that it knows of the directory.
+    pub fn map_of(&self, dir: Ino) -> DirMap {
+        self.places.map(dir)
+    }
+
     fn shards_of(&self, server: usize) -> Vec<ShardId> {
         let shards = (0..self.map.shard_count()).map(ShardId);
         let is_led = |shard: &ShardId| usize::from(self.map.server_of(*shard).0) == server;
         shards.filter(is_led).collect()
     }
 
-    fn router(&self) -> Router<'_> {
+    fn router(&self) -> Router<'_, Places> {
         Router {
             hash_key: self.hash_key,
-            maps: &self.maps,
-            inodes: &self.inodes,
+            places: &self.places,
         }
     }
 
@@ -244,7 +247,7 @@ impl Client {
     ) {
         loop {
             let job = self.workers[worker].job.as_mut().expect("it has one");
-            match job.next(result.take(), &self.inodes) {
+            match job.next(result.take(), &self.places) {
                 Next::Done(outcome) => {
                     self.workers[worker].job = None;
                     todo.push(Todo::Done { worker, outcome });
@@ -366,7 +369,7 @@ impl Client {
             self.workers[worker].calls.push(call);
             return None;
         }
-        call.registration = self.link(call.server).registrations.load(Ordering::SeqCst);
+        call.registration = self.link(call.server).registrations;
         call.sent = Some(self.lease_cache.sent(self.clock()));
         let asked = call.asked.clone();
         let worker_state = &mut self.workers[worker];
@@ -524,13 +527,13 @@ impl Client {
             }
             Reply::Entries(page) => {
                 if let Request::ReadDir(op::ReadDir { dir, .. }) = &call.asked.request {
-                    self.maps.merge(*dir, &page.map);
+                    self.places.merge(*dir, &page.map);
                 }
                 for entry in &page.entries {
                     self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
                 }
             }
-            Reply::Removed { ino } => self.maps.forget(*ino),
+            Reply::Removed { ino } => self.places.forget(*ino),
             _ => {}
         }
     }
@@ -539,8 +542,8 @@ impl Client {
     fn learn_entry(&mut self, ino: Ino, shard: ShardId, with_inode: bool) {
         if with_inode {
             self.learn_shard(ino, shard);
-        } else if self.inodes.shard_of(ino) == ino.birth_shard() {
-            self.inodes.learn(ino, shard);
+        } else if self.places.inode_shard(ino) == ino.birth_shard() {
+            self.places.learn(ino, shard);
         }
     }
 
@@ -600,7 +603,7 @@ impl Client {
         match result {
             Ok(Reply::Inode(inode)) => match inode.dir {
                 Some(home) => {
-                    self.maps.correct(dir, &home.map);
+                    self.places.correct(dir, &home.map);
                     if self.router().knows_better(outer.target, &outer.asked) {
                         self.again(worker, outer, 0, todo);
                     } else {

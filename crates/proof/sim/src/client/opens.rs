@@ -5,14 +5,12 @@ use crate::history::History;
 use crate::program::Job;
 use crate::scenario::Moment;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
-use pandofs_client::holding::Batch;
-use pandofs_client::routing::Target;
+use pandofs_session::{Batch, KnownPlaces, Target};
 use pandofs_types::limits::{
     CLIENT_TICK, MAX_RELEASES_PER_MESSAGE, MIN_RECONNECT_PAUSE, PING_INTERVAL, RELEASE_DELAY,
 };
 use pandofs_types::{Credentials, Epoch, Ino, ShardId, SlotId};
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// An asker of this number is no worker: what was told, for whose answer no operation waits. Its attempts are the numbers
 /// of what was told.
@@ -26,7 +24,7 @@ pub struct Link {
     /// The process that knows what is open.
     registered: Option<u64>,
     /// As the client library counts them.
-    pub registrations: AtomicU64,
+    pub registrations: u64,
     telling: Option<Telling>,
 }
 
@@ -101,7 +99,11 @@ impl Client {
         let link = self.tellers.links.entry(server).or_default();
         let opens = match self.plant {
             Some(crate::Plant::ForgetsOpens) => Vec::new(),
-            _ => self.opens.register(&shards, &link.registrations),
+            _ => {
+                link.registrations += 1;
+                let files = self.places.files.borrow();
+                self.closes.register(&shards, files.counts())
+            }
         };
         let mut left = VecDeque::new();
         for (shard, opens) in opens {
@@ -210,8 +212,8 @@ impl Client {
         let link = self.tellers.links.entry(server).or_default();
         let map = &self.map;
         let is_of_server = |shard| usize::from(map.server_of(shard).0) == server;
-        self.opens
-            .sent(batch, left, &link.registrations, is_of_server);
+        self.closes
+            .sent(batch, left, link.registrations, is_of_server);
         if !left.is_empty() {
             todo.push(release_later());
         }
@@ -222,9 +224,9 @@ impl Client {
         let mut batches = {
             let links = &self.tellers.links;
             let map = &self.map;
-            self.opens.take_releases(|shard| {
+            self.closes.take(|shard| {
                 let link = links.get(&usize::from(map.server_of(shard).0));
-                link.map_or(0, |link| link.registrations.load(Ordering::SeqCst))
+                link.map_or(0, |link| link.registrations)
             })
         };
         batches.sort_by_key(|batch| batch.shard);
@@ -235,8 +237,8 @@ impl Client {
                 self.sent(server, &batch, &batch.whole(), todo);
                 continue;
             }
-            if self.link(server).registrations.load(Ordering::SeqCst) != batch.registration {
-                self.opens.given_up(&batch);
+            if self.link(server).registrations != batch.registration {
+                self.closes.given_up(&batch);
                 continue;
             }
             let inos = batch.inos.clone();
@@ -259,7 +261,7 @@ impl Client {
     pub fn ping(&mut self, boots: &[u64], todo: &mut Vec<Todo>) {
         self.pings += 1;
         let every = (PING_INTERVAL.as_millis() / CLIENT_TICK.as_millis()) as u64;
-        let is_due = self.pings.is_multiple_of(every) && self.opens.any();
+        let is_due = self.pings.is_multiple_of(every) && self.any_open();
         if is_due || self.locks.is_used() {
             for (server, &boot) in boots.iter().enumerate() {
                 self.is_registered(server, boot, None, todo);
@@ -269,21 +271,25 @@ impl Client {
 
     /// An inode was found on this shard.
     pub(super) fn learn_shard(&mut self, ino: Ino, shard: ShardId) {
-        self.inodes.learn(ino, shard);
-        self.opens.moved(ino, shard);
+        self.places.moved(ino, shard);
+    }
+
+    /// Whether anything is open, or a close is still to be told.
+    fn any_open(&self) -> bool {
+        !self.closes.is_empty() || !self.places.files.borrow().is_empty()
     }
 
     /// The worker has been told that the file is open; whether its shard is to be told again, as it may not know.
     pub(super) fn opened(&mut self, call: &super::Call, ino: Ino) -> Option<(Target, Request)> {
         let shard = call.asked.shard;
-        self.opens.opened(ino, shard, || ());
-        let registrations = self.link(call.server).registrations.load(Ordering::SeqCst);
+        self.places.files.get_mut().opened(ino, shard, || ());
+        let registrations = self.link(call.server).registrations;
         let may_be_lost = call.is_resent && call.asked.request.is_mutation();
         if registrations == call.registration && !may_be_lost {
             self.held.push(ino);
             return None;
         }
-        let (count, shard) = self.opens.to_register(ino)?;
+        let (count, shard) = self.closes.to_register(self.places.files.get_mut(), ino)?;
         let opens = vec![(ino, count)];
         Some((Target::Shard(shard), Request::Reopen(op::Reopen { opens })))
     }
@@ -295,7 +301,8 @@ impl Client {
         };
         if !self.held.is_empty() {
             let ino = self.held.remove(place % self.held.len());
-            assert!(self.opens.release(ino), "what is held is open");
+            let is_open = self.closes.release(self.places.files.get_mut(), ino);
+            assert!(is_open, "what is held is open");
             todo.push(release_later());
         }
     }
