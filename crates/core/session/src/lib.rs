@@ -8,6 +8,7 @@
 //!
 //! | file | job |
 //! | --- | --- |
+//! | `call` | one request: its way to an answer, pauses, doubt, giving up |
 //! | `router` | the shard of a request and the meaning of a refusal |
 //! | `maps` | places of directories and inodes, as far as they are known |
 //! | `lease_cache`, `lease_grant`, `boottime` | leased entries and attributes, and moments of their clock |
@@ -17,6 +18,7 @@
 
 mod atime;
 mod boottime;
+mod call;
 mod lease_cache;
 mod lease_grant;
 pub mod limits;
@@ -27,6 +29,7 @@ mod router;
 
 pub use crate::atime::touch;
 pub use crate::boottime::Boottime;
+pub use crate::call::{Call, Circumstances, End, Event, Step, Wait};
 pub use crate::lease_cache::{
     Begun, Change, Hold, LeaseCache, Listed, ListedUntil, entry_key, is_same, searches_all,
 };

@@ -374,7 +374,7 @@ impl Core {
         // Granted by a process that is gone, and not among what was registered with the next one;
         // or granted before, and now only answered again by a process that does not know it.
         let is_lost = server.registrations.load(Ordering::SeqCst) != *registration;
-        let may_be_lost = call.resent && call.is_mutation();
+        let may_be_lost = call.progress.is_resent() && call.is_mutation();
         if is_lost || may_be_lost {
             file.stay.doubt();
             self.register_one(ino);

@@ -235,7 +235,7 @@ impl Client {
         core.locks.begin(ino, handle, &lock);
         loop {
             let mut call = core.lock_call(ino, lock, false, Duration::ZERO);
-            call.waits = false;
+            call.progress.waits = false;
             let answer = core.ask_call(&mut call);
             if matches!(answer, Err(Failure::NotYet)) {
                 return Ok(Tried::NotYet);
@@ -304,7 +304,7 @@ impl Client {
     pub fn lock_holder(&self, ino: Ino, lock: FileLock, wait: bool) -> Result<Holder> {
         let request = Request::GetLock(op::GetLock { ino, lock });
         let mut call = Call::shard(Target::Inode(ino), &Credentials::ROOT, request);
-        call.waits = wait;
+        call.progress.waits = wait;
         match self.core().ask_call(&mut call) {
             Ok(Reply::Lock(Some(found))) => Ok(Holder::Lock(found)),
             Ok(Reply::Lock(None)) => Ok(Holder::Nobody),

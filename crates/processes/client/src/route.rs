@@ -13,7 +13,7 @@ use pandofs_session::Router;
 use pandofs_session::Target;
 use pandofs_types::limits::MAX_PIPELINED_REQUESTS;
 use pandofs_types::{Credentials, Ino, Name, ServerId};
-use pandofs_wire::message::AnswerBody;
+use pandofs_wire::message::{AnswerBody, RequestBody};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -103,7 +103,7 @@ impl Core {
         let asked = call.shard_request()?;
         let answer = self
             .lease_cache
-            .answer(call.target, asked, boottime::now())?;
+            .answer(call.progress.target, asked, boottime::now())?;
         Some(AnswerBody::Shard(answer))
     }
 
@@ -369,28 +369,18 @@ impl Core {
     /// Fills in the shard, as far as is known now, and finds its server.
     fn aim(&self, call: &mut Call) -> Result<Arc<Server>, String> {
         let cluster = self.clusters.current();
-        let shard = match call.target {
-            Target::Server(id) => {
-                let server = cluster.server(id).cloned();
-                if server.is_none() && self.find_newer_map() {
-                    return self.aim(call);
-                }
-                return server.ok_or_else(|| format!("the cluster map has no server {id}"));
+        if let Target::Server(id) = call.progress.target {
+            let server = cluster.server(id).cloned();
+            if server.is_none() && self.find_newer_map() {
+                return self.aim(call);
             }
-            _ if call.in_doubt => call.asked_shard(),
-            target => match self.router().shard_of(target) {
-                Some(shard) => shard,
-                None => unreachable!("only data objects are of no shard"),
-            },
-        };
-        let in_doubt = call.in_doubt;
-        if let Some(asked) = call.shard_request_mut() {
-            asked.shard = shard;
-            asked.epoch = cluster.map.epoch;
-            if !in_doubt {
-                self.router().aim_within(&mut asked.request);
-            }
+            return server.ok_or_else(|| format!("the cluster map has no server {id}"));
         }
+        let RequestBody::Shard(asked) = &mut call.frame.body else {
+            unreachable!("only data objects are of no shard");
+        };
+        asked.epoch = cluster.map.epoch;
+        let shard = call.progress.aim(&self.router(), asked);
         let leader = cluster.leader(shard).cloned();
         // A server that joined, of which this client has not heard.
         if leader.is_none() && self.find_newer_map() {

@@ -52,7 +52,7 @@ impl Core {
         let mut syncs: Vec<Sync> = Vec::with_capacity(calls.len());
         let mut failure = Ok(());
         for (call, answer) in calls.iter().zip(answers) {
-            let is_object = matches!(call.target, Target::Server(_));
+            let is_object = matches!(call.progress.target, Target::Server(_));
             let done = match is_object {
                 true => expect_done(answer),
                 false => answer

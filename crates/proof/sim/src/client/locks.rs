@@ -1,7 +1,7 @@
 //! Locks that a client has on files: what it believes is kept by the client library's state machine, and told again to
 //! servers that were restarted.
 
-use super::{Call, Client, Todo};
+use super::{Call, Client};
 use pandofs_api::{Reply, Request, op};
 use pandofs_types::limits::MAX_LOCKS_PER_MESSAGE;
 use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange, ShardId};
@@ -101,36 +101,29 @@ impl Client {
         }
     }
 
-    /// Somebody's lock is in the way, or the server does not know yet: the client waits a few times, and then asks
-    /// without waiting, which is the last word.
-    pub(super) fn not_yet(
-        &mut self,
-        worker: usize,
-        mut call: Call,
-        todo: &mut Vec<Todo>,
-    ) -> Option<Call> {
-        let Request::SetLock(op::SetLock {
-            blocking, wait_ms, ..
-        }) = &mut call.asked.request
-        else {
-            todo.push(Todo::Broken(format!("{:?} is to wait", call.asked)));
-            return None;
-        };
-        if !*blocking {
-            return Some(call);
-        }
-        call.waits += 1;
-        if call.waits >= WAITS {
-            (*blocking, *wait_ms) = (false, 0);
-        }
-        self.again(worker, call, 0, todo);
-        None
-    }
-
     /// A server that was told locks has lost these.
     pub(super) fn lost(&mut self, lost: &[(Ino, FileLock)]) {
         for (ino, lock) in lost {
             self.locks.lost(*ino, lock);
         }
+    }
+}
+
+impl Call {
+    /// Somebody's lock is in the way, or the server does not know yet: the client waits a few times, and then asks
+    /// without waiting, which is the last word.
+    pub(super) fn waits_once_more(&mut self) -> Result<(), String> {
+        let Request::SetLock(op::SetLock {
+            blocking, wait_ms, ..
+        }) = &mut self.asked.request
+        else {
+            return Err(format!("{:?} is to wait", self.asked));
+        };
+        self.progress.waits = *blocking;
+        self.waits += 1;
+        if self.waits >= WAITS {
+            (*blocking, *wait_ms) = (false, 0);
+        }
+        Ok(())
     }
 }

@@ -284,7 +284,7 @@ impl Client {
         let shard = call.asked.shard;
         self.places.files.get_mut().opened(ino, shard, || ());
         let registrations = self.link(call.server).registrations;
-        let may_be_lost = call.is_resent && call.asked.request.is_mutation();
+        let may_be_lost = call.progress.is_resent() && call.asked.request.is_mutation();
         if registrations == call.registration && !may_be_lost {
             self.held.push(ino);
             return None;
