@@ -12,7 +12,8 @@
 //! | `router` | the shard of a request and the meaning of a refusal |
 //! | `maps` | places of directories and inodes, as far as they are known |
 //! | `lease_cache`, `lease_grant`, `boottime` | leased entries and attributes, and moments of their clock |
-//! | `opens`, `locks` | open files, closes and file locks, to register them again with a restarted server |
+//! | `opens`, `locks` | open files, closes and file locks |
+//! | `registration` | what a server is told of them that was restarted |
 //! | `atime` | times of access as reads change them |
 //! | `limits` | limits of all that |
 
@@ -25,6 +26,7 @@ pub mod limits;
 mod locks;
 mod maps;
 mod opens;
+mod registration;
 mod router;
 
 pub use crate::atime::touch;
@@ -37,4 +39,5 @@ pub use crate::lease_grant::{LeaseGrant, Sent};
 pub use crate::locks::{LockOwner, Locks};
 pub use crate::maps::{DirMaps, InodeShards};
 pub use crate::opens::{Batch, Closes, OpenFiles};
+pub use crate::registration::{NotTaken, Registration};
 pub use crate::router::{KnownPlaces, Reaction, Router, Target, leaves_doubt};

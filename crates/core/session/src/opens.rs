@@ -7,6 +7,7 @@
 //! among threads locks the closes before the files.
 
 use hashbrown::HashMap;
+use pandofs_api::{Refusal, Reply};
 use pandofs_types::limits::MAX_RELEASES_PER_MESSAGE;
 use pandofs_types::{Ino, ShardId};
 use std::collections::BTreeMap;
@@ -262,8 +263,26 @@ impl Batch {
         self.inos.iter().map(|&ino| (ino, self.shard)).collect()
     }
 
+    /// Closes of the batch that did not count, and the shards that are to be told of them, by the shard's answer; `None`: it
+    /// is lost. Then they are not told again, since a close that is counted twice would take a file from a program
+    /// that has it open still; one that is lost is made good when the session ends.
+    ///
+    /// # Errors
+    /// A refusal that no correct shard gives; nothing is told again.
+    pub fn left_by(
+        &self,
+        answer: Option<Result<Reply, Refusal>>,
+    ) -> Result<Vec<(Ino, ShardId)>, Refusal> {
+        match answer {
+            Some(Ok(Reply::NotClosed(left))) => Ok(self.left(left)),
+            Some(Ok(_)) | None => Ok(Vec::new()),
+            Some(Err(Refusal::TryAgain | Refusal::WrongServer { .. })) => Ok(self.whole()),
+            Some(Err(other)) => Err(other),
+        }
+    }
+
     /// Those among what a shard says that it has not counted which the batch has.
-    pub fn left(&self, not_closed: Vec<(Ino, ShardId)>) -> Vec<(Ino, ShardId)> {
+    fn left(&self, not_closed: Vec<(Ino, ShardId)>) -> Vec<(Ino, ShardId)> {
         let mut times: HashMap<Ino, u32> = HashMap::new();
         for &ino in &self.inos {
             *times.entry(ino).or_default() += 1;
@@ -285,6 +304,7 @@ impl Batch {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_types::Epoch;
 
     /// Both, and a server's count of registrations.
     #[derive(Default)]
@@ -406,11 +426,9 @@ mod tests {
         assert_eq!(told, [(ShardId(2), vec![(Ino(5), 2), (Ino(6), 1)])]);
         // The first is not among the closes of the batch, nor is the last of inode 6.
         let not_closed = [(9, 2), (6, 1), (5, 2), (6, 1)];
-        let left = batch.left(
-            not_closed
-                .map(|(ino, shard)| (Ino(ino), ShardId(shard)))
-                .to_vec(),
-        );
+        let not_closed = not_closed.map(|(ino, shard)| (Ino(ino), ShardId(shard)));
+        let answer = Some(Ok(Reply::NotClosed(not_closed.to_vec())));
+        let left = batch.left_by(answer).unwrap();
         assert_eq!(left, [(Ino(6), ShardId(1)), (Ino(5), ShardId(2))]);
         opens.register(&[ShardId(1)]);
         opens
@@ -447,6 +465,23 @@ mod tests {
         let told = opens.register(&shards);
         assert_eq!(told[1].1, [(Ino(5), 1), (Ino(6), 2)]);
         assert!(opens.closes.is_empty() && !opens.files.is_empty());
+    }
+
+    #[test]
+    fn closes_are_told_again_only_if_they_did_not_count() {
+        let batch = Batch {
+            shard: ShardId(1),
+            inos: vec![Ino(5), Ino(6)],
+            registration: 1,
+        };
+        let again = Ok(batch.whole());
+        assert_eq!(batch.left_by(None), Ok(Vec::new()));
+        assert_eq!(batch.left_by(Some(Ok(Reply::Done))), Ok(Vec::new()));
+        assert_eq!(batch.left_by(Some(Err(Refusal::TryAgain))), again);
+        let elsewhere = Refusal::WrongServer { epoch: Epoch(4) };
+        assert_eq!(batch.left_by(Some(Err(elsewhere))), again);
+        let odd = Refusal::StaleSequence;
+        assert_eq!(batch.left_by(Some(Err(odd.clone()))), Err(odd));
     }
 
     #[test]

@@ -10,19 +10,16 @@
 
 use crate::call::Call;
 use crate::cancellation;
-use crate::cluster::Cluster;
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
 use crate::limits::DOUBTFUL_SILENCE;
-use crate::pool::{ConnectError, Connection, Server};
 use crate::slots::{Slot, Slots};
 use crate::{Client, Session};
-use pandofs_api::{Refusal, Reply, Request, RequestKey, op};
+use pandofs_api::{Reply, Request, RequestKey, op};
 use pandofs_session::LockOwner;
 use pandofs_session::Target;
-use pandofs_types::limits::{LOCK_WAIT, MAX_LOCKS_PER_MESSAGE};
+use pandofs_types::limits::LOCK_WAIT;
 use pandofs_types::{Credentials, FileLock, FsError, Ino, LockKind, LockRange, SessionId};
-use pandofs_wire::message::AnswerBody;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -79,6 +76,11 @@ impl Locks {
         locks.given(ino, lock, registrations, registration)
     }
 
+    /// What a server is told of them that does not know them; `None` if there never was one.
+    pub fn to_register(&self) -> Option<Vec<(Ino, FileLock)>> {
+        self.is_used().then(|| self.lock().all())
+    }
+
     /// As [`pandofs_session::Locks::owners_through`].
     pub fn owners_through(&self, ino: Ino, handle: u64) -> Vec<LockOwner> {
         self.lock().owners_through(ino, handle)
@@ -100,7 +102,7 @@ impl Locks {
     }
 
     /// A server does not have this lock any more.
-    fn lost(&self, ino: Ino, lock: &FileLock) {
+    pub fn lost(&self, ino: Ino, lock: &FileLock) {
         if !self.lock().lost(ino, lock) {
             return;
         }
@@ -433,53 +435,6 @@ impl Core {
                 Err(error)
             }
         }
-    }
-
-    /// Tells the shards of a server that was restarted, or may have given the session up, which
-    /// locks the session has: all of them, as an inode may have moved there without this client
-    /// having heard of it.
-    pub fn relock(
-        &self,
-        cluster: &Cluster,
-        server: &Server,
-        connection: &mut Connection,
-    ) -> std::result::Result<(), ConnectError> {
-        if !self.locks.is_used() {
-            return Ok(());
-        }
-        let locks = self.locks.lock().all();
-        for shard in cluster.led_by(server.id) {
-            let mut rest = &locks[..];
-            loop {
-                let (now, later) = rest.split_at(rest.len().min(MAX_LOCKS_PER_MESSAGE));
-                rest = later;
-                let locks = now.to_vec();
-                let last = rest.is_empty();
-                let request = Request::Relock(op::Relock { locks, last });
-                match self.tell(connection, cluster, shard, request) {
-                    Ok(AnswerBody::Shard(Ok(Reply::LostLocks(lost)))) => {
-                        for (ino, lock) in lost {
-                            self.locks.lost(ino, &lock);
-                        }
-                    }
-                    Ok(AnswerBody::Shard(Err(Refusal::WrongServer { .. }))) => break,
-                    Ok(answer) => {
-                        return Err(ConnectError::Unreachable(format!(
-                            "shard {shard} did not take the session's locks: {answer:?}"
-                        )));
-                    }
-                    Err(_) => {
-                        return Err(ConnectError::Unreachable(
-                            "it was lost again at once".to_owned(),
-                        ));
-                    }
-                }
-                if last {
-                    break;
-                }
-            }
-        }
-        Ok(())
     }
 }
 

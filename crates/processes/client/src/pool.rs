@@ -7,6 +7,7 @@ use crate::boottime::{self, Boottime};
 use crate::cancellation;
 use crate::limits::MAX_IDLE_CONNECTIONS;
 use pandofs_placement::ServerInfo;
+use pandofs_session::Registration;
 use pandofs_types::limits::{ANSWER_TIMEOUT, CANCELLATION_INTERVAL, CONNECT_TIMEOUT};
 use pandofs_types::{FsId, ServerId, SessionId};
 use pandofs_wire::address::{self, Address, OUT_OF_FILES, Stream};
@@ -396,7 +397,7 @@ pub(crate) struct Server {
     buffered: AtomicUsize,
     /// The process that the session's opens are registered with; none before the first connection.
     /// Held while they are being registered, so that no request gets ahead.
-    pub registered: Mutex<Registered>,
+    pub registered: Mutex<Registration<Acquaintance>>,
     /// Number of times that it was begun to register the opens. A connection of an earlier count
     /// reached an earlier process.
     pub registrations: AtomicU64,
@@ -406,15 +407,6 @@ pub(crate) struct Server {
     last_answer: AtomicU64,
     begun: Boottime,
     presence: Mutex<Presence>,
-}
-
-/// The registration of the session's opens and locks with a server.
-#[derive(Debug, Default)]
-pub(crate) struct Registered {
-    /// All of them are registered with the process that gave this.
-    pub with: Option<Acquaintance>,
-    /// They were registered with an earlier one, or begun to be.
-    pub before: bool,
 }
 
 #[derive(Debug, Default)]
@@ -445,7 +437,7 @@ impl Server {
             addresses,
             idle: Mutex::new(Vec::new()),
             buffered: AtomicUsize::new(MAX_IDLE_CONNECTIONS),
-            registered: Mutex::new(Registered::default()),
+            registered: Mutex::new(Registration::default()),
             registrations: AtomicU64::new(0),
             generation: AtomicU64::new(1),
             last_answer: AtomicU64::new(0),

@@ -3,8 +3,7 @@
 
 use super::{Call, Client};
 use pandofs_api::{Reply, Request, op};
-use pandofs_types::limits::MAX_LOCKS_PER_MESSAGE;
-use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange, ShardId};
+use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange};
 
 /// Times that a client waits for a lock before it gives up.
 const WAITS: u32 = 3;
@@ -43,24 +42,13 @@ impl Client {
         sure
     }
 
-    /// What these shards of a restarted server are told of locks.
-    pub(super) fn relock(&self, shards: &[ShardId]) -> Vec<(ShardId, Request)> {
-        if !self.locks.is_used() {
-            return Vec::new();
-        }
-        let locks = match self.plant {
+    /// What a restarted server is told of locks; `None` if there never was one.
+    pub(super) fn to_register(&self) -> Option<Vec<(Ino, FileLock)>> {
+        let locks = || match self.plant {
             Some(crate::Plant::ForgetsFileLocks) => Vec::new(),
             _ => self.locks(),
         };
-        assert!(
-            locks.len() <= MAX_LOCKS_PER_MESSAGE,
-            "one message tells all"
-        );
-        let tell = |&shard: &ShardId| {
-            let locks = locks.clone();
-            (shard, Request::Relock(op::Relock { locks, last: true }))
-        };
-        shards.iter().map(tell).collect()
+        self.locks.is_used().then(locks)
     }
 
     /// A request is about to be made; whether there is no need to.
