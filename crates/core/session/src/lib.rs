@@ -12,6 +12,7 @@
 //! | `router` | the shard of a request and the meaning of a refusal |
 //! | `maps` | places of directories and inodes, as far as they are known |
 //! | `lease_cache`, `lease_grant`, `boottime` | leased entries and attributes, and moments of their clock |
+//! | `hearing` | recalls of leases, and those that wait for writes |
 //! | `opens`, `locks` | open files, closes and file locks |
 //! | `registration` | what a server is told of them that was restarted |
 //! | `atime` | times of access as reads change them |
@@ -20,6 +21,7 @@
 mod atime;
 mod boottime;
 mod call;
+mod hearing;
 mod lease_cache;
 mod lease_grant;
 pub mod limits;
@@ -32,6 +34,7 @@ mod router;
 pub use crate::atime::touch;
 pub use crate::boottime::Boottime;
 pub use crate::call::{Call, Circumstances, End, Event, Step, Wait};
+pub use crate::hearing::Hearing;
 pub use crate::lease_cache::{
     Begun, Change, Hold, LeaseCache, Listed, ListedUntil, entry_key, is_same, searches_all,
 };

@@ -1,7 +1,7 @@
 //! Limits of the client library that nothing else uses, and their relations.
 
 pub(crate) use pandofs_session::limits::{
-    MAX_CACHED_INODE_SHARDS, MAX_CACHED_PARTITIONS, MAX_WRITE_LEASE_WAIT, MAX_WRITE_LEASES,
+    MAX_CACHED_INODE_SHARDS, MAX_CACHED_PARTITIONS, MAX_WRITE_LEASES,
 };
 use pandofs_types::limits::{DEFAULT_MOUNT_THREADS, MAX_IO_BYTES, PING_INTERVAL, SESSION_TIMEOUT};
 use std::time::Duration;

@@ -4,7 +4,7 @@ use super::{Call, Client, PATIENCE, Todo};
 use crate::history::History;
 use crate::scenario::{Moment, Plant};
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
-use pandofs_session::{LeaseGrant, Target};
+use pandofs_session::{Hearing, LeaseGrant, Target};
 use pandofs_types::limits::{MIN_RECONNECT_PAUSE, RECALL_WAIT};
 use pandofs_types::{
     Credentials, Epoch, FsError, LeaseKey, Leased, ServerId, SessionId, ShardId, SlotId,
@@ -24,25 +24,25 @@ pub struct Hearer {
 
 /// A conversation with one server.
 #[derive(Debug)]
-pub struct Hearing {
+pub struct Conversation {
     connected: Moment,
     /// The process of the server at the other end.
     boot: u64,
     request: u64,
-    /// Leases are taken.
-    is_on: bool,
+    /// As the library has it.
+    hearing: Hearing,
 }
 
 impl Client {
     /// Connects to a server anew, and takes leases from it.
     pub fn listen(&mut self, server: usize, todo: &mut Vec<Todo>) {
-        let hearing = Hearing {
+        let conversation = Conversation {
             connected: self.now,
             boot: self.boots[server],
             request: 0,
-            is_on: false,
+            hearing: Hearing::default(),
         };
-        self.hearings.insert(server, hearing);
+        self.hearings.insert(server, conversation);
         self.wait_for_recalls(server, None, todo);
     }
 
@@ -92,12 +92,11 @@ impl Client {
             return self.deaf(hearer, todo);
         };
         let server = hearer.server;
-        let Some(hearing) = self.hearings.get_mut(&server) else {
+        let now = self.clock();
+        let Some(conversation) = self.hearings.get_mut(&server) else {
             return;
         };
-        if !hearing.is_on {
-            hearing.is_on = true;
-            let now = self.clock();
+        if conversation.hearing.subscribes() {
             self.lease_cache.subscribed(ServerId(server as u16), now);
         }
         match self.plant {
@@ -109,10 +108,11 @@ impl Client {
             }
             _ => {}
         }
-        if !keys.is_empty() {
-            self.lease_cache.recall(&keys, false);
-        }
-        self.wait_for_recalls(server, Some(number), todo);
+        // No file is written to before it is asked, so that no recall waits.
+        let lease_cache = &mut self.lease_cache;
+        let let_go = |keys: &[LeaseKey], waits| lease_cache.recall(keys, waits).is_some();
+        let done = conversation.hearing.recalled(number, keys, now, let_go);
+        self.wait_for_recalls(server, Some(done), todo);
     }
 
     /// Nothing was heard for long.

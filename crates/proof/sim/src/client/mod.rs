@@ -13,7 +13,7 @@ use crate::history::{History, Open};
 use crate::program::{Job, Next};
 use crate::scenario::{MILLISECOND, Moment, Op, Plant, Scenario};
 use crate::server::Asker;
-use leases::Hearing;
+use leases::Conversation;
 use opens::Tellers;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
 use pandofs_placement::{ClusterMap, DirMap};
@@ -119,7 +119,7 @@ pub struct Client {
     held: Vec<Ino>,
     lease_cache: LeaseCache,
     /// By server.
-    hearings: BTreeMap<usize, Hearing>,
+    hearings: BTreeMap<usize, Conversation>,
     /// Simulated time, and which process each server is: whoever drives the client keeps them as they are.
     pub now: Moment,
     pub boots: Vec<u64>,
