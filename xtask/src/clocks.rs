@@ -5,8 +5,8 @@ use crate::source::{Source, paths};
 
 /// Modules of the client that measure leases.
 const LEASE_MODULES: [&str; 4] = [
+    "crates/core/session/src",
     "crates/processes/client/src/lease_cache.rs",
-    "crates/processes/client/src/lease_cache",
     "crates/processes/client/src/recalls.rs",
     "crates/processes/client/src/locks.rs",
 ];
@@ -46,10 +46,7 @@ mod tests {
             assert_eq!(lines(&path, text), [2, 3]);
         }
         assert_eq!(
-            lines(
-                "crates/processes/client/src/lease_cache/write_leases.rs",
-                text
-            ),
+            lines("crates/core/session/src/lease_cache/write_leases.rs", text),
             [2, 3]
         );
         assert!(lines("crates/processes/client/src/pool.rs", text).is_empty());

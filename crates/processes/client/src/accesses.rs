@@ -6,12 +6,12 @@
 //! reported is lost when the client ends: a time of access is not worth waiting for.
 
 use crate::Client;
-use crate::atime::touch;
 use crate::call::Call;
 use crate::core::Core;
-use crate::router::Target;
 use hashbrown::HashMap;
 use pandofs_api::{Reply, Request, op};
+use pandofs_session::Target;
+use pandofs_session::touch;
 use pandofs_types::limits::MAX_ACCESSES_PER_MESSAGE;
 use pandofs_types::{AtimeRule, Attr, Credentials, Ino, ShardId, Time};
 use std::sync::{Mutex, MutexGuard, PoisonError};

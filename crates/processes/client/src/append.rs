@@ -6,9 +6,9 @@ use crate::data::{check_layout, now, out_of_step, write_calls, written};
 use crate::error::Result;
 use crate::file::{Body, File, Written};
 use crate::inodes::inode_of;
-use crate::router::Target;
 use crate::trace::Outcome;
 use pandofs_api::{Request, op};
+use pandofs_session::Target;
 use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{Credentials, FsError, Ino};
 

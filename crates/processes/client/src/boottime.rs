@@ -5,53 +5,21 @@
 //! minute that it has locks which its server has given to others.) A virtual machine that is frozen
 //! with its clock notices nothing by any clock of its own; there only servers' answers help.
 
+pub use pandofs_session::Boottime;
 use rustix::time::{ClockId, clock_gettime};
-use std::ops::{Add, Sub};
 use std::time::Duration;
 
-/// A moment, by Linux's `CLOCK_BOOTTIME`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct Boottime(Duration);
-
-impl Boottime {
-    /// So long after the machine was started.
-    pub fn after_start(passed: Duration) -> Boottime {
-        Boottime(passed)
-    }
-
-    pub fn now() -> Boottime {
-        // The kernel gives no negative time since the start, nor nanoseconds beyond a second.
-        let now = clock_gettime(ClockId::Boottime);
-        let (seconds, nanoseconds) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
-        Boottime(Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds))
-    }
-
-    /// The time since then; 0 if it is still to come.
-    pub fn elapsed(self) -> Duration {
-        Boottime::now().saturating_duration_since(self)
-    }
-
-    /// The time from `earlier` on; 0 if that is later.
-    pub fn saturating_duration_since(self, earlier: Boottime) -> Duration {
-        self.0.saturating_sub(earlier.0)
-    }
+/// This moment.
+pub fn now() -> Boottime {
+    // The kernel gives no negative time since the start, nor nanoseconds beyond a second.
+    let now = clock_gettime(ClockId::Boottime);
+    let (seconds, nanoseconds) = (now.tv_sec.unsigned_abs(), now.tv_nsec.unsigned_abs());
+    Boottime::after_start(Duration::from_secs(seconds) + Duration::from_nanos(nanoseconds))
 }
 
-impl Add<Duration> for Boottime {
-    type Output = Boottime;
-
-    fn add(self, passed: Duration) -> Boottime {
-        Boottime(self.0.saturating_add(passed))
-    }
-}
-
-impl Sub<Duration> for Boottime {
-    type Output = Boottime;
-
-    /// The machine's start if that is before it.
-    fn sub(self, passed: Duration) -> Boottime {
-        Boottime(self.0.saturating_sub(passed))
-    }
+/// The time since then; 0 if it is still to come.
+pub fn elapsed(since: Boottime) -> Duration {
+    now().saturating_duration_since(since)
 }
 
 #[cfg(test)]
@@ -68,22 +36,9 @@ mod tests {
         };
         // It has hundredths of a second.
         let before = uptime();
-        let now = Boottime::now() + Duration::from_millis(10);
-        assert!(before <= now);
-        assert!(now <= uptime() + Duration::from_millis(30));
-    }
-
-    #[test]
-    fn moments_are_compared_and_moved() {
-        let second = Duration::from_secs(1);
-        let moment = Boottime::after_start(second * 10);
-        assert_eq!((moment + second).saturating_duration_since(moment), second);
-        assert_eq!(
-            moment.saturating_duration_since(moment + second),
-            Duration::ZERO
-        );
-        assert_eq!(moment + second - second, moment);
-        assert_eq!(moment - second * 11, Boottime::after_start(Duration::ZERO));
-        assert!(Boottime::now().elapsed() < second * 60);
+        let moment = now() + Duration::from_millis(10);
+        assert!(before <= moment);
+        assert!(moment <= uptime() + Duration::from_millis(30));
+        assert!(elapsed(moment) < Duration::from_secs(60));
     }
 }

@@ -1,13 +1,10 @@
 //! Calls: single requests on their way, with their targets, attempts and answers.
 
-use crate::lease_grant::{LeaseGrant, Sent};
 use crate::pool::Server;
-use crate::router::Target;
 use crate::slots::Slot;
 use pandofs_api::{AdminRequest, DataRequest, Request, RequestKey, ShardRequest};
-use pandofs_types::limits::{
-    MAX_RECONNECT_PAUSE, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
-};
+use pandofs_session::Target;
+use pandofs_session::{LeaseGrant, Sent};
 use pandofs_types::{Credentials, Epoch, Ino, Leased, ServerId, SessionId, ShardId, SlotId};
 use pandofs_wire::hello::Machine;
 use pandofs_wire::message::{RequestBody, RequestFrame};
@@ -17,7 +14,8 @@ use std::time::{Duration, Instant};
 /// A request, kept until it is answered for good: a repetition sends the same one.
 #[derive(Debug)]
 pub(crate) struct Call<'d> {
-    pub target: Target,
+    /// How far it has come.
+    pub progress: pandofs_session::Call,
     pub frame: RequestFrame,
     /// The bytes at the end of the request, which `frame` does not have: what is written to a file
     /// stays where the caller has it.
@@ -28,28 +26,11 @@ pub(crate) struct Call<'d> {
     pub inner: bool,
     /// The key it has, when that is not of a slot of its own.
     pub key: Option<RequestKey>,
-    /// Go on asking when the answer is "not yet".
-    pub waits: bool,
     /// Time limit for a server that does not answer; `None` is for ever.
     pub patience: Option<Duration>,
 
-    /// Sent, and whether it was executed is not known. It is then repeated to the same shard,
-    /// whatever is learnt meanwhile: the shard remembers its answer and another one does not. (The
-    /// answer of a creation is lost, the partition splits, the client learns of it and asks the new
-    /// shard: the name is taken.)
-    pub in_doubt: bool,
-    /// It was sent more than once because an answer was lost.
-    pub resent: bool,
-    /// Connections that were lost with it.
-    pub lost: u32,
-    /// Redirections that taught nothing, and those to another shard for one inode.
-    pub redirects: usize,
-    /// Since when its server has not answered.
-    pub away_since: Option<Instant>,
-    /// Since when the answer is "try again".
-    pub busy_since: Option<Instant>,
-    away_pause: Pause,
-    busy_pause: Pause,
+    /// When it was sent first.
+    pub begun: Option<Instant>,
 
     /// It may be answered from the lease cache.
     pub uses_lease_cache: bool,
@@ -115,23 +96,16 @@ impl<'d> Call<'d> {
     }
 
     fn new(target: Target, body: RequestBody) -> Call<'d> {
+        let progress = pandofs_session::Call::new(target, is_mutation(&body));
         Call {
-            target,
+            progress,
             frame: RequestFrame { id: 0, body },
             payload: Vec::new(),
             slot: None,
             inner: false,
             key: None,
-            waits: true,
             patience: None,
-            in_doubt: false,
-            resent: false,
-            lost: 0,
-            redirects: 0,
-            away_since: None,
-            busy_since: None,
-            away_pause: Pause::between(MIN_RECONNECT_PAUSE, MAX_RECONNECT_PAUSE),
-            busy_pause: Pause::between(MIN_RETRY_PAUSE, MAX_RETRY_PAUSE),
+            begun: None,
             uses_lease_cache: true,
             sent: None,
             leased: Vec::new(),
@@ -177,21 +151,7 @@ impl<'d> Call<'d> {
 
     /// Returns whether doing it changes something.
     pub fn is_mutation(&self) -> bool {
-        match &self.frame.body {
-            RequestBody::Shard(request) => request.request.is_mutation(),
-            RequestBody::Data(request) => matches!(
-                request,
-                DataRequest::Write { .. }
-                    | DataRequest::Truncate { .. }
-                    | DataRequest::Remove { .. }
-                    | DataRequest::Allocate { .. }
-                    | DataRequest::Fill { .. }
-            ),
-            RequestBody::Admin(_)
-            | RequestBody::Ping
-            | RequestBody::Goodbye { .. }
-            | RequestBody::AwaitRecalls { .. } => false,
-        }
+        is_mutation(&self.frame.body)
     }
 
     /// Returns whether it changes a data object: its connection is not to bring it after something
@@ -229,50 +189,23 @@ impl<'d> Call<'d> {
             _ => 0,
         }
     }
-
-    /// The pause until a server that was not reached is asked again.
-    pub fn next_away_pause(&mut self) -> Duration {
-        self.away_pause.next()
-    }
-
-    /// The pause until a request with the answer "try again" is repeated.
-    pub fn next_busy_pause(&mut self) -> Duration {
-        self.busy_pause.next()
-    }
-
-    /// Notes that a server answered.
-    pub fn reached(&mut self) {
-        self.away_since = None;
-        self.away_pause.reset();
-    }
 }
 
-/// Pauses that double, each truncation at random to between half and the whole, so that clients that were
-/// turned away together do not come back together.
-#[derive(Debug)]
-struct Pause {
-    first: Duration,
-    longest: Duration,
-    next: Duration,
-}
-
-impl Pause {
-    fn between(first: Duration, longest: Duration) -> Pause {
-        Pause {
-            first,
-            longest,
-            next: first,
-        }
-    }
-
-    fn next(&mut self) -> Duration {
-        let whole = self.next;
-        self.next = (whole * 2).min(self.longest);
-        whole.mul_f64(rand::random_range(0.5..=1.0))
-    }
-
-    fn reset(&mut self) {
-        self.next = self.first;
+fn is_mutation(body: &RequestBody) -> bool {
+    match body {
+        RequestBody::Shard(request) => request.request.is_mutation(),
+        RequestBody::Data(request) => matches!(
+            request,
+            DataRequest::Write { .. }
+                | DataRequest::Truncate { .. }
+                | DataRequest::Remove { .. }
+                | DataRequest::Allocate { .. }
+                | DataRequest::Fill { .. }
+        ),
+        RequestBody::Admin(_)
+        | RequestBody::Ping
+        | RequestBody::Goodbye { .. }
+        | RequestBody::AwaitRecalls { .. } => false,
     }
 }
 
@@ -282,17 +215,6 @@ mod tests {
     use pandofs_api::FIRST_TRUNCATIONS;
     use pandofs_api::op;
     use pandofs_types::Ino;
-
-    #[test]
-    fn pauses_double_up_to_the_longest() {
-        let mut pause = Pause::between(MIN_RETRY_PAUSE, MAX_RETRY_PAUSE);
-        for whole in [1, 2, 4, 8, 16, 20, 20, 20].map(Duration::from_millis) {
-            let next = pause.next();
-            assert!(next >= whole / 2 && next <= whole, "{next:?} for {whole:?}");
-        }
-        pause.reset();
-        assert!(pause.next() <= MIN_RETRY_PAUSE);
-    }
 
     #[test]
     fn what_changes_nothing_is_no_mutation() {

@@ -20,15 +20,13 @@ use crate::slots::{Slot, Slots};
 use crate::unsynced::Unsynced;
 use crate::write_behind::WriteBehindLimit;
 use crate::{Counters, Options};
-use pandofs_api::{
-    AdminReply, AdminRequest, Refusal, Reply, Request, RequestKey, ShardRequest, op,
-};
+use pandofs_api::{AdminReply, AdminRequest, Refusal, Request, RequestKey, ShardRequest, op};
 use pandofs_placement::ClusterMap;
-use pandofs_types::limits::{
-    INNER_SLOTS, LOCK_SLOTS, MAX_RELEASES_PER_MESSAGE, MAX_SLOTS, SERVICE_SLOTS,
-};
+use pandofs_session::{NotTaken, Registration};
+use pandofs_types::limits::{INNER_SLOTS, LOCK_SLOTS, MAX_SLOTS, SERVICE_SLOTS};
 use pandofs_types::{Credentials, HashKey, Ino, SessionId, ShardId};
 use pandofs_wire::message::{AnswerBody, RequestBody, RequestFrame};
+use std::fmt::Debug;
 use std::path::PathBuf;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -251,18 +249,16 @@ impl Core {
             .registered
             .lock()
             .unwrap_or_else(PoisonError::into_inner);
-        if registered.with != Some(known) {
-            registered.with = None;
-            let was_known = std::mem::replace(&mut registered.before, true);
+        if !registered.is_with(known) {
+            let was_known = registered.lapses();
             if was_known {
                 // Before another thread can use a connection to it: what was open may be removed by
                 // now.
                 self.lapses.fetch_add(1, Ordering::SeqCst);
             }
             let cluster = self.clusters.current();
-            let opens = self
-                .opens
-                .register(&cluster.led_by(server.id), &server.registrations);
+            let shards = cluster.led_by(server.id);
+            let opens = self.opens.register(&shards, &server.registrations);
             server.close_idle();
             if let Some((_, all)) = opens.first()
                 && was_known
@@ -273,44 +269,38 @@ impl Core {
                     all.len(),
                 );
             }
-            for (shard, opens) in opens {
-                for opens in opens.chunks(MAX_RELEASES_PER_MESSAGE) {
-                    self.reopen(&cluster, connection, shard, opens.to_vec())?;
-                }
-            }
-            self.relock(&cluster, server, connection)?;
-            registered.with = Some(known);
+            registered.begin(known, &opens, shards);
+            self.tell_all(&mut registered, &cluster, connection)?;
         }
         server.heard(connection.asked());
         connection.registration = server.registrations.load(Ordering::SeqCst);
         Ok(())
     }
 
-    /// Sends one `Reopen` over a connection that no other thread uses yet.
-    fn reopen(
+    /// Tells the server what the session has, over a connection that no other thread uses yet.
+    fn tell_all(
         &self,
+        registration: &mut Registration<Acquaintance>,
         cluster: &Cluster,
         connection: &mut Connection,
-        shard: ShardId,
-        opens: Vec<(Ino, u32)>,
     ) -> std::result::Result<(), ConnectError> {
-        match self.tell(
-            connection,
-            cluster,
-            shard,
-            Request::Reopen(op::Reopen { opens }),
-        ) {
-            // A shard that is not led there (any more) gets them from the thread that finds its new
-            // server.
-            Ok(AnswerBody::Shard(Ok(_) | Err(Refusal::WrongServer { .. }))) => Ok(()),
-            // A refusal is rare (the shard may be starting): the whole attempt is repeated.
-            Ok(answer) => Err(ConnectError::Unreachable(format!(
-                "shard {shard} did not take the session's open files: {answer:?}"
-            ))),
-            Err(_) => Err(ConnectError::Unreachable(
-                "it was lost again at once".to_owned(),
-            )),
+        while let Some((shard, request)) = registration.next(|| self.locks.to_register()) {
+            let answer = match self.tell(connection, cluster, shard, request) {
+                Ok(AnswerBody::Shard(answer)) => answer,
+                Ok(other) => return Err(not_taken(shard, &other)),
+                Err(_) => {
+                    return Err(ConnectError::Unreachable(
+                        "it was lost again at once".to_owned(),
+                    ));
+                }
+            };
+            let lost = registration.answered(&answer);
+            let lost = lost.map_err(|NotTaken| not_taken(shard, &answer))?;
+            for (ino, lock) in lost {
+                self.locks.lost(ino, &lock);
+            }
         }
+        Ok(())
     }
 
     /// One exchange of a request that no slot records.
@@ -344,9 +334,7 @@ impl Core {
         answer
     }
 
-    /// Tells a shard what was closed. Not repeated when the answer is lost, since a close that is
-    /// counted twice would take a file from a program that has it open still; one that is lost is
-    /// made good when the session ends.
+    /// Tells a shard what was closed.
     pub fn send_releases(&self, batch: &Batch) {
         let cluster = self.clusters.current();
         let Some(server) = cluster.leader(batch.shard) else {
@@ -384,19 +372,17 @@ impl Core {
             Ok(answer) => {
                 server.heard(connection.asked());
                 server.put_back(connection);
-                match answer {
-                    AnswerBody::Shard(Ok(Reply::NotClosed(left))) => batch.left(left),
-                    AnswerBody::Shard(Ok(_)) => Vec::new(),
-                    AnswerBody::Shard(Err(Refusal::TryAgain)) => batch.whole(),
-                    AnswerBody::Shard(Err(Refusal::WrongServer { .. })) => {
-                        self.clusters.reread();
-                        batch.whole()
-                    }
-                    other => {
-                        tracing::warn!("shard {} refused closes: {other:?}", batch.shard);
-                        Vec::new()
-                    }
+                let AnswerBody::Shard(answer) = answer else {
+                    tracing::warn!("shard {} answered closes with {answer:?}", batch.shard);
+                    return Vec::new();
+                };
+                if matches!(answer, Err(Refusal::WrongServer { .. })) {
+                    self.clusters.reread();
                 }
+                batch.left_by(Some(answer)).unwrap_or_else(|refusal| {
+                    tracing::warn!("shard {} refused closes: {refusal:?}", batch.shard);
+                    Vec::new()
+                })
             }
             Err(NotDone::NotSent) => {
                 server.close_idle();
@@ -404,7 +390,7 @@ impl Core {
             }
             Err(NotDone::Lost) => {
                 server.close_idle();
-                Vec::new()
+                batch.left_by(None).unwrap_or_default()
             }
         }
     }
@@ -463,6 +449,12 @@ impl Core {
             false
         })
     }
+}
+
+fn not_taken(shard: ShardId, answer: &impl Debug) -> ConnectError {
+    ConnectError::Unreachable(format!(
+        "shard {shard} did not take what the session has open and locked: {answer:?}"
+    ))
 }
 
 /// Sends one request and waits for its answer.

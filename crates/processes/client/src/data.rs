@@ -5,19 +5,19 @@
 //! been opened; nothing of it is then remembered, and what was written is reported at once.
 
 use crate::Client;
-use crate::boottime::Boottime;
+use crate::boottime;
 use crate::call::Call;
 use crate::cancellation;
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
 use crate::file::{Body, File, NO_HANDLE, Snapshot, Written};
 use crate::inodes::inode_of;
-use crate::lease_cache::{Begun, Hold};
 use crate::route::reply_of;
-use crate::router::Target;
 use crate::stripes::{Run, gather, runs, scatter};
 use crate::trace::{Op, Outcome};
 use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request, op};
+use pandofs_session::Target;
+use pandofs_session::{Begun, Hold};
 use pandofs_types::limits::{MAX_FILE_BYTES, MIN_WRITE_BEHIND_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, Time};
 use pandofs_wire::message::AnswerBody;
@@ -318,11 +318,11 @@ impl Core {
     }
 
     /// A lease of the inode's attributes under which a write may be answered early, if there is one
-    /// to be had (`lease_cache::write_leases` says what for).
+    /// to be had (the write leases of `pandofs_session` say what for).
     fn hold(&self, caller: &Credentials, file: &File) -> Option<Hold> {
         let mut has_asked = false;
         loop {
-            let now = Boottime::now();
+            let now = boottime::now();
             match self.lease_cache.begin_write(file.ino, now) {
                 Begun::Held(hold) => return Some(hold),
                 Begun::Without => return None,

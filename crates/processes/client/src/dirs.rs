@@ -6,13 +6,13 @@ use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
 use crate::inodes::{inode_of, unexpected};
 use crate::route::reply_of;
-use crate::router::Target;
 use crate::space::sparse_layout;
 use crate::trace::{Op, Outcome};
 use pandofs_api::{
     DirEntry, DirPart, DirSettings, EntriesReply, InodeReply, Layout, Reply, Request, op,
 };
 use pandofs_placement::{DirMap, Gather};
+use pandofs_session::Target;
 use pandofs_types::limits::{MAX_READDIR_BYTES, MAX_READDIR_ENTRIES};
 use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, Position, ShardId, Time};
 

@@ -1,6 +1,6 @@
 //! Operations on an inode by its number.
 
-use crate::boottime::Boottime;
+use crate::boottime;
 use crate::call::Call;
 use crate::cancellation;
 use crate::core::Core;
@@ -8,11 +8,11 @@ use crate::error::{ClientError, Result};
 use crate::file::{File, NO_HANDLE, Token, groups_decide, has_set_id};
 use crate::pool::Server;
 use crate::route::reply_of;
-use crate::router::Target;
 use crate::space::sparse_layout;
 use crate::trace::{Op, Outcome};
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, InodeReply, Reply, Request, op};
+use pandofs_session::Target;
 use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, SetAttr, ShardId};
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -148,7 +148,7 @@ impl Client {
             return Some(file.mode());
         }
         let (attr, until) = core.lease_cache.attr(ino)?;
-        (until > Boottime::now()).then_some(attr.mode)
+        (until > boottime::now()).then_some(attr.mode)
     }
 
     /// Opens what is there for `access` (4 read, 2 write, 1 execute) and answers with its
@@ -374,7 +374,7 @@ impl Core {
         // Granted by a process that is gone, and not among what was registered with the next one;
         // or granted before, and now only answered again by a process that does not know it.
         let is_lost = server.registrations.load(Ordering::SeqCst) != *registration;
-        let may_be_lost = call.resent && call.is_mutation();
+        let may_be_lost = call.progress.is_resent() && call.is_mutation();
         if is_lost || may_be_lost {
             file.stay.doubt();
             self.register_one(ino);

@@ -6,8 +6,8 @@
 use crate::Client;
 use crate::error::{ClientError, Result};
 use crate::inodes::inode_of;
-use crate::router::Target;
 use pandofs_api::{DirSettings, FileBody, Layout, LayoutChoice, Request, XattrMode, op};
+use pandofs_session::Target;
 use pandofs_types::limits::{MAX_STRIPE_UNIT_BYTES, MIN_STRIPE_UNIT_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, ServerId};
 

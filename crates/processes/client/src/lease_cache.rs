@@ -1,300 +1,60 @@
-//! Cache of entries, attributes and parts of directories' attributes under leases.
+//! Lease cache of the session, shared by the client's threads.
 //!
-//! Each stays until its lease is over or it is recalled. Questions that are answered from here are
-//! not asked.
-//!
-//! An answer is taken in only if nothing was heard since its request was sent that makes it old:
-//! neither a recall of what it is about, nor a change by this session, nor the loss of a
-//! connection. A server may send a recall over one connection before the answer that it is about
-//! has come over another.
-//!
-//! A change by this session clears its keys: from before the request is sent until it is answered
-//! they are not cached, and afterwards as the answer says.
-//!
-//! Invariant: no I/O and no clock, and nothing is waited for; `now` is never earlier than it was.
+//! What every request asks of it is answered without its lock: whether leases are taken, and the events until it is
+//! sent. The number of events that is read so may be too small, never too large; an answer then counts as older than
+//! it is.
 
-mod changes;
 #[cfg(test)]
 mod interleaved;
-mod learning;
-mod listed;
-mod recall;
-#[cfg(test)]
-mod tests;
-mod write_leases;
 
-use crate::atime::touch;
-use crate::boottime::Boottime;
-use crate::lease_grant::{LeaseGrant, Sent};
-use crate::limits::{LEASE_ENDS_PER_LEASE, MANY_LEASES_FRACTION, MAX_WRITE_LEASES};
-use crate::router::Target;
-use hashbrown::{DefaultHashBuilder, HashMap};
-use indexmap::IndexMap;
-use learning::{Learning, Named};
-pub use listed::ListedUntil;
-use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest, op};
-use pandofs_types::limits::MAX_CACHED_LEASES;
-use pandofs_types::{
-    AtimeRule, Attr, Capabilities, Credentials, FileKind, FsError, HashKey, Ino, LeaseKey, Leased,
-    Name, Position, ServerId, ShardId, Term, Time,
+use crate::dirs::Entry;
+use pandofs_api::{DirPart, InodeReply, Refusal, Reply, Request, ShardRequest, op};
+use pandofs_session::{
+    Begun, Boottime, Change, Hold, LeaseGrant, Listed, ListedUntil, Sent, Target, searches_all,
 };
-use std::collections::VecDeque;
+use pandofs_types::{AtimeRule, Attr, HashKey, Ino, LeaseKey, Name, ServerId, ShardId, Time};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use write_leases::WriteLease;
-pub use write_leases::{Begun, Hold};
+use std::sync::{Mutex, PoisonError};
 
-/// Keys of which it is remembered when something was heard of them last; of others it is taken to
-/// have been as long ago as of the last that is forgotten. Half of what a hash table with 32,768
-/// places holds: one that is fuller, and in which much comes and goes, doubles.
-const REMEMBERED_EVENTS: usize = 32_768 / 8 * 7 / 2;
-
-/// A table whose values stand side by side, and whose memory is not touched before they come, so
-/// that there can be room for all of them early. A table whose places are spread has the old and
-/// the new one at once while it grows, and doubles when it is nearly full and much comes and goes:
-/// three times the memory of what it holds.
-type Table<K, V> = IndexMap<K, V, DefaultHashBuilder>;
-
-/// The leased entries, attributes and parts of a session.
+/// The leased entries, attributes and parts of the session.
 #[derive(Debug)]
-pub struct LeaseCache {
+pub(crate) struct LeaseCache {
     hash_key: HashKey,
     is_on: AtomicBool,
-    /// Names may be answered for any caller: the kernel checks who may search which directory.
+    /// Names may be answered for any caller.
     for_all: AtomicBool,
-    /// Number of events that make answers old.
+    /// Those that were there when the lock was last given back.
     events: AtomicU64,
-    answered: AtomicU64,
-    recalled: AtomicU64,
-    state: Mutex<State>,
-    /// Most entries, and most attributes.
-    most: usize,
-}
-
-#[derive(Debug)]
-struct Entry {
-    name: Name,
-    /// `None`: there is none.
-    leads_to: Option<Found>,
-    until: Boottime,
-    server: ServerId,
-}
-
-/// The inode of a name. Its attributes are kept with the inode's, once.
-#[derive(Clone, Copy, Debug)]
-struct Found {
-    ino: Ino,
-    kind: FileKind,
-    shard: ShardId,
-}
-
-#[derive(Debug)]
-struct Inode {
-    reply: InodeReply,
-    until: Boottime,
-    server: ServerId,
-}
-
-#[derive(Debug)]
-struct Part {
-    shard: ShardId,
-    part: DirPart,
-    until: Boottime,
-    server: ServerId,
-}
-
-/// A lease of what one shard has of a directory's attributes.
-#[derive(Clone, Copy, Debug)]
-struct DirLease {
-    shard: ShardId,
-    until: Boottime,
-    server: ServerId,
-}
-
-#[derive(Debug, Default)]
-struct State {
-    entries: Table<(Ino, Position), Entry>,
-    inodes: Table<Ino, Inode>,
-    parts: HashMap<Ino, Vec<Part>>,
-    /// Those of each term in the order in which they end; what was learnt again stands here more
-    /// than once.
-    ends: [VecDeque<(Boottime, LeaseKey)>; Term::COUNT],
-    /// Of directories what is leased, whether it is known or not: this session may be changing it.
-    dirs: HashMap<Ino, Vec<DirLease>>,
-    /// Entries, attributes and parts that there may be of each.
-    most: usize,
-    /// Of files that are written to.
-    write_leases: HashMap<Ino, WriteLease>,
-    most_write_leases: usize,
-    /// Until then it is not looked again for write leases that make room for others.
-    full_until: Option<Boottime>,
-    /// The last recalls.
-    recalled: HashMap<LeaseKey, u64>,
-    heard: HashMap<LeaseKey, u64>,
-    heard_order: VecDeque<(u64, LeaseKey)>,
-    /// The last event that is forgotten.
-    floor: u64,
-    /// Keys that this session is changing, and the number of requests that do.
-    changing: HashMap<LeaseKey, u32>,
-    /// Servers that give leases, and since when.
-    servers: HashMap<ServerId, Boottime>,
-}
-
-/// A change by this session, while it is under way.
-#[derive(Debug)]
-pub struct Change {
-    keys: Vec<LeaseKey>,
-    /// The event of its beginning.
-    begun: u64,
-}
-
-impl State {
-    fn forget(&mut self, key: LeaseKey) {
-        match key {
-            LeaseKey::Entry { dir, position } => {
-                self.entries.swap_remove(&(dir, position));
-            }
-            LeaseKey::Inode(ino) => {
-                self.inodes.swap_remove(&ino);
-            }
-            LeaseKey::Parts(dir) => {
-                // The home's part is in its inode.
-                self.inodes.swap_remove(&dir);
-                self.parts.remove(&dir);
-            }
-        }
-    }
-
-    fn note(&mut self, key: LeaseKey, event: u64) {
-        while self.heard_order.len() >= REMEMBERED_EVENTS {
-            if let Some((event, key)) = self.heard_order.pop_front() {
-                self.floor = self.floor.max(event);
-                if self.heard.get(&key) == Some(&event) {
-                    self.heard.remove(&key);
-                }
-                if self.recalled.get(&key) == Some(&event) {
-                    self.recalled.remove(&key);
-                }
-            }
-        }
-        self.heard.insert(key, event);
-        self.heard_order.push_back((event, key));
-    }
-
-    /// Returns whether the key was not recalled since then.
-    fn is_leased(&self, key: LeaseKey, events: u64) -> bool {
-        events >= self.floor
-            && self
-                .recalled
-                .get(&key)
-                .is_none_or(|recalled| *recalled <= events)
-    }
-
-    /// Returns whether nothing was heard of the key since then.
-    fn is_current(&self, key: LeaseKey, events: u64) -> bool {
-        events >= self.floor
-            && self.heard.get(&key).is_none_or(|heard| *heard <= events)
-            && !self.changing.contains_key(&key)
-    }
-
-    fn len(&self) -> usize {
-        self.entries.len().max(self.inodes.len())
-    }
-
-    /// Returns whether one more may be learnt where there are so many.
-    fn has_room(&self, len: usize) -> bool {
-        let ends: usize = self.ends.iter().map(VecDeque::len).sum();
-        len < self.most && ends < LEASE_ENDS_PER_LEASE * self.most
-    }
-
-    fn ends(&mut self, until: Boottime, key: LeaseKey, leased: Leased) {
-        self.ends[leased.term() as usize].push_back((until, key));
-    }
-
-    fn take_ended(&mut self, now: Boottime) -> Option<LeaseKey> {
-        let ends = self.ends.iter_mut();
-        let mut ended = ends.filter(|ends| ends.front().is_some_and(|(until, _)| *until <= now));
-        ended.next()?.pop_front().map(|(_, key)| key)
-    }
-
-    fn drop_ended(&mut self, now: Boottime) {
-        while let Some(key) = self.take_ended(now) {
-            match key {
-                LeaseKey::Entry { dir, position } => {
-                    if self
-                        .entries
-                        .get(&(dir, position))
-                        .is_some_and(|e| e.until <= now)
-                    {
-                        self.entries.swap_remove(&(dir, position));
-                    }
-                }
-                LeaseKey::Inode(ino) => {
-                    if self
-                        .inodes
-                        .get(&ino)
-                        .is_some_and(|inode| inode.until <= now)
-                    {
-                        self.inodes.swap_remove(&ino);
-                    }
-                    self.drop_ended_dir(ino, now);
-                }
-                LeaseKey::Parts(dir) => {
-                    if let Some(parts) = self.parts.get_mut(&dir) {
-                        parts.retain(|part| part.until > now);
-                        if parts.is_empty() {
-                            self.parts.remove(&dir);
-                        }
-                    }
-                    self.drop_ended_dir(dir, now);
-                }
-            }
-        }
-    }
-
-    fn drop_ended_dir(&mut self, dir: Ino, now: Boottime) {
-        if let Some(leases) = self.dirs.get_mut(&dir) {
-            leases.retain(|lease| lease.until > now);
-            if leases.is_empty() {
-                self.dirs.remove(&dir);
-            }
-        }
-    }
-
-    fn lease_dir(&mut self, dir: Ino, lease: DirLease) {
-        let leases = self.dirs.entry(dir).or_default();
-        leases.retain(|other| other.shard != lease.shard);
-        leases.push(lease);
-    }
+    cache: Mutex<pandofs_session::LeaseCache>,
 }
 
 impl LeaseCache {
-    pub fn new(hash_key: HashKey) -> LeaseCache {
-        LeaseCache::within(hash_key, MAX_CACHED_LEASES, MAX_WRITE_LEASES)
-    }
-
     /// Caches no more than this many entries, and as many attributes, and knows the leases of no
     /// more files that are written to.
     pub fn within(hash_key: HashKey, leases: usize, write_leases: usize) -> LeaseCache {
-        let state = State {
-            most: leases,
-            most_write_leases: write_leases,
-            ..State::default()
-        };
+        let cache = pandofs_session::LeaseCache::within(hash_key, leases, write_leases);
         LeaseCache {
             hash_key,
             is_on: AtomicBool::new(false),
             for_all: AtomicBool::new(false),
-            events: AtomicU64::new(1),
-            answered: AtomicU64::new(0),
-            recalled: AtomicU64::new(0),
-            state: Mutex::new(state),
-            most: leases,
+            events: AtomicU64::new(cache.events()),
+            cache: Mutex::new(cache),
         }
+    }
+
+    /// With the lock.
+    fn with<R>(&self, act: impl FnOnce(&mut pandofs_session::LeaseCache) -> R) -> R {
+        let mut cache = self.cache.lock().unwrap_or_else(PoisonError::into_inner);
+        let result = act(&mut cache);
+        if self.events.load(Ordering::Relaxed) != cache.events() {
+            self.events.store(cache.events(), Ordering::Release);
+        }
+        result
     }
 
     /// Leases are taken from now on.
     pub fn begin(&self, for_all: bool) {
+        self.with(|cache| cache.begin(for_all));
         self.for_all.store(for_all, Ordering::SeqCst);
         self.is_on.store(true, Ordering::SeqCst);
     }
@@ -305,57 +65,31 @@ impl LeaseCache {
 
     /// Questions that were answered from here.
     pub fn answered(&self) -> u64 {
-        self.answered.load(Ordering::Relaxed)
+        self.with(|cache| cache.answered())
     }
 
     /// Leases that were recalled.
     pub fn recalled(&self) -> u64 {
-        self.recalled.load(Ordering::Relaxed)
-    }
-
-    fn state(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn event(&self) -> u64 {
-        self.events.fetch_add(1, Ordering::SeqCst) + 1
+        self.with(|cache| cache.recalled())
     }
 
     /// A request is about to be sent.
     pub fn sent(&self, now: Boottime) -> Sent {
-        Sent {
-            at: now,
-            events: self.events.load(Ordering::SeqCst),
-        }
+        Sent::after(self.events.load(Ordering::Acquire), now)
     }
 
     pub fn entry_key(&self, dir: Ino, name: &Name) -> LeaseKey {
-        let position = self.hash_key.position(name.as_bytes());
-        LeaseKey::Entry { dir, position }
+        pandofs_session::entry_key(self.hash_key, dir, name)
     }
 
     /// The server gives leases with what is asked from now on.
     pub fn subscribed(&self, server: ServerId, now: Boottime) {
-        self.state().servers.insert(server, now);
+        self.with(|cache| cache.subscribed(server, now));
     }
 
     /// Drops all that this server leased.
     pub fn lost(&self, server: ServerId) {
-        let event = self.event();
-        let mut state = self.state();
-        state.servers.remove(&server);
-        state.entries.retain(|_, entry| entry.server != server);
-        state.inodes.retain(|_, inode| inode.server != server);
-        state.parts.retain(|_, parts| {
-            parts.retain(|part| part.server != server);
-            !parts.is_empty()
-        });
-        state.dirs.retain(|_, leases| {
-            leases.retain(|lease| lease.server != server);
-            !leases.is_empty()
-        });
-        state.lose_write_leases(server);
-        state.floor = state.floor.max(event);
+        self.with(|cache| cache.lost(server));
     }
 
     /// The answer to a question, if it is cached.
@@ -368,113 +102,56 @@ impl LeaseCache {
         if !self.is_on() {
             return None;
         }
-        let answer = match &asked.request {
-            Request::Lookup(op::Lookup { dir, name }) => {
-                if !self.for_all.load(Ordering::Relaxed) && !searches_all(&asked.caller) {
-                    return None;
-                }
-                self.find_entry(*dir, name, now)?
+        match &asked.request {
+            Request::Lookup(op::Lookup { .. })
+                if !self.for_all.load(Ordering::Relaxed) && !searches_all(&asked.caller) =>
+            {
+                None
             }
-            Request::GetAttr(op::GetAttr { ino }) => {
-                let state = self.state();
-                let inode = state.inodes.get(ino)?;
-                let is_over = inode.until <= now;
-                (!is_over).then(|| Ok(Reply::Inode(inode.reply.clone())))?
+            Request::Lookup(_) | Request::GetAttr(_) | Request::DirPart(_) => {
+                self.with(|cache| cache.answer(target, asked, now))
             }
-            Request::DirPart(op::DirPart { dir }) => {
-                let Target::Shard(shard) = target else {
-                    return None;
-                };
-                let state = self.state();
-                let part = state
-                    .parts
-                    .get(dir)?
-                    .iter()
-                    .find(|part| part.shard == shard)?;
-                let is_over = part.until <= now;
-                (!is_over).then(|| Ok(Reply::Part(part.part.clone())))?
-            }
-            _ => return None,
-        };
-        self.answered.fetch_add(1, Ordering::Relaxed);
-        Some(answer)
-    }
-
-    fn find_entry(&self, dir: Ino, name: &Name, now: Boottime) -> Option<Result<Reply, Refusal>> {
-        let position = self.hash_key.position(name.as_bytes());
-        let state = self.state();
-        let entry = state.entries.get(&(dir, position))?;
-        if entry.until <= now || entry.name != *name {
-            return None;
+            _ => None,
         }
-        let Some(found) = &entry.leads_to else {
-            return Some(Err(FsError::NotFound.into()));
-        };
-        let inode = state
-            .inodes
-            .get(&found.ino)
-            .filter(|inode| inode.until > now);
-        Some(Ok(Reply::Entry(EntryReply {
-            ino: found.ino,
-            kind: found.kind,
-            shard: found.shard,
-            inode: inode.map(|inode| inode.reply.clone()),
-        })))
     }
 
-    /// The end of the lease that the name leads to `ino`, or to nothing.
+    /// As [`pandofs_session::LeaseCache::entry_until`].
     pub fn entry_until(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Option<Boottime> {
-        let LeaseKey::Entry { dir, position } = key else {
-            return None;
-        };
-        let state = self.state();
-        let entry = state.entries.get(&(dir, position))?;
-        let leads_to = entry.leads_to.as_ref().map(|found| found.ino);
-        (entry.name == *name && leads_to == ino).then_some(entry.until)
+        self.with(|cache| cache.entry_until(key, name, ino))
     }
 
-    /// Until when others ask before they change what these shards have of the directory's
-    /// attributes.
+    /// As [`pandofs_session::LeaseCache::dir_until`].
     pub fn dir_until(&self, dir: Ino, shards: &[ShardId]) -> Option<Boottime> {
-        let state = self.state();
-        let leases = state.dirs.get(&dir)?;
-        let of = |shard: &ShardId| leases.iter().find(|lease| lease.shard == *shard);
-        let untils = shards
-            .iter()
-            .map(|shard| of(shard).map(|lease| lease.until));
-        untils.collect::<Option<Vec<_>>>()?.into_iter().min()
+        self.with(|cache| cache.dir_until(dir, shards))
     }
 
-    /// The inode as it is cached; if it is a directory, on these shards, its parts on others than
-    /// its own; and until when.
+    /// As [`pandofs_session::LeaseCache::inode`].
     pub fn inode(
         &self,
         ino: Ino,
         shards: &[ShardId],
     ) -> Option<(InodeReply, Vec<DirPart>, Boottime)> {
-        let state = self.state();
-        let inode = state.inodes.get(&ino)?;
-        let mut until = inode.until;
-        let mut others = Vec::new();
-        if inode.reply.dir.is_some() {
-            for &shard in shards {
-                if shard != ino.birth_shard() {
-                    let parts = state.parts.get(&ino)?;
-                    let part = parts.iter().find(|part| part.shard == shard)?;
-                    others.push(part.part.clone());
-                    until = until.min(part.until);
-                }
-            }
-        }
-        Some((inode.reply.clone(), others, until))
+        self.with(|cache| cache.inode(ino, shards))
     }
 
-    /// The cached attributes of an inode that is no directory, and the end of their lease.
+    /// As [`pandofs_session::LeaseCache::attr`].
     pub fn attr(&self, ino: Ino) -> Option<(Attr, Boottime)> {
-        let state = self.state();
-        let inode = state.inodes.get(&ino)?;
-        let is_whole = inode.reply.dir.is_none();
-        is_whole.then(|| (inode.reply.attr.clone(), inode.until))
+        self.with(|cache| cache.attr(ino))
+    }
+
+    /// The ends of the leases of each entry of a listing, a key for each, read under one lock.
+    pub fn listed_until(&self, keys: &[LeaseKey], entries: &[Entry]) -> Vec<ListedUntil> {
+        self.with(|cache| {
+            let until = |(key, entry): (&LeaseKey, &Entry)| {
+                cache.listed_until(Listed {
+                    key: *key,
+                    name: &entry.name,
+                    ino: entry.ino,
+                    attr: entry.attr.as_ref(),
+                })
+            };
+            keys.iter().zip(entries).map(until).collect()
+        })
     }
 
     /// A change is about to be asked for.
@@ -482,35 +159,10 @@ impl LeaseCache {
         if !self.is_on() || !request.is_mutation() {
             return None;
         }
-        let mut keys = self.changed_by(request);
-        let mut state = self.state();
-        // The inode of a name changes as well.
-        let names: Vec<_> = keys.clone();
-        for key in names {
-            if let LeaseKey::Entry { dir, position } = key
-                && let Some(entry) = state.entries.get(&(dir, position))
-                && let Some(found) = &entry.leads_to
-                && request.operation().takes_names()
-            {
-                keys.push(LeaseKey::Inode(found.ino));
-            }
-        }
-        if keys.is_empty() {
-            return None;
-        }
-        keys.sort_unstable();
-        keys.dedup();
-        let begun = self.event();
-        for &key in &keys {
-            state.forget(key);
-            state.note(key, begun);
-            *state.changing.entry(key).or_default() += 1;
-        }
-        Some(Change { keys, begun })
+        self.with(|cache| cache.change(request))
     }
 
-    /// It was answered with this; `None` if it was refused or given up. `grant`: its leases, if
-    /// any.
+    /// As [`pandofs_session::LeaseCache::changed`].
     pub fn changed(
         &self,
         change: Change,
@@ -518,151 +170,48 @@ impl LeaseCache {
         grant: Option<LeaseGrant<'_>>,
         now: Boottime,
     ) {
-        let event = self.event();
-        let mut state = self.state();
-        // Keys that others have changed, or that another thread here is changing, are not known.
-        let mut unknown = Vec::new();
-        for &key in &change.keys {
-            let others = state.changing.get(&key).is_some_and(|count| *count > 1);
-            let heard = state
-                .heard
-                .get(&key)
-                .is_some_and(|heard| *heard > change.begun);
-            if others || heard || change.begun < state.floor {
-                unknown.push(key);
-            }
-            if let Some(count) = state.changing.get_mut(&key) {
-                *count -= 1;
-                if *count == 0 {
-                    state.changing.remove(&key);
-                }
-            }
-            state.forget(key);
-            state.note(key, event);
-            if let LeaseKey::Inode(ino) = key {
-                state.own_change(ino, event, reply);
-            }
-        }
-        let also = match reply {
-            Some(Reply::Removed { ino } | Reply::Renamed { ino }) => vec![*ino],
-            Some(Reply::Exchanged { ino, other }) => vec![*ino, *other],
-            _ => Vec::new(),
-        };
-        for ino in also {
-            for key in [LeaseKey::Inode(ino), LeaseKey::Parts(ino)] {
-                state.forget(key);
-                state.note(key, event);
-            }
-        }
-        if let Some(reply) = reply
-            && let Some(grant) = grant
-        {
-            let is_known = |state: &State, key| match change.keys.contains(&key) {
-                true => !unknown.contains(&key),
-                // A new inode may have been changed by another client since.
-                false => state.is_current(key, change.begun),
-            };
-            self.learn_reply(&mut state, grant, Ok(reply), &is_known, now);
-        }
+        self.with(|cache| cache.changed(change, reply, grant, now));
     }
 
     /// Takes in the answer to a question.
     pub fn learn(&self, grant: LeaseGrant<'_>, answer: &Result<Reply, Refusal>, now: Boottime) {
-        if !self.is_on() || grant.leased.is_empty() {
-            return;
-        }
-        let mut state = self.state();
-        let is_known = |state: &State, key| state.is_current(key, grant.sent.events);
-        self.learn_reply(&mut state, grant, answer.as_ref(), &is_known, now);
-    }
-
-    fn learn_reply(
-        &self,
-        state: &mut State,
-        grant: LeaseGrant<'_>,
-        answer: Result<&Reply, &Refusal>,
-        is_known: &dyn Fn(&State, LeaseKey) -> bool,
-        now: Boottime,
-    ) {
-        let LeaseGrant {
-            asked,
-            sent,
-            server,
-            leased,
-        } = grant;
-        let since = state.servers.get(&server);
-        if leased.is_empty() || since.is_none_or(|since| sent.at < *since) {
-            return;
-        }
-        state.drop_ended(now);
-        let learning = Learning {
-            asked: sent.at,
-            server,
-            events: sent.events,
-            is_brief: state.len() >= self.most / MANY_LEASES_FRACTION,
-            is_known,
-        };
-        let first = leased[0];
-        match (&asked.request, answer) {
-            (Request::Lookup(op::Lookup { dir, name }), Err(Refusal::Fs(FsError::NotFound))) => {
-                let key = self.entry_key(*dir, name);
-                learning.entry(state, key, name, None, first);
-            }
-            (request, Ok(Reply::Entry(entry))) => {
-                if let Some((dir, name)) = request.operation().answers_name() {
-                    let key = self.entry_key(dir, name);
-                    learning.entry(state, key, name, Some(Named::of(entry)), first);
-                } else if let Some(inode) = &entry.inode {
-                    learning.inode(state, inode, first);
-                }
-            }
-            (_, Ok(Reply::Inode(inode))) => learning.inode(state, inode, first),
-            (Request::DirPart(op::DirPart { dir }), Ok(Reply::Part(part))) => {
-                learning.part(state, *dir, asked.shard, part, first);
-            }
-            (Request::ReadDir(op::ReadDir { dir, .. }), Ok(Reply::Entries(listed))) => {
-                for (entry, leased) in listed.entries.iter().zip(leased) {
-                    let key = self.entry_key(*dir, &entry.name);
-                    let named = Named {
-                        leads_to: Found {
-                            ino: entry.ino,
-                            kind: entry.kind,
-                            shard: entry.shard,
-                        },
-                        inode: entry.inode.as_ref(),
-                    };
-                    learning.entry(state, key, &entry.name, Some(named), *leased);
-                }
-            }
-            _ => {}
+        if self.is_on() && !grant.leased.is_empty() {
+            self.with(|cache| cache.learn(grant, answer, now));
         }
     }
 
     /// Notes that reads of these were reported to shards.
     pub fn accessed(&self, inos: &[(Ino, Time)], rule: AtimeRule) {
         if self.is_on() {
-            let mut state = self.state();
-            for (ino, at) in inos {
-                if let Some(inode) = state.inodes.get_mut(ino) {
-                    touch(&mut inode.reply.attr, *at, rule);
-                }
-            }
+            self.with(|cache| cache.accessed(inos, rule));
         }
     }
-}
 
-/// Returns whether two answers say the same of an inode, but for the times of reading and the space
-/// it takes, which are found out besides.
-pub(crate) fn is_same(one: &Attr, other: &Attr) -> bool {
-    let comparable = Attr {
-        atime: other.atime,
-        blocks: other.blocks,
-        ..one.clone()
-    };
-    comparable == *other
-}
+    /// As [`pandofs_session::LeaseCache::recall`].
+    pub fn recall(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
+        self.with(|cache| cache.recall(keys, waits))
+    }
 
-/// Returns whether the caller may look up names in every directory.
-fn searches_all(caller: &Credentials) -> bool {
-    caller.has(Capabilities::DAC_READ_SEARCH) || caller.has(Capabilities::DAC_OVERRIDE)
+    /// Begins a write to data objects of an inode that this client has open.
+    pub fn begin_write(&self, ino: Ino, now: Boottime) -> Begun {
+        match self.is_on() {
+            true => self.with(|cache| cache.begin_write(ino, now)),
+            false => Begun::Without,
+        }
+    }
+
+    /// It has ended.
+    pub fn end_write(&self, ino: Ino, hold: Hold) {
+        self.with(|cache| cache.end_write(ino, hold));
+    }
+
+    /// No lease was given, although one was asked for.
+    pub fn asked_in_vain(&self, ino: Ino, now: Boottime) {
+        self.with(|cache| cache.asked_in_vain(ino, now));
+    }
+
+    /// The file is written to no more.
+    pub fn forget_write_lease(&self, ino: Ino) {
+        self.with(|cache| cache.forget_write_lease(ino));
+    }
 }

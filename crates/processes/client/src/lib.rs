@@ -1,5 +1,6 @@
 //! PandoFS's client library: the file system's operations as blocking calls.
 //!
+//! It drives the step machines of [`pandofs_session`] with sockets, threads and clocks.
 //! A [`Client`] finds the shard of each request from what it remembers of directories and inodes,
 //! is put right by the shards where that is stale, and repeats unanswered requests so that each is
 //! executed exactly once. Threads share one client: each call takes a connection from the pool,
@@ -11,11 +12,10 @@
 //! | file | job |
 //! | --- | --- |
 //! | `pool`, `cluster` | connections, servers, the cluster map in force |
-//! | `router` | the shard of a request and the meaning of a refusal, without I/O |
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, reactions to refusals |
 //! | `cache_limits`, `limits` | limits of the caches and of the library |
-//! | `maps`, `file`, `write_behind`, `opens`, `held`, `accesses`, `atime` | directories' maps, files' data, writes under way, open files, reads |
-//! | `lease_cache`, `lease_grant`, `recalls`, `boottime` | leased entries and attributes, their recalls and clock |
+//! | `maps`, `file`, `write_behind`, `opens`, `held`, `accesses` | directories' maps, files' data, writes under way, open files, reads |
+//! | `lease_cache`, `recalls`, `boottime` | leased entries and attributes, their recalls and clock |
 //! | `unsynced`, `sync` | acknowledged changes that may not be on disk, and syncing them |
 //! | `core`, `background`, `stay` | the session at its servers, and open files if one of them lets go of it |
 //! | `cancellation` | the caller of a thread's calls, and its end |
@@ -25,9 +25,8 @@
 mod accesses;
 mod admin;
 mod append;
-mod atime;
 mod background;
-mod boottime;
+pub mod boottime;
 mod cache_limits;
 mod call;
 mod cancellation;
@@ -42,7 +41,6 @@ mod held;
 mod inodes;
 mod layout;
 mod lease_cache;
-mod lease_grant;
 mod limits;
 mod lock_turns;
 mod locks;
@@ -54,7 +52,6 @@ mod pool;
 mod react;
 mod recalls;
 mod route;
-mod router;
 mod slots;
 mod space;
 mod stay;
@@ -66,7 +63,6 @@ mod write_behind;
 mod xattrs;
 
 pub use crate::admin::Space;
-pub use crate::boottime::Boottime;
 pub use crate::cache_limits::CacheLimits;
 pub use crate::cancellation::{Caller, Cancellation, set_cancellation};
 pub use crate::dirs::{DirInfo, Entry, Listing, Page};
@@ -76,25 +72,6 @@ pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow, RenameHow};
 pub use crate::recalls::Recall;
 pub use crate::space::Seek;
-
-/// Routing, exported for the simulator, which carries requests in another way.
-pub mod routing {
-    pub use crate::maps::{DirMaps, InodeShards};
-    pub use crate::router::{Reaction, Router, Target, leaves_doubt};
-}
-
-/// Lease cache, exported for the simulator.
-pub mod leasing {
-    pub use crate::boottime::Boottime;
-    pub use crate::lease_cache::{Change, LeaseCache};
-    pub use crate::lease_grant::{LeaseGrant, Sent};
-}
-
-/// State that a session registers again at a restarted server, exported for the simulator.
-pub mod holding {
-    pub use crate::locks::Locks;
-    pub use crate::opens::{Batch, Opens};
-}
 
 use crate::core::Core;
 use pandofs_placement::ClusterMap;

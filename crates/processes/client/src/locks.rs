@@ -10,30 +10,25 @@
 
 use crate::call::Call;
 use crate::cancellation;
-use crate::cluster::Cluster;
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
 use crate::limits::DOUBTFUL_SILENCE;
-use crate::pool::{ConnectError, Connection, Server};
-use crate::router::Target;
 use crate::slots::{Slot, Slots};
 use crate::{Client, Session};
-use hashbrown::{HashMap, HashSet};
-use pandofs_api::{Refusal, Reply, Request, RequestKey, op};
-use pandofs_locks::{FileLocks, Owner};
-use pandofs_types::limits::{LOCK_WAIT, MAX_LOCKS_PER_MESSAGE};
+use pandofs_api::{Reply, Request, RequestKey, op};
+use pandofs_session::LockOwner;
+use pandofs_session::Target;
+use pandofs_types::limits::LOCK_WAIT;
 use pandofs_types::{Credentials, FileLock, FsError, Ino, LockKind, LockRange, SessionId};
-use pandofs_wire::message::AnswerBody;
 use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-/// The session's locks.
+/// The session's locks, shared by its threads.
 #[derive(Debug)]
-pub struct Locks {
-    session: SessionId,
-    files: Mutex<HashMap<Ino, Known>>,
+pub(crate) struct Locks {
+    locks: Mutex<pandofs_session::Locks>,
     /// True if there ever was a lock.
     used: AtomicBool,
     /// True if a lock was ever lost.
@@ -42,36 +37,18 @@ pub struct Locks {
     slots: Slots,
 }
 
-/// The state of one file's locks.
-#[derive(Debug, Default)]
-struct Known {
-    locks: FileLocks,
-    /// Owners that may have locks at the server beyond `locks`: it was asked, without an answer.
-    unclear: HashSet<(LockKind, u64)>,
-    /// Through which open file each owner has locked.
-    through: HashMap<u64, HashSet<(LockKind, u64)>>,
-    /// Open files whose locks are lost.
-    lost: HashSet<u64>,
-}
-
-impl Known {
-    fn is_idle(&self) -> bool {
-        self.locks.is_empty()
-            && self.unclear.is_empty()
-            && self.through.is_empty()
-            && self.lost.is_empty()
-    }
-}
-
 impl Locks {
     pub fn new(session: SessionId, slots: Range<u16>) -> Locks {
         Locks {
-            session,
-            files: Mutex::new(HashMap::new()),
+            locks: Mutex::new(pandofs_session::Locks::new(session)),
             used: AtomicBool::new(false),
             any_lost: AtomicBool::new(false),
             slots: Slots::new(slots),
         }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, pandofs_session::Locks> {
+        self.locks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Returns whether servers may have locks of this session.
@@ -79,175 +56,56 @@ impl Locks {
         self.used.load(Ordering::SeqCst)
     }
 
-    fn files(&self) -> MutexGuard<'_, HashMap<Ino, Known>> {
-        self.files.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    fn owner(&self, number: u64) -> Owner {
-        Owner {
-            session: self.session,
-            number,
-        }
-    }
-
     /// A lock is about to be asked for, through this open file.
-    pub fn begin(&self, ino: Ino, handle: u64, lock: &FileLock) {
+    fn begin(&self, ino: Ino, handle: u64, lock: &FileLock) {
         self.used.store(true, Ordering::SeqCst);
-        let mut files = self.files();
-        let known = files.entry(ino).or_default();
-        let through = known.through.entry(handle).or_default();
-        through.insert((lock.kind, lock.owner));
+        self.lock().begin(ino, handle, lock);
     }
 
-    /// It was given, by the process of the server that was registered with when `registration` was
-    /// its count; false if that is not the one any more.
-    pub fn given(
+    /// As [`pandofs_session::Locks::given`].
+    fn given(
         &self,
         ino: Ino,
         lock: &FileLock,
         registrations: &AtomicU64,
         registration: u64,
     ) -> bool {
-        let mut files = self.files();
+        let mut locks = self.lock();
         // Under the lock: a registration counts first and then looks at what there is to tell.
-        if registrations.load(Ordering::SeqCst) != registration {
-            return false;
-        }
-        let known = files.entry(ino).or_default();
-        known.locks.note(self.owner(lock.owner), lock);
-        true
+        let registrations = registrations.load(Ordering::SeqCst);
+        locks.given(ino, lock, registrations, registration)
     }
 
-    /// Forgets what the owner has of the range. Whether the server may have something of it.
-    pub fn forget(&self, ino: Ino, kind: LockKind, number: u64, range: LockRange) -> bool {
-        let mut files = self.files();
-        let Some(known) = files.get_mut(&ino) else {
-            return false;
-        };
-        let unclear = known.unclear.contains(&(kind, number));
-        let cleared = known.locks.clear(self.owner(number), kind, range);
-        if known.is_idle() {
-            files.remove(&ino);
-        }
-        cleared || unclear
+    /// What a server is told of them that does not know them; `None` if there never was one.
+    pub fn to_register(&self) -> Option<Vec<(Ino, FileLock)>> {
+        self.is_used().then(|| self.lock().all())
     }
 
-    /// The lock of which unlocking this would take the middle out.
-    fn split_by(
-        &self,
-        ino: Ino,
-        kind: LockKind,
-        number: u64,
-        range: LockRange,
-    ) -> Option<FileLock> {
-        let files = self.files();
-        let locks = &files.get(&ino)?.locks;
-        locks.split_by(self.owner(number), kind, range)
-    }
-
-    /// Takes a forgotten lock back in: it is locked still.
-    fn keep(&self, ino: Ino, lock: &FileLock) {
-        let mut files = self.files();
-        let known = files.entry(ino).or_default();
-        known.locks.note(self.owner(lock.owner), lock);
-    }
-
-    pub fn unclear(&self, ino: Ino, kind: LockKind, number: u64, is_unclear: bool) {
-        let mut files = self.files();
-        let known = files.entry(ino).or_default();
-        if is_unclear {
-            known.unclear.insert((kind, number));
-        } else {
-            known.unclear.remove(&(kind, number));
-        }
-        if known.is_idle() {
-            files.remove(&ino);
-        }
-    }
-
-    /// Returns whether there are locks that were made through this open file.
-    fn has_locked(&self, ino: Ino, handle: u64) -> bool {
-        let files = self.files();
-        files
-            .get(&ino)
-            .is_some_and(|known| !known.locks.is_empty() && known.through.contains_key(&handle))
-    }
-
-    /// The owners of locks that were made through this open file.
-    pub fn owners_through(&self, ino: Ino, handle: u64) -> Vec<(LockKind, u64)> {
-        let files = self.files();
-        let Some(known) = files.get(&ino) else {
-            return Vec::new();
-        };
-        let through = known.through.get(&handle).into_iter().flatten();
-        let has = |&(kind, number): &(LockKind, u64)| known.locks.has(kind, self.owner(number));
-        through.copied().filter(has).collect()
+    /// As [`pandofs_session::Locks::owners_through`].
+    pub fn owners_through(&self, ino: Ino, handle: u64) -> Vec<LockOwner> {
+        self.lock().owners_through(ino, handle)
     }
 
     /// Returns whether the open file's locks are lost.
-    pub fn is_lost(&self, ino: Ino, handle: u64) -> bool {
-        self.any_lost.load(Ordering::Relaxed)
-            && self
-                .files()
-                .get(&ino)
-                .is_some_and(|known| known.lost.contains(&handle))
+    fn is_lost(&self, ino: Ino, handle: u64) -> bool {
+        self.any_lost.load(Ordering::Relaxed) && self.lock().is_lost(ino, handle)
     }
 
     /// The process closes one of its descriptors of the file.
     pub fn closed_by(&self, ino: Ino, number: u64) {
-        let mut files = self.files();
-        if let Some(known) = files.get_mut(&ino) {
-            for owners in known.through.values_mut() {
-                owners.remove(&(LockKind::Record, number));
-            }
-            known.through.retain(|_, owners| !owners.is_empty());
-            if known.is_idle() {
-                files.remove(&ino);
-            }
-        }
+        self.lock().closed_by(ino, number);
     }
 
     /// An open file is closed for good; who had locked through it.
-    pub fn closed(&self, ino: Ino, handle: u64) -> Vec<(LockKind, u64)> {
-        let mut files = self.files();
-        let Some(known) = files.get_mut(&ino) else {
-            return Vec::new();
-        };
-        known.lost.remove(&handle);
-        let owners = known.through.remove(&handle).unwrap_or_default();
-        if known.is_idle() {
-            files.remove(&ino);
-        }
-        owners.into_iter().collect()
-    }
-
-    pub fn all(&self) -> Vec<(Ino, FileLock)> {
-        let files = self.files();
-        let of = |(&ino, known): (&Ino, &Known)| {
-            let locks: Vec<_> = known.locks.iter().map(|(_, lock)| (ino, lock)).collect();
-            locks
-        };
-        files.iter().flat_map(of).collect()
+    pub fn closed(&self, ino: Ino, handle: u64) -> Vec<LockOwner> {
+        self.lock().closed(ino, handle)
     }
 
     /// A server does not have this lock any more.
     pub fn lost(&self, ino: Ino, lock: &FileLock) {
-        let mut files = self.files();
-        let Some(known) = files.get_mut(&ino) else {
-            return;
-        };
-        let owner = self.owner(lock.owner);
-        if !known.locks.clear(owner, lock.kind, lock.range) {
-            // It was unlocked meanwhile.
+        if !self.lock().lost(ino, lock) {
             return;
         }
-        let through: Vec<u64> = known
-            .through
-            .iter()
-            .filter(|(_, owners)| owners.contains(&(lock.kind, lock.owner)))
-            .map(|(handle, _)| *handle)
-            .collect();
-        known.lost.extend(through);
         self.any_lost.store(true, Ordering::Relaxed);
         tracing::error!(
             "the lock of process {} on inode {ino} is lost: its server did not hear of this mount for too \
@@ -379,7 +237,7 @@ impl Client {
         core.locks.begin(ino, handle, &lock);
         loop {
             let mut call = core.lock_call(ino, lock, false, Duration::ZERO);
-            call.waits = false;
+            call.progress.waits = false;
             let answer = core.ask_call(&mut call);
             if matches!(answer, Err(Failure::NotYet)) {
                 return Ok(Tried::NotYet);
@@ -448,7 +306,7 @@ impl Client {
     pub fn lock_holder(&self, ino: Ino, lock: FileLock, wait: bool) -> Result<Holder> {
         let request = Request::GetLock(op::GetLock { ino, lock });
         let mut call = Call::shard(Target::Inode(ino), &Credentials::ROOT, request);
-        call.waits = wait;
+        call.progress.waits = wait;
         match self.core().ask_call(&mut call) {
             Ok(Reply::Lock(Some(found))) => Ok(Holder::Lock(found)),
             Ok(Reply::Lock(None)) => Ok(Holder::Nobody),
@@ -469,7 +327,7 @@ impl Client {
         if !core.locks.is_used() {
             return Ok(());
         }
-        if core.locks.has_locked(ino, handle) && core.is_silent(ino) {
+        if core.locks.lock().has_locked(ino, handle) && core.is_silent(ino) {
             // On the way the locks are registered with the server again, which says which are lost.
             core.inode(&Credentials::ROOT, ino)?;
         }
@@ -530,12 +388,13 @@ impl Core {
                 if refused && lock.kind == LockKind::Flock {
                     // Its old lock is gone: two that wait to change theirs must not deadlock.
                     self.locks
+                        .lock()
                         .forget(ino, lock.kind, lock.owner, LockRange::WHOLE);
                 }
                 Some(Err(error))
             }
             Err(error) => {
-                self.locks.unclear(ino, lock.kind, lock.owner, true);
+                self.locks.lock().unclear(ino, lock.kind, lock.owner, true);
                 Some(Err(error))
             }
         }
@@ -543,9 +402,9 @@ impl Core {
 
     /// To be called in the owner's turn ([`Core::lock_turn`]).
     pub fn unlock(&self, ino: Ino, kind: LockKind, owner: u64, range: LockRange) -> Result<()> {
-        let middle_of = self.locks.split_by(ino, kind, owner, range);
+        let middle_of = self.locks.lock().split_by(ino, kind, owner, range);
         // First: were it still registered with a server that restarts, the server would keep it.
-        if !self.locks.forget(ino, kind, owner, range) {
+        if !self.locks.lock().forget(ino, kind, owner, range) {
             return Ok(());
         }
         let request = Request::Unlock(op::Unlock {
@@ -558,7 +417,7 @@ impl Core {
         match answer.map_err(ClientError::from) {
             Ok(Reply::Done) => {
                 if range == LockRange::WHOLE {
-                    self.locks.unclear(ino, kind, owner, false);
+                    self.locks.lock().unclear(ino, kind, owner, false);
                 }
                 Ok(())
             }
@@ -567,62 +426,15 @@ impl Core {
             Err(ClientError::Fs(FsError::NoLocks)) => {
                 // It would have become two, and there are too many: it is as it was.
                 if let Some(lock) = middle_of {
-                    self.locks.keep(ino, &FileLock { range, ..lock });
+                    self.locks.lock().keep(ino, &FileLock { range, ..lock });
                 }
                 Err(FsError::NoLocks.into())
             }
             Err(error) => {
-                self.locks.unclear(ino, kind, owner, true);
+                self.locks.lock().unclear(ino, kind, owner, true);
                 Err(error)
             }
         }
-    }
-
-    /// Tells the shards of a server that was restarted, or may have given the session up, which
-    /// locks the session has: all of them, as an inode may have moved there without this client
-    /// having heard of it.
-    pub fn relock(
-        &self,
-        cluster: &Cluster,
-        server: &Server,
-        connection: &mut Connection,
-    ) -> std::result::Result<(), ConnectError> {
-        if !self.locks.is_used() {
-            return Ok(());
-        }
-        let locks = self.locks.all();
-        for shard in cluster.led_by(server.id) {
-            let mut rest = &locks[..];
-            loop {
-                let (now, later) = rest.split_at(rest.len().min(MAX_LOCKS_PER_MESSAGE));
-                rest = later;
-                let locks = now.to_vec();
-                let last = rest.is_empty();
-                let request = Request::Relock(op::Relock { locks, last });
-                match self.tell(connection, cluster, shard, request) {
-                    Ok(AnswerBody::Shard(Ok(Reply::LostLocks(lost)))) => {
-                        for (ino, lock) in lost {
-                            self.locks.lost(ino, &lock);
-                        }
-                    }
-                    Ok(AnswerBody::Shard(Err(Refusal::WrongServer { .. }))) => break,
-                    Ok(answer) => {
-                        return Err(ConnectError::Unreachable(format!(
-                            "shard {shard} did not take the session's locks: {answer:?}"
-                        )));
-                    }
-                    Err(_) => {
-                        return Err(ConnectError::Unreachable(
-                            "it was lost again at once".to_owned(),
-                        ));
-                    }
-                }
-                if last {
-                    break;
-                }
-            }
-        }
-        Ok(())
     }
 }
 
@@ -630,68 +442,4 @@ fn unexpected(reply: &Reply) -> ClientError {
     ClientError::Protocol(format!(
         "a shard answered {reply:?} to a request for a lock"
     ))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use pandofs_types::LockMode;
-
-    const FILE: Ino = Ino(5);
-
-    fn lock(kind: LockKind, owner: u64) -> FileLock {
-        FileLock {
-            kind,
-            owner,
-            pid: 1,
-            mode: LockMode::Exclusive,
-            range: LockRange::WHOLE,
-        }
-    }
-
-    /// As if a server had given it.
-    fn given(locks: &Locks, handle: u64, lock: &FileLock) {
-        locks.begin(FILE, handle, lock);
-        let mut files = locks.files();
-        let known = files.entry(FILE).or_default();
-        known.locks.note(locks.owner(lock.owner), lock);
-    }
-
-    #[test]
-    fn a_lost_lock_spoils_the_open_files_through_which_it_was_made() {
-        let locks = Locks::new(SessionId(1), 0..1);
-        let (mine, other) = (lock(LockKind::Record, 7), lock(LockKind::Flock, 8));
-        given(&locks, 1, &mine);
-        given(&locks, 2, &other);
-        locks.lost(FILE, &mine);
-        assert!(locks.is_lost(FILE, 1) && !locks.is_lost(FILE, 2));
-        assert_eq!(locks.all(), [(FILE, other)]);
-        assert_eq!(locks.closed(FILE, 1), [(LockKind::Record, 7)]);
-        assert!(!locks.is_lost(FILE, 1));
-    }
-
-    #[test]
-    fn a_lock_that_was_unlocked_meanwhile_is_not_lost() {
-        let locks = Locks::new(SessionId(1), 0..1);
-        let mine = lock(LockKind::Record, 7);
-        given(&locks, 1, &mine);
-        assert!(locks.forget(FILE, mine.kind, 7, LockRange::WHOLE));
-        locks.lost(FILE, &mine);
-        assert!(!locks.is_lost(FILE, 1));
-    }
-
-    #[test]
-    fn nothing_is_left_of_a_file_that_is_closed() {
-        let locks = Locks::new(SessionId(1), 0..1);
-        let process = lock(LockKind::Record, 7);
-        let open_file = lock(LockKind::Flock, 8);
-        given(&locks, 1, &process);
-        given(&locks, 1, &open_file);
-        assert!(locks.forget(FILE, LockKind::Record, 7, LockRange::WHOLE));
-        locks.closed_by(FILE, 7);
-        assert_eq!(locks.closed(FILE, 1), [(LockKind::Flock, 8)]);
-        assert!(locks.forget(FILE, LockKind::Flock, 8, LockRange::WHOLE));
-        assert!(!locks.forget(FILE, LockKind::Flock, 8, LockRange::WHOLE));
-        assert!(locks.files().is_empty());
-    }
 }

@@ -1,103 +1,28 @@
-//! Cache of the places of directories and inodes.
-//!
-//! All of it may be stale: a shard that is asked wrongly says what it knows, and that is learnt
-//! here.
+//! Cache of the places of directories and inodes, shared by the client's threads.
 
-use crate::limits::{MAX_CACHED_INODE_SHARDS, MAX_CACHED_PARTITIONS};
-use hashbrown::HashMap;
+use crate::core::Core;
 use pandofs_placement::DirMap;
-use pandofs_types::limits::MAX_CACHED_DIR_MAPS;
+use pandofs_session::KnownPlaces;
 use pandofs_types::{Ino, Position, ShardId};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Locks over which the inodes are spread, so that threads rarely meet.
 const STRIPES: usize = 16;
 
-/// A map of bounded size that forgets what was not used for longest, about: what is used moves to
-/// the young half; when that is full it becomes the old half and the old one is forgotten.
+/// One of these behind each of several locks.
 #[derive(Debug)]
-struct Generations<V> {
-    young: HashMap<Ino, V>,
-    old: HashMap<Ino, V>,
-    /// Entries of one half.
-    half: usize,
-    /// The weight that the entries of one half may have; those of the young one have it, or less.
-    half_weight: usize,
-    weight: usize,
-    weigh: fn(&V) -> usize,
+struct Striped<T> {
+    stripes: Vec<Mutex<T>>,
 }
 
-impl<V> Generations<V> {
-    fn new(capacity: usize, weight: usize, weigh: fn(&V) -> usize) -> Generations<V> {
-        Generations {
-            young: HashMap::new(),
-            old: HashMap::new(),
-            half: (capacity / 2).max(1),
-            half_weight: weight / 2,
-            weight: 0,
-            weigh,
+impl<T> Striped<T> {
+    fn new(make: impl Fn() -> T) -> Striped<T> {
+        Striped {
+            stripes: (0..STRIPES).map(|_| Mutex::new(make())).collect(),
         }
     }
 
-    fn get(&mut self, ino: Ino) -> Option<&mut V> {
-        if !self.young.contains_key(&ino) {
-            let value = self.old.remove(&ino)?;
-            self.insert(ino, value);
-        }
-        self.young.get_mut(&ino)
-    }
-
-    fn insert(&mut self, ino: Ino, value: V) {
-        let is_full = self.young.len() >= self.half || self.weight >= self.half_weight;
-        if is_full && !self.young.contains_key(&ino) {
-            self.old = std::mem::take(&mut self.young);
-            self.weight = 0;
-        }
-        self.old.remove(&ino);
-        self.weight += (self.weigh)(&value);
-        self.young.insert(ino, value);
-    }
-
-    /// Changes a value that is there; whether it is, and what `change` says.
-    fn change(&mut self, ino: Ino, change: impl FnOnce(&mut V) -> bool) -> Option<bool> {
-        let weigh = self.weigh;
-        let value = self.get(ino)?;
-        let before = weigh(value);
-        let changed = change(value);
-        let grown = weigh(value).saturating_sub(before);
-        self.weight += grown;
-        Some(changed)
-    }
-
-    fn remove(&mut self, ino: Ino) {
-        self.young.remove(&ino);
-        self.old.remove(&ino);
-    }
-
-    #[cfg(test)]
-    fn len(&self) -> usize {
-        self.young.len() + self.old.len()
-    }
-}
-
-/// [`Generations`] behind several locks.
-#[derive(Debug)]
-struct Cache<V> {
-    stripes: Vec<Mutex<Generations<V>>>,
-}
-
-impl<V> Cache<V> {
-    fn new(capacity: usize, weight: usize, weigh: fn(&V) -> usize) -> Cache<V> {
-        let stripe = || {
-            let generations = Generations::new(capacity / STRIPES, weight / STRIPES, weigh);
-            Mutex::new(generations)
-        };
-        Cache {
-            stripes: (0..STRIPES).map(|_| stripe()).collect(),
-        }
-    }
-
-    fn lock(&self, ino: Ino) -> MutexGuard<'_, Generations<V>> {
+    fn lock(&self, ino: Ino) -> MutexGuard<'_, T> {
         // Nothing panics halfway through a change of these maps.
         self.stripes[stripe_of(ino)]
             .lock()
@@ -110,125 +35,90 @@ fn stripe_of(ino: Ino) -> usize {
     (ino.serial() as usize).wrapping_add(usize::from(ino.birth_shard().0)) % STRIPES
 }
 
-/// The maps of the directories that were split. One that is not here is taken to be at its home.
+/// The maps of the directories that were split.
 #[derive(Debug)]
-pub struct DirMaps {
-    maps: Cache<DirMap>,
-}
-
-impl Default for DirMaps {
-    fn default() -> DirMaps {
-        DirMaps::new()
-    }
+pub(crate) struct DirMaps {
+    maps: Striped<pandofs_session::DirMaps>,
 }
 
 impl DirMaps {
-    pub fn new() -> DirMaps {
-        DirMaps::within(MAX_CACHED_DIR_MAPS, MAX_CACHED_PARTITIONS)
-    }
-
     /// Of no more than this many directories, and with no more than this many partitions in all,
     /// about.
     pub fn within(dirs: usize, partitions: usize) -> DirMaps {
+        let stripe = || pandofs_session::DirMaps::within(dirs / STRIPES, partitions / STRIPES);
         DirMaps {
-            maps: Cache::new(dirs, partitions, |map| map.slots().len()),
+            maps: Striped::new(stripe),
         }
     }
 
-    /// The shard that holds this position of the directory, as far as is known.
+    /// As [`pandofs_session::DirMaps::shard_of`].
     pub fn shard_of(&self, dir: Ino, position: Position) -> ShardId {
-        match self.maps.lock(dir).get(dir) {
-            Some(map) => map.shard_of(position),
-            None => dir.birth_shard(),
-        }
+        self.maps.lock(dir).shard_of(dir, position)
     }
 
-    /// All that is known of the directory.
+    /// As [`pandofs_session::DirMaps::map`].
     pub fn map(&self, dir: Ino) -> DirMap {
-        let mut maps = self.maps.lock(dir);
-        maps.get(dir)
-            .map_or_else(|| DirMap::single(dir.birth_shard()), |map| map.clone())
+        self.maps.lock(dir).map(dir)
     }
 
-    /// Learns a map of the directory; true when that was anything new. A map that
-    /// cannot be this directory's is ignored.
+    /// As [`pandofs_session::DirMaps::merge`].
     pub fn merge(&self, dir: Ino, other: &DirMap) -> bool {
-        if !other.has_slots() || other.home() != dir.birth_shard() {
-            return false;
-        }
-        let mut maps = self.maps.lock(dir);
-        if let Some(is_new) = maps.change(dir, |map| map.merge(other)) {
-            return is_new;
-        }
-        maps.insert(dir, other.clone());
-        true
+        self.maps.lock(dir).merge(dir, other)
     }
 
-    /// Learns what the directory's home knows; true when that was anything new. The home is right
-    /// where the two cannot be reconciled.
+    /// As [`pandofs_session::DirMaps::correct`].
     pub fn correct(&self, dir: Ino, home: &DirMap) -> bool {
-        if self.merge(dir, home) {
-            return true;
-        }
-        if !home.has_slots() || home.home() != dir.birth_shard() {
-            return false;
-        }
-        let mut maps = self.maps.lock(dir);
-        let corrected = maps.change(dir, |map| {
-            let is_wrong = map.contradicts(home);
-            if is_wrong {
-                map.clone_from(home);
-            }
-            is_wrong
-        });
-        corrected == Some(true)
+        self.maps.lock(dir).correct(dir, home)
     }
 
     /// The directory is gone.
     pub fn forget(&self, dir: Ino) {
-        self.maps.lock(dir).remove(dir);
+        self.maps.lock(dir).forget(dir);
     }
 }
 
 /// The shards of inodes that are not on their birth shard.
 #[derive(Debug)]
-pub struct InodeShards {
-    shards: Cache<ShardId>,
-}
-
-impl Default for InodeShards {
-    fn default() -> InodeShards {
-        InodeShards::new()
-    }
+pub(crate) struct InodeShards {
+    shards: Striped<pandofs_session::InodeShards>,
 }
 
 impl InodeShards {
-    pub fn new() -> InodeShards {
-        InodeShards::within(MAX_CACHED_INODE_SHARDS)
-    }
-
     /// Of no more than this many inodes, about.
     pub fn within(inodes: usize) -> InodeShards {
         InodeShards {
-            shards: Cache::new(inodes, usize::MAX, |_| 0),
+            shards: Striped::new(|| pandofs_session::InodeShards::within(inodes / STRIPES)),
         }
     }
 
     pub fn shard_of(&self, ino: Ino) -> ShardId {
-        self.shards
-            .lock(ino)
-            .get(ino)
-            .copied()
-            .unwrap_or(ino.birth_shard())
+        self.shards.lock(ino).shard_of(ino)
     }
 
     pub fn learn(&self, ino: Ino, shard: ShardId) {
-        let mut shards = self.shards.lock(ino);
-        if shard == ino.birth_shard() {
-            shards.remove(ino);
-        } else {
-            shards.insert(ino, shard);
-        }
+        self.shards.lock(ino).learn(ino, shard);
+    }
+}
+
+impl KnownPlaces for Core {
+    fn shard_of(&self, dir: Ino, position: Position) -> ShardId {
+        self.maps.shard_of(dir, position)
+    }
+
+    fn inode_shard(&self, ino: Ino) -> ShardId {
+        self.inodes.shard_of(ino)
+    }
+
+    fn merge(&self, dir: Ino, map: &DirMap) -> bool {
+        self.maps.merge(dir, map)
+    }
+
+    fn correct(&self, dir: Ino, home: &DirMap) -> bool {
+        self.maps.correct(dir, home)
+    }
+
+    fn moved(&self, ino: Ino, shard: ShardId) {
+        self.learn_shard(ino, shard);
     }
 }
 
@@ -236,100 +126,13 @@ impl InodeShards {
 mod tests {
     use super::*;
 
-    const DIR: Ino = Ino(5);
-
-    fn split_map(active: u32) -> DirMap {
-        DirMap::with_slots(vec![ShardId(0), ShardId(1), ShardId(2), ShardId(3)], active)
-    }
-
+    /// Numbers that one shard gives one after the other are of different locks.
     #[test]
-    fn what_is_used_stays_and_the_rest_is_forgotten() {
-        let mut cache = Generations::new(8, usize::MAX, |_| 0);
-        cache.insert(Ino(1), 'a');
-        for number in 100..200 {
-            cache.insert(Ino(number), 'x');
-            assert_eq!(cache.get(Ino(1)), Some(&mut 'a'));
-            assert!(cache.len() <= 8, "{}", cache.len());
-        }
-        assert_eq!(cache.get(Ino(100)), None);
-        assert_eq!(cache.get(Ino(199)), Some(&mut 'x'));
-        cache.remove(Ino(1));
-        assert_eq!(cache.get(Ino(1)), None);
-    }
-
-    #[test]
-    fn large_maps_are_forgotten_sooner() {
-        // One stripe may have 64 partitions.
-        let maps = DirMaps::within(1 << 20, 64 * STRIPES);
-        let dir = |number: u64| Ino::new(ShardId(0), number * STRIPES as u64);
-        let large = DirMap::with_slots(vec![ShardId(0); 16], 16);
-        for number in 1..100 {
-            assert!(maps.merge(dir(number), &split_map(2)));
-            // It grows where it is.
-            assert!(maps.correct(dir(number), &large));
-            let kept = maps.maps.lock(dir(1)).len();
-            assert!(kept <= 4 + 1, "{kept}");
-        }
-        assert_eq!(maps.map(dir(99)), large);
-    }
-
-    #[test]
-    fn an_entry_that_is_replaced_leaves_no_old_one_behind() {
-        let mut cache = Generations::new(4, usize::MAX, |_| 0);
-        cache.insert(Ino(1), 'a');
-        cache.insert(Ino(2), 'b');
-        cache.insert(Ino(3), 'c');
-        cache.insert(Ino(1), 'd');
-        assert_eq!(cache.get(Ino(1)), Some(&mut 'd'));
-        cache.remove(Ino(1));
-        assert_eq!(cache.get(Ino(1)), None);
-    }
-
-    #[test]
-    fn an_unknown_directory_is_at_its_home() {
-        let maps = DirMaps::new();
-        let dir = Ino::new(ShardId(7), 9);
-        assert_eq!(maps.shard_of(dir, Position::FIRST), ShardId(7));
-        assert_eq!(maps.map(dir), DirMap::single(ShardId(7)));
-        assert!(!maps.merge(dir, &DirMap::single(ShardId(7))));
-    }
-
-    #[test]
-    fn maps_are_merged_and_only_grow() {
-        let maps = DirMaps::new();
-        let top = Position(1 << 62);
-        assert!(maps.merge(DIR, &split_map(2)));
-        assert_eq!(maps.shard_of(DIR, top), ShardId(1));
-        assert!(maps.merge(DIR, &split_map(4)));
-        assert_eq!(maps.shard_of(DIR, top), ShardId(1));
-        assert_eq!(maps.shard_of(DIR, Position(3 << 61)), ShardId(3));
-        assert!(!maps.merge(DIR, &split_map(3)));
-        assert_eq!(maps.map(DIR), split_map(4));
-        maps.forget(DIR);
-        assert_eq!(maps.map(DIR), DirMap::single(ShardId(0)));
-    }
-
-    #[test]
-    fn the_home_is_right_where_maps_contradict_one_another() {
-        let maps = DirMaps::new();
-        let other = DirMap::with_slots(vec![ShardId(0), ShardId(9)], 2);
-        assert!(maps.merge(DIR, &other));
-        assert!(!maps.merge(DIR, &split_map(4)));
-        assert!(maps.correct(DIR, &split_map(4)));
-        assert_eq!(maps.map(DIR), split_map(4));
-        assert!(!maps.correct(DIR, &split_map(4)));
-        let of_another_directory = DirMap::with_slots(vec![ShardId(8), ShardId(9)], 2);
-        assert!(!maps.correct(DIR, &of_another_directory));
-    }
-
-    #[test]
-    fn an_inode_is_on_its_birth_shard_unless_learnt() {
-        let shards = InodeShards::new();
-        let ino = Ino::new(ShardId(3), 8);
-        assert_eq!(shards.shard_of(ino), ShardId(3));
-        shards.learn(ino, ShardId(5));
-        assert_eq!(shards.shard_of(ino), ShardId(5));
-        shards.learn(ino, ShardId(3));
-        assert_eq!(shards.shard_of(ino), ShardId(3));
+    fn all_locks_are_used() {
+        let mut used: Vec<usize> = (1..=STRIPES as u64)
+            .map(|serial| stripe_of(Ino::new(ShardId(3), serial)))
+            .collect();
+        used.sort_unstable();
+        assert_eq!(used, (0..STRIPES).collect::<Vec<_>>());
     }
 }

@@ -5,10 +5,10 @@ use crate::core::Core;
 use crate::error::{ClientError, Result};
 use crate::file::Token;
 use crate::inodes::unexpected;
-use crate::router::Target;
 use crate::trace::{Op, Outcome};
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, NewNode, Reply, Request, op};
+use pandofs_session::Target;
 use pandofs_types::limits::MAX_REDIRECTS;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NewMode, Position, ShardId};
 

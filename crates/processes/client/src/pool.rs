@@ -3,10 +3,11 @@
 //! The thread writes its requests, reads their answers, and puts the connection back for the next
 //! one.
 
-use crate::boottime::Boottime;
+use crate::boottime::{self, Boottime};
 use crate::cancellation;
 use crate::limits::MAX_IDLE_CONNECTIONS;
 use pandofs_placement::ServerInfo;
+use pandofs_session::Registration;
 use pandofs_types::limits::{ANSWER_TIMEOUT, CANCELLATION_INTERVAL, CONNECT_TIMEOUT};
 use pandofs_types::{FsId, ServerId, SessionId};
 use pandofs_wire::address::{self, Address, OUT_OF_FILES, Stream};
@@ -153,7 +154,7 @@ impl Connection {
             stream,
             next_id: 0,
             patience,
-            asked: Boottime::now(),
+            asked: boottime::now(),
             registration: 0,
             generation,
             machine: Machine::default(),
@@ -258,7 +259,7 @@ impl Connection {
     /// Sends all that was pushed, and the payload of the last of it. All that was sent before is
     /// answered.
     pub fn send_with(&mut self, payload: &[&[u8]]) -> Result<(), Unsent> {
-        self.asked = Boottime::now();
+        self.asked = boottime::now();
         let mut socket = Patient {
             stream: &mut self.stream,
             patience: self.patience,
@@ -396,7 +397,7 @@ pub(crate) struct Server {
     buffered: AtomicUsize,
     /// The process that the session's opens are registered with; none before the first connection.
     /// Held while they are being registered, so that no request gets ahead.
-    pub registered: Mutex<Registered>,
+    pub registered: Mutex<Registration<Acquaintance>>,
     /// Number of times that it was begun to register the opens. A connection of an earlier count
     /// reached an earlier process.
     pub registrations: AtomicU64,
@@ -406,15 +407,6 @@ pub(crate) struct Server {
     last_answer: AtomicU64,
     begun: Boottime,
     presence: Mutex<Presence>,
-}
-
-/// The registration of the session's opens and locks with a server.
-#[derive(Debug, Default)]
-pub(crate) struct Registered {
-    /// All of them are registered with the process that gave this.
-    pub with: Option<Acquaintance>,
-    /// They were registered with an earlier one, or begun to be.
-    pub before: bool,
 }
 
 #[derive(Debug, Default)]
@@ -445,11 +437,11 @@ impl Server {
             addresses,
             idle: Mutex::new(Vec::new()),
             buffered: AtomicUsize::new(MAX_IDLE_CONNECTIONS),
-            registered: Mutex::new(Registered::default()),
+            registered: Mutex::new(Registration::default()),
             registrations: AtomicU64::new(0),
             generation: AtomicU64::new(1),
             last_answer: AtomicU64::new(0),
-            begun: Boottime::now(),
+            begun: boottime::now(),
             presence: Mutex::new(Presence::default()),
         })
     }
@@ -469,7 +461,7 @@ impl Server {
     /// For how long it is not known that it has heard of this session.
     pub fn silence(&self) -> Duration {
         let last = Duration::from_millis(self.last_answer.load(Ordering::Relaxed));
-        self.begun.elapsed().saturating_sub(last)
+        boottime::elapsed(self.begun).saturating_sub(last)
     }
 
     /// Returns whether it has closed an idle connection, as it does when it ends.

@@ -1,241 +1,170 @@
-//! Reactions of the client to each way in which a request is not answered.
+//! Reactions of the client to each way in which a request is not answered: the steps that the session's machine asks for.
 
 use crate::call::Call;
 use crate::cancellation;
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
 use crate::route::{Next, Outcome};
-use crate::router::Target;
-use crate::router::{Reaction, leaves_doubt};
 use pandofs_api::{DataReply, Refusal, Reply, Request, op};
-use pandofs_types::limits::{MAX_RECONNECT_PAUSE, MAX_REDIRECTS};
-use pandofs_types::{Credentials, Epoch, FsError, Ino, ServerId};
-use pandofs_wire::message::AnswerBody;
+use pandofs_placement::DirMap;
+use pandofs_session::{Circumstances, End, Event, Step, Target, Wait};
+use pandofs_types::limits::MAX_REDIRECTS;
+use pandofs_types::{Epoch, Ino, ServerId};
+use pandofs_wire::message::{AnswerBody, RequestBody};
 use std::sync::atomic::Ordering;
-use std::time::{Duration, Instant};
-
-/// Redirections after which a pause is made before the next: whatever is being moved takes a
-/// moment.
-const REDIRECTS_AT_ONCE: usize = 4;
+use std::time::Instant;
 
 impl Core {
     /// `since`: when the attempt began that came to this.
     pub fn react(&self, call: &mut Call, outcome: Outcome, since: Instant) -> Next {
-        match outcome {
-            Outcome::Hopeless(cause) => give_up(ClientError::Protocol(cause)),
-            Outcome::Unreachable { server, cause } => {
-                call.away_since.get_or_insert(since);
-                self.wait_for_server(call, server, cause)
-            }
+        let (event, away) = match outcome {
+            Outcome::Hopeless(cause) => return give_up(ClientError::Protocol(cause)),
+            Outcome::Abandoned => return give_up(ClientError::Abandoned),
+            Outcome::Unreachable { server, cause } => (Event::Unreachable, Some((server, cause))),
             Outcome::Lost {
                 server,
                 cause,
                 sent,
             } => {
-                if sent {
-                    call.resent = true;
-                    call.in_doubt |= call.is_mutation();
-                    count(&self.counts.resent);
-                }
-                if let Some(server) = self.clusters.current().server(server) {
-                    if sent && call.changes_objects() {
-                        server.abandoned(call.generation);
-                    }
-                    server.close_idle();
-                }
-                // A server that stands still takes a request and never answers: the time that this
-                // took counts.
-                call.away_since.get_or_insert(since);
-                call.lost += 1;
-                if call.lost == 1 {
-                    // As a rule it was an old connection, lost unnoticed.
-                    return Next::Again(Duration::ZERO);
-                }
-                self.wait_for_server(call, server, cause)
+                self.lost(call, server, sent);
+                (Event::Lost { sent }, Some((server, cause)))
             }
-            Outcome::Abandoned => give_up(ClientError::Abandoned),
+            Outcome::Answered(AnswerBody::Shard(Err(refusal))) => {
+                self.count_refusal(&refusal);
+                (Event::Refused(refusal), None)
+            }
             Outcome::Answered(answer) => {
-                call.reached();
-                self.answered(call, answer)
+                call.progress.answered();
+                return Next::Done(match answer {
+                    AnswerBody::Data(DataReply::Failed(error)) => Err(error.into()),
+                    answer => Ok(answer),
+                });
             }
+        };
+        let mut step = self.on(call, event, since);
+        loop {
+            let event = match step {
+                Step::Again { after } => return Next::Again(after),
+                Step::Wait(wait) => return self.wait(wait),
+                Step::Ended(end) => return Next::Done(Err(failure(call, end, away))),
+                Step::AskHome(dir) => match self.ask_home(call, dir) {
+                    Ok(map) => Event::Home { dir, map: Ok(map) },
+                    Err(ClientError::Fs(error)) => Event::Home {
+                        dir,
+                        map: Err(error),
+                    },
+                    Err(error) => return give_up(error),
+                },
+                Step::FindMap { used, asks_server } => Event::MapLookedFor {
+                    is_newer: self.has_newer_map(call, used, asks_server),
+                },
+            };
+            step = self.on(call, event, since);
         }
     }
 
-    fn answered(&self, call: &mut Call, answer: AnswerBody) -> Next {
-        match answer {
-            AnswerBody::Shard(Err(refusal)) => {
-                call.in_doubt &= leaves_doubt(&refusal);
-                self.refused(call, refusal)
+    fn on(&self, call: &mut Call, event: Event, since: Instant) -> Step {
+        let begun = *call.begun.get_or_insert(since);
+        let mut at = Circumstances {
+            now: begun.elapsed(),
+            began: since.saturating_duration_since(begun),
+            patience: call.patience.or(self.soft),
+            is_closed: self.closed.load(Ordering::Relaxed),
+            draw: &mut |most| rand::random_range(0..=most),
+        };
+        // Apart from the progress, which changes.
+        let asked = match &call.frame.body {
+            RequestBody::Shard(request) => Some(request),
+            _ => None,
+        };
+        call.progress.on(event, &self.router(), asked, &mut at)
+    }
+
+    /// The connection was lost; `sent`: the server may have got the request.
+    fn lost(&self, call: &Call, server: ServerId, sent: bool) {
+        if sent {
+            count(&self.counts.resent);
+        }
+        if let Some(server) = self.clusters.current().server(server) {
+            if sent && call.changes_objects() {
+                server.abandoned(call.generation);
             }
-            AnswerBody::Data(DataReply::Failed(error)) => Next::Done(Err(error.into())),
-            answer => Next::Done(Ok(answer)),
+            server.close_idle();
         }
     }
 
-    fn refused(&self, call: &mut Call, refusal: Refusal) -> Next {
-        if matches!(
-            refusal,
-            Refusal::Misdirected(_) | Refusal::NewNameMisdirected(_) | Refusal::Moved { .. }
-        ) {
-            count(&self.counts.redirects);
-        }
-        match self
-            .router()
-            .refused(call.target, call.shard_request(), refusal)
-        {
-            Reaction::Fail(error) => Next::Done(Err(error.into())),
-            Reaction::NotInline { layout, striped } => {
-                Next::Done(Err(Failure::NotInline { layout, striped }))
+    fn count_refusal(&self, refusal: &Refusal) {
+        match refusal {
+            Refusal::Misdirected(_) | Refusal::NewNameMisdirected(_) | Refusal::Moved { .. } => {
+                count(&self.counts.redirects);
             }
-            Reaction::NoPart => Next::Done(Err(Failure::NoPart)),
-            Reaction::Again => Next::Again(Duration::ZERO),
-            Reaction::AskHome(dir) => self.misdirected(call, dir),
-            Reaction::Moved { ino, shard } => {
-                self.learn_shard(ino, shard);
-                self.redirected(call)
-            }
-            Reaction::WrongServer(epoch) => self.wrong_server(call, epoch),
-            Reaction::TryAgain => self.try_again(call),
-            Reaction::NotYet if self.closed.load(Ordering::Relaxed) => {
-                give_up(FsError::Interrupted.into())
-            }
-            Reaction::NotYet if !call.waits => Next::Done(Err(Failure::NotYet)),
-            Reaction::NotYet => {
-                let since = *call.busy_since.get_or_insert_with(Instant::now);
-                again_if_wanted(since, call.next_busy_pause())
-            }
-            Reaction::Broken(why) => give_up(ClientError::Protocol(why)),
+            Refusal::TryAgain => count(&self.counts.busy),
+            _ => {}
         }
     }
 
-    /// The name is on another shard, says the one that was asked, and nothing else was learnt from
-    /// it.
-    fn misdirected(&self, call: &mut Call, dir: Ino) -> Next {
+    fn wait(&self, wait: Wait) -> Next {
+        if wait.rereads_map {
+            self.clusters.reread();
+        }
+        if cancellation::may_wait(wait.waited) {
+            Next::Again(wait.after)
+        } else {
+            give_up(ClientError::Abandoned)
+        }
+    }
+
+    /// Fetches the directory's map from its home; `None` if it is no directory.
+    fn ask_home(&self, call: &Call, dir: Ino) -> Result<Option<DirMap>, ClientError> {
         let Some(asked) = call.shard_request() else {
             unreachable!("only requests to shards are misdirected");
         };
-        let caller = asked.caller.clone();
-        match self.ask_home(&caller, dir, call.patience) {
-            Ok(()) if self.knows_better(call) => Next::Again(Duration::ZERO),
-            Ok(()) => self.redirected(call),
-            Err(error) if error.is_gone() => Next::Done(Err(FsError::NotFound.into())),
-            Err(error) => give_up(error),
-        }
-    }
-
-    fn knows_better(&self, call: &Call) -> bool {
-        call.shard_request()
-            .is_some_and(|asked| self.router().knows_better(call.target, asked))
-    }
-
-    /// Fetches the directory's map from its home.
-    fn ask_home(
-        &self,
-        caller: &Credentials,
-        dir: Ino,
-        patience: Option<Duration>,
-    ) -> Result<(), ClientError> {
-        let target = Target::Inode(dir);
-        let mut ask = Call::shard(target, caller, Request::GetAttr(op::GetAttr { ino: dir }))
-            .within(patience);
+        let request = Request::GetAttr(op::GetAttr { ino: dir });
+        let mut ask = Call::shard(Target::Inode(dir), &asked.caller, request).within(call.patience);
         ask.inner = true;
         match self.ask_call(&mut ask)? {
-            Reply::Inode(inode) => match inode.dir {
-                Some(home) => {
-                    self.maps.correct(dir, &home.map);
-                    Ok(())
-                }
-                None => Err(FsError::NotDir.into()),
-            },
+            Reply::Inode(inode) => Ok(inode.dir.map(|home| home.map)),
             other => Err(ClientError::Protocol(format!("a shard answered {other:?}"))),
         }
     }
 
-    /// Sent elsewhere, without having learnt what would make an end of it.
-    fn redirected(&self, call: &mut Call) -> Next {
-        call.redirects += 1;
-        if call.redirects > MAX_REDIRECTS {
-            return give_up(ClientError::Protocol(format!(
-                "shards sent a request to one another {MAX_REDIRECTS} times: {:?}",
-                call.frame.body
-            )));
+    /// Returns whether there is a newer cluster map than that of this epoch, by which the server was chosen.
+    fn has_newer_map(&self, call: &Call, used: Epoch, asks_server: bool) -> bool {
+        if self.clusters.current().map.epoch > used || self.clusters.reread() {
+            return true;
         }
-        let at_once = call.redirects <= REDIRECTS_AT_ONCE;
-        Next::Again(if at_once {
-            Duration::ZERO
-        } else {
-            call.next_busy_pause()
-        })
-    }
-
-    /// The cluster map by which the server was chosen is not the one that it goes by.
-    fn wrong_server(&self, call: &mut Call, theirs: Epoch) -> Next {
-        let used = call
-            .shard_request()
-            .map_or(Epoch(0), |request| request.epoch);
-        let newer = || self.clusters.current().map.epoch > used;
-        if newer() || self.clusters.reread() {
-            return Next::Again(Duration::ZERO);
-        }
-        if theirs > used
-            && let Some((server, _)) = &call.answered_by
-            && self.fetch_cluster_map(server)
-        {
-            return Next::Again(Duration::ZERO);
-        }
-        // Ours may be the newer one: the server will read it, too.
-        match self.redirected(call) {
-            Next::Again(_) => Next::Again(call.next_away_pause()),
-            done => done,
-        }
-    }
-
-    fn try_again(&self, call: &mut Call) -> Next {
-        count(&self.counts.busy);
-        let since = *call.busy_since.get_or_insert_with(Instant::now);
-        if self.is_enough(call, since) {
-            let server = call
-                .answered_by
-                .as_ref()
-                .map_or(ServerId(0), |(server, _)| server.id);
-            let cause = "it only says to try again".to_owned();
-            return give_up(ClientError::Unavailable { server, cause });
-        }
-        again_if_wanted(since, call.next_busy_pause())
-    }
-
-    fn wait_for_server(&self, call: &mut Call, server: ServerId, cause: String) -> Next {
-        let Some(since) = call.away_since else {
-            unreachable!("a wait for a server has a beginning");
-        };
-        if self.is_enough(call, since) {
-            return give_up(if call.in_doubt {
-                ClientError::Unknown { server, cause }
-            } else {
-                ClientError::Unavailable { server, cause }
-            });
-        }
-        let pause = call.next_away_pause();
-        // It may have got another address, or its shards another server.
-        if pause >= MAX_RECONNECT_PAUSE / 2 {
-            self.clusters.reread();
-        }
-        again_if_wanted(since, pause)
-    }
-
-    fn is_enough(&self, call: &Call, since: Instant) -> bool {
-        let patience = call.patience.or(self.soft);
-        self.closed.load(Ordering::Relaxed)
-            || patience.is_some_and(|patience| since.elapsed() >= patience)
+        let server = call.answered_by.as_ref().filter(|_| asks_server);
+        server.is_some_and(|(server, _)| self.fetch_cluster_map(server))
     }
 }
 
-/// The next step of a call that has waited since then.
-fn again_if_wanted(since: Instant, pause: Duration) -> Next {
-    if cancellation::may_wait(since.elapsed()) {
-        Next::Again(pause)
-    } else {
-        give_up(ClientError::Abandoned)
+/// `away`: the server that was not reached, and why.
+fn failure(call: &Call, end: End, away: Option<(ServerId, String)>) -> Failure {
+    let answered_by = || {
+        let server = call.answered_by.as_ref();
+        server.map_or(ServerId(0), |(server, _)| server.id)
+    };
+    let away =
+        move || away.unwrap_or_else(|| (answered_by(), "it only says to try again".to_owned()));
+    match end {
+        End::Fs(error) => error.into(),
+        End::NotInline { layout, striped } => Failure::NotInline { layout, striped },
+        End::NoPart => Failure::NoPart,
+        End::NotYet => Failure::NotYet,
+        End::Away { in_doubt: true } => {
+            let (server, cause) = away();
+            ClientError::Unknown { server, cause }.into()
+        }
+        End::Away { in_doubt: false } | End::Busy => {
+            let (server, cause) = away();
+            ClientError::Unavailable { server, cause }.into()
+        }
+        End::SentAround => ClientError::Protocol(format!(
+            "shards sent a request to one another {MAX_REDIRECTS} times: {:?}",
+            call.frame.body
+        ))
+        .into(),
+        End::Broken(why) => ClientError::Protocol(why).into(),
     }
 }
 

@@ -8,15 +8,15 @@
 //! lost all that the server leased is dropped, and the thread begins anew as soon as the server is
 //! there: until then changes by others wait.
 
-use crate::boottime::Boottime;
+use crate::boottime::{self, Boottime};
 use crate::core::Core;
 use crate::dirs::Entry;
 use crate::error::Result;
-use crate::lease_cache::ListedUntil;
-use crate::limits::{MAX_WRITE_LEASE_PAUSE, MAX_WRITE_LEASE_WAIT, MIN_WRITE_LEASE_PAUSE};
+use crate::limits::{MAX_WRITE_LEASE_PAUSE, MIN_WRITE_LEASE_PAUSE};
 use crate::pool::{Connection, LostAnswer, Server};
 use crate::{Client, ClientError};
 use hashbrown::HashSet;
+use pandofs_session::{Hearing, ListedUntil};
 use pandofs_types::limits::{LEASE, MIN_RECONNECT_PAUSE, RECALL_WAIT};
 use pandofs_types::{Attr, FileKind, Ino, LeaseKey, Name, ServerId};
 use pandofs_wire::message::{AnswerBody, AnswerFrame, RequestBody, RequestFrame};
@@ -109,7 +109,7 @@ impl Client {
     ) -> Vec<(Duration, Duration)> {
         let core = self.core();
         let until = core.lease_cache.listed_until(keys, entries);
-        let now = Boottime::now();
+        let now = boottime::now();
         let left = |until: Option<Boottime>| left_from(now, until);
         let cached = |(until, entry): (ListedUntil, &Entry)| {
             let attr = match &entry.attr {
@@ -149,7 +149,7 @@ impl Client {
             return Duration::ZERO;
         };
         core.correct(&mut known);
-        match crate::lease_cache::is_same(&known, attr) {
+        match pandofs_session::is_same(&known, attr) {
             true => left(Some(until)),
             false => Duration::ZERO,
         }
@@ -157,7 +157,7 @@ impl Client {
 }
 
 fn left(until: Option<Boottime>) -> Duration {
-    left_from(Boottime::now(), until)
+    left_from(boottime::now(), until)
 }
 
 fn left_from(now: Boottime, until: Option<Boottime>) -> Duration {
@@ -198,15 +198,14 @@ fn run(core: &Weak<Core>, id: ServerId) {
         let connected = server.map(|server| (server.connect(&strong.who), server));
         drop(strong);
         if let Some((Ok((mut connection, _)), server)) = connected {
-            let mut waiting = Vec::new();
-            let ended = converse(core, &server, &mut connection, &mut waiting);
+            let mut hearing = Hearing::default();
+            let ended = converse(core, &server, &mut connection, &mut hearing);
             tracing::debug!("server {id} sends no recalls any more: {ended:?}");
             let Some(core) = core.upgrade() else {
                 return;
             };
-            // Otherwise no write could ever begin under a lease of these again.
-            for recall in waiting {
-                core.lease_cache.recall(&recall.keys, false);
+            for keys in hearing.ended() {
+                core.lease_cache.recall(&keys, false);
             }
             core.lease_cache.lost(id);
             core.listening.tell(Recall::Everything);
@@ -224,16 +223,6 @@ enum End {
     Session,
 }
 
-/// The number of a server's first answer, which is about nothing.
-const ABOUT_NOTHING: u64 = 0;
-
-/// A recall that waits for writes which began under its leases.
-struct Waiting {
-    number: u64,
-    keys: Vec<LeaseKey>,
-    until: Boottime,
-}
-
 enum Next {
     Answer(AnswerFrame),
     /// The leases of this answer are dropped now.
@@ -245,16 +234,15 @@ enum Next {
 fn next(
     core: &Weak<Core>,
     connection: &mut Connection,
-    waiting: &mut Vec<Waiting>,
+    hearing: &mut Hearing,
 ) -> std::result::Result<Next, End> {
     let mut pause = MIN_WRITE_LEASE_PAUSE;
-    while !waiting.is_empty() {
+    while hearing.waits() {
         let core = core.upgrade().ok_or(End::Session)?;
-        let now = Boottime::now();
-        let is_over = |recall: &Waiting| let_go(&core, &recall.keys, now < recall.until);
+        let now = boottime::now();
         // These before answers: there may always be a next answer.
-        if let Some(place) = waiting.iter().position(is_over) {
-            return Ok(Next::LetGo(waiting.swap_remove(place).number));
+        if let Some(number) = hearing.over(now, |keys, waits| let_go(&core, keys, waits)) {
+            return Ok(Next::LetGo(number));
         }
         drop(core);
         if let Some(answer) = connection.receive_within(pause).map_err(End::Lost)? {
@@ -281,7 +269,7 @@ fn converse(
     core: &Weak<Core>,
     server: &Server,
     connection: &mut Connection,
-    waiting: &mut Vec<Waiting>,
+    hearing: &mut Hearing,
 ) -> End {
     // The server answers at least this often.
     if connection.be_patient(RECALL_WAIT * 3).is_err() {
@@ -297,7 +285,7 @@ fn converse(
         if connection.push(&mut frame, &[]).is_err() || connection.send().is_err() {
             return End::Unsent;
         }
-        let answer = match next(core, connection, waiting) {
+        let answer = match next(core, connection, hearing) {
             Ok(Next::Answer(answer)) if answer.id <= frame.id => answer,
             Ok(Next::Answer(_)) => return End::Odd,
             Ok(Next::LetGo(number)) => {
@@ -316,19 +304,11 @@ fn converse(
         let Some(core) = core.upgrade() else {
             return End::Session;
         };
-        let now = Boottime::now();
-        if done.is_none() {
+        let now = boottime::now();
+        if hearing.subscribes() {
             core.lease_cache.subscribed(server.id, now);
         }
-        done = Some(number);
-        if !keys.is_empty() && !let_go(&core, &keys, true) {
-            done = Some(ABOUT_NOTHING);
-            let until = now + MAX_WRITE_LEASE_WAIT;
-            waiting.push(Waiting {
-                number,
-                keys,
-                until,
-            });
-        }
+        let let_go = |keys: &[LeaseKey], waits| let_go(&core, keys, waits);
+        done = Some(hearing.recalled(number, keys, now, let_go));
     }
 }

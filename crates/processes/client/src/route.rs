@@ -1,19 +1,19 @@
 //! Route of a request to its answer: shard, server, repetitions.
 
-use crate::boottime::Boottime;
+use crate::boottime;
 use crate::call::Call;
 use crate::cancellation;
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
-use crate::lease_cache::Change;
 use crate::limits::MAX_PIPELINED_BYTES;
 use crate::pool::{ConnectError, Connection, LostAnswer, Server, Unsent};
-use crate::router::Router;
-use crate::router::Target;
 use pandofs_api::{Reply, Request};
+use pandofs_session::Change;
+use pandofs_session::Router;
+use pandofs_session::Target;
 use pandofs_types::limits::MAX_PIPELINED_REQUESTS;
 use pandofs_types::{Credentials, Ino, Name, ServerId};
-use pandofs_wire::message::AnswerBody;
+use pandofs_wire::message::{AnswerBody, RequestBody};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -103,7 +103,7 @@ impl Core {
         let asked = call.shard_request()?;
         let answer = self
             .lease_cache
-            .answer(call.target, asked, Boottime::now())?;
+            .answer(call.progress.target, asked, boottime::now())?;
         Some(AnswerBody::Shard(answer))
     }
 
@@ -116,7 +116,7 @@ impl Core {
             Some(AnswerBody::Shard(Ok(reply))) => Some(reply),
             _ => None,
         };
-        let now = Boottime::now();
+        let now = boottime::now();
         self.lease_cache
             .changed(change, reply, call.lease_grant(), now);
     }
@@ -338,7 +338,7 @@ impl Core {
         count(&self.counts.requests);
         call.generation = connection.generation;
         let is_on = self.lease_cache.is_on();
-        call.sent = is_on.then(|| self.lease_cache.sent(Boottime::now()));
+        call.sent = is_on.then(|| self.lease_cache.sent(boottime::now()));
     }
 
     /// Takes an answer's leases out of it; it is cached from here on, unless it answers a
@@ -351,7 +351,7 @@ impl Core {
                 if let Some(grant) = call.lease_grant()
                     && !call.is_mutation()
                 {
-                    self.lease_cache.learn(grant, &result, Boottime::now());
+                    self.lease_cache.learn(grant, &result, boottime::now());
                 }
                 AnswerBody::Shard(result)
             }
@@ -359,39 +359,28 @@ impl Core {
         }
     }
 
-    pub fn router(&self) -> Router<'_> {
+    pub fn router(&self) -> Router<'_, Core> {
         Router {
             hash_key: self.hash_key,
-            maps: &self.maps,
-            inodes: &self.inodes,
+            places: self,
         }
     }
 
     /// Fills in the shard, as far as is known now, and finds its server.
     fn aim(&self, call: &mut Call) -> Result<Arc<Server>, String> {
         let cluster = self.clusters.current();
-        let shard = match call.target {
-            Target::Server(id) => {
-                let server = cluster.server(id).cloned();
-                if server.is_none() && self.find_newer_map() {
-                    return self.aim(call);
-                }
-                return server.ok_or_else(|| format!("the cluster map has no server {id}"));
+        if let Target::Server(id) = call.progress.target {
+            let server = cluster.server(id).cloned();
+            if server.is_none() && self.find_newer_map() {
+                return self.aim(call);
             }
-            _ if call.in_doubt => call.asked_shard(),
-            target => match self.router().shard_of(target) {
-                Some(shard) => shard,
-                None => unreachable!("only data objects are of no shard"),
-            },
-        };
-        let in_doubt = call.in_doubt;
-        if let Some(asked) = call.shard_request_mut() {
-            asked.shard = shard;
-            asked.epoch = cluster.map.epoch;
-            if !in_doubt {
-                self.router().aim_within(&mut asked.request);
-            }
+            return server.ok_or_else(|| format!("the cluster map has no server {id}"));
         }
+        let RequestBody::Shard(asked) = &mut call.frame.body else {
+            unreachable!("only data objects are of no shard");
+        };
+        asked.epoch = cluster.map.epoch;
+        let shard = call.progress.aim(&self.router(), asked);
         let leader = cluster.leader(shard).cloned();
         // A server that joined, of which this client has not heard.
         if leader.is_none() && self.find_newer_map() {

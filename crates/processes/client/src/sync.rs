@@ -5,9 +5,9 @@ use crate::core::Core;
 use crate::data::expect_done;
 use crate::error::{ClientError, Result};
 use crate::route::reply_of;
-use crate::router::Target;
 use crate::unsynced::{Place, Sync, changed_by, object_changed_by};
 use pandofs_api::{DataRequest, Request, op};
+use pandofs_session::Target;
 use pandofs_types::limits::UNSYNCED_TERM;
 use pandofs_types::{Credentials, FsError, Ino, ServerId, ShardId};
 use pandofs_wire::message::{AnswerBody, RequestBody};
@@ -52,7 +52,7 @@ impl Core {
         let mut syncs: Vec<Sync> = Vec::with_capacity(calls.len());
         let mut failure = Ok(());
         for (call, answer) in calls.iter().zip(answers) {
-            let is_object = matches!(call.target, Target::Server(_));
+            let is_object = matches!(call.progress.target, Target::Server(_));
             let done = match is_object {
                 true => expect_done(answer),
                 false => answer

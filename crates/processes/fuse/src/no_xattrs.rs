@@ -11,7 +11,7 @@
 //! may still be on its way, and say that there is none after one was set.
 
 use hashbrown::{HashMap, HashSet};
-use pandofs_client::Boottime;
+use pandofs_client::boottime::{self, Boottime};
 use pandofs_types::{Attr, Ino};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -73,7 +73,7 @@ impl NoXattrs {
 
     /// The same of several.
     pub fn learn_all<'a>(&self, all: impl Iterator<Item = (&'a Attr, Duration)>) {
-        let now = Boottime::now();
+        let now = boottime::now();
         let mut known = self.known();
         for (attr, timeout) in all {
             if !timeout.is_zero() {
@@ -102,7 +102,7 @@ impl NoXattrs {
     /// Returns whether it is known to have none.
     pub fn holds(&self, ino: Ino) -> bool {
         let until = self.known().without.get(&ino).copied();
-        until.is_some_and(|until| Boottime::now() < until)
+        until.is_some_and(|until| boottime::now() < until)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use crate::scenario::{Op, Path};
 use pandofs_api::{NewNode, Reply, Request, op};
-use pandofs_client::routing::{InodeShards, Target};
+use pandofs_session::{KnownPlaces, Target};
 use pandofs_types::{
     FileKind, FileLock, FsError, HashKey, Ino, LockKind, LockMode, LockRange, Name, Position,
     SetAttr, ShardId,
@@ -122,7 +122,11 @@ impl Job {
     }
 
     /// Takes the answer to what was asked last, and goes on.
-    pub fn next(&mut self, result: Option<Result<Reply, FsError>>, inodes: &InodeShards) -> Next {
+    pub fn next(
+        &mut self,
+        result: Option<Result<Reply, FsError>>,
+        places: &dyn KnownPlaces,
+    ) -> Next {
         let reply = match result {
             // A lock of `flock()` that was to be changed is given up by trying, and known to be before it is waited for.
             Some(Err(FsError::WouldBlock | FsError::Interrupted))
@@ -169,7 +173,7 @@ impl Job {
                 Request::Lookup(op::Lookup { dir, name }),
             );
         }
-        self.act(inodes)
+        self.act(places)
     }
 
     /// Returns whether the path with this number leads to a directory in which something is to be done.
@@ -199,7 +203,7 @@ impl Job {
         }
     }
 
-    fn act(&mut self, inodes: &InodeShards) -> Next {
+    fn act(&mut self, places: &dyn KnownPlaces) -> Next {
         self.state = State::Acting;
         let found = match (self.found.first(), self.held) {
             (Some(&found), _) => found,
@@ -313,7 +317,7 @@ impl Job {
             Op::Sync(_) => Request::Sync(op::Sync),
         };
         let target = match &request {
-            Request::Sync(op::Sync) => Target::Shard(inodes.shard_of(found)),
+            Request::Sync(op::Sync) => Target::Shard(places.inode_shard(found)),
             Request::SetAttr(op::SetAttr { ino, .. })
             | Request::Stripe(op::Stripe { ino })
             | Request::Open(op::Open { ino, .. })

@@ -7,14 +7,17 @@
 //! and what is learnt of it, between the end of a write and its being noted.
 
 use super::*;
+use crate::boottime;
 use crate::call::Call;
 use crate::error::ClientError;
 use crate::file::{File, Pending, Token};
+use crate::limits::MAX_WRITE_LEASES;
 use crate::pool::Server;
 use pandofs_api::{FileBody, Layout, op};
 use pandofs_placement::ServerInfo;
 use pandofs_testkit::rng::Rng;
-use pandofs_types::{Credentials, FsError, SetAttr};
+use pandofs_types::limits::MAX_CACHED_LEASES;
+use pandofs_types::{Credentials, FileKind, FsError, Leased, SetAttr};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
@@ -172,7 +175,7 @@ fn range(block: u64) -> std::ops::Range<u64> {
 
 impl World {
     fn new(seed: u64, plant: Option<Plant>) -> World {
-        let time = Boottime::now();
+        let time = boottime::now();
         let shard = Shard {
             size: 0,
             truncations: 0,
@@ -182,7 +185,8 @@ impl World {
             last: None,
         };
         let client = || {
-            let lease_cache = LeaseCache::new(HashKey(1, 2));
+            let lease_cache =
+                LeaseCache::within(HashKey(1, 2), MAX_CACHED_LEASES, MAX_WRITE_LEASES);
             lease_cache.begin(true);
             lease_cache.subscribed(SERVER, time);
             Client {
@@ -343,7 +347,9 @@ impl World {
         self.tasks[number].step = next;
         if self.plant == Some(Plant::TakesLateAnswers) {
             for client in &self.clients {
-                client.lease_cache.state().forget_own_truncations();
+                client
+                    .lease_cache
+                    .with(pandofs_session::LeaseCache::forget_own_truncations);
             }
         }
     }

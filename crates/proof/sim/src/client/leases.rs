@@ -4,8 +4,7 @@ use super::{Call, Client, PATIENCE, Todo};
 use crate::history::History;
 use crate::scenario::{Moment, Plant};
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
-use pandofs_client::leasing::LeaseGrant;
-use pandofs_client::routing::Target;
+use pandofs_session::{Hearing, LeaseGrant, Target};
 use pandofs_types::limits::{MIN_RECONNECT_PAUSE, RECALL_WAIT};
 use pandofs_types::{
     Credentials, Epoch, FsError, LeaseKey, Leased, ServerId, SessionId, ShardId, SlotId,
@@ -25,25 +24,25 @@ pub struct Hearer {
 
 /// A conversation with one server.
 #[derive(Debug)]
-pub struct Hearing {
+pub struct Conversation {
     connected: Moment,
     /// The process of the server at the other end.
     boot: u64,
     request: u64,
-    /// Leases are taken.
-    is_on: bool,
+    /// As the library has it.
+    hearing: Hearing,
 }
 
 impl Client {
     /// Connects to a server anew, and takes leases from it.
     pub fn listen(&mut self, server: usize, todo: &mut Vec<Todo>) {
-        let hearing = Hearing {
+        let conversation = Conversation {
             connected: self.now,
             boot: self.boots[server],
             request: 0,
-            is_on: false,
+            hearing: Hearing::default(),
         };
-        self.hearings.insert(server, hearing);
+        self.hearings.insert(server, conversation);
         self.wait_for_recalls(server, None, todo);
     }
 
@@ -93,13 +92,12 @@ impl Client {
             return self.deaf(hearer, todo);
         };
         let server = hearer.server;
-        let Some(hearing) = self.hearings.get_mut(&server) else {
+        let now = self.clock();
+        let Some(conversation) = self.hearings.get_mut(&server) else {
             return;
         };
-        if !hearing.is_on {
-            hearing.is_on = true;
-            self.lease_cache
-                .subscribed(ServerId(server as u16), self.clock());
+        if conversation.hearing.subscribes() {
+            self.lease_cache.subscribed(ServerId(server as u16), now);
         }
         match self.plant {
             Some(Plant::KeepsRecalledNames) => {
@@ -110,10 +108,11 @@ impl Client {
             }
             _ => {}
         }
-        if !keys.is_empty() {
-            self.lease_cache.recall(&keys, false);
-        }
-        self.wait_for_recalls(server, Some(number), todo);
+        // No file is written to before it is asked, so that no recall waits.
+        let lease_cache = &mut self.lease_cache;
+        let let_go = |keys: &[LeaseKey], waits| lease_cache.recall(keys, waits).is_some();
+        let done = conversation.hearing.recalled(number, keys, now, let_go);
+        self.wait_for_recalls(server, Some(done), todo);
     }
 
     /// Nothing was heard for long.
@@ -162,7 +161,7 @@ impl Client {
 
     /// The answer to a request, if it is believed.
     pub(super) fn believed(
-        &self,
+        &mut self,
         history: &mut History,
         target: Target,
         request: &Request,
@@ -178,7 +177,8 @@ impl Client {
             caller: Credentials::ROOT,
             request: request.clone(),
         };
-        let answer = self.lease_cache.answer(target, &asked, self.clock())?;
+        let now = self.clock();
+        let answer = self.lease_cache.answer(target, &asked, now)?;
         history.believed(request, &answer, self.may_believe_what_is_lost());
         Some(answer.map_err(|refusal| match refusal {
             Refusal::Fs(error) => error,
@@ -188,25 +188,27 @@ impl Client {
 
     /// An answer has come to a request, which leases this.
     pub(super) fn take_leased(
-        &self,
+        &mut self,
         call: &mut Call,
         leased: Vec<Leased>,
         answer: &Result<Reply, Refusal>,
     ) {
+        let now = self.clock();
         call.leased = leased;
         if let Some(grant) = lease_grant(call)
             && !call.asked.request.is_mutation()
         {
-            self.lease_cache.learn(grant, answer, self.clock());
+            self.lease_cache.learn(grant, answer, now);
         }
     }
 
     /// A request was answered for good.
-    pub(super) fn changed(&self, call: &mut Call, result: &Result<Reply, FsError>) {
+    pub(super) fn changed(&mut self, call: &mut Call, result: &Result<Reply, FsError>) {
+        let now = self.clock();
         if let Some(change) = call.change.take() {
             let reply = result.as_ref().ok();
             self.lease_cache
-                .changed(change, reply, lease_grant(call), self.clock());
+                .changed(change, reply, lease_grant(call), now);
         }
     }
 }

@@ -1,10 +1,9 @@
 //! Locks that a client has on files: what it believes is kept by the client library's state machine, and told again to
 //! servers that were restarted.
 
-use super::{Call, Client, Todo};
+use super::{Call, Client};
 use pandofs_api::{Reply, Request, op};
-use pandofs_types::limits::MAX_LOCKS_PER_MESSAGE;
-use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange, ShardId};
+use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange};
 
 /// Times that a client waits for a lock before it gives up.
 const WAITS: u32 = 3;
@@ -43,28 +42,17 @@ impl Client {
         sure
     }
 
-    /// What these shards of a restarted server are told of locks.
-    pub(super) fn relock(&self, shards: &[ShardId]) -> Vec<(ShardId, Request)> {
-        if !self.locks.is_used() {
-            return Vec::new();
-        }
-        let locks = match self.plant {
+    /// What a restarted server is told of locks; `None` if there never was one.
+    pub(super) fn to_register(&self) -> Option<Vec<(Ino, FileLock)>> {
+        let locks = || match self.plant {
             Some(crate::Plant::ForgetsFileLocks) => Vec::new(),
             _ => self.locks(),
         };
-        assert!(
-            locks.len() <= MAX_LOCKS_PER_MESSAGE,
-            "one message tells all"
-        );
-        let tell = |&shard: &ShardId| {
-            let locks = locks.clone();
-            (shard, Request::Relock(op::Relock { locks, last: true }))
-        };
-        shards.iter().map(tell).collect()
+        self.locks.is_used().then(locks)
     }
 
     /// A request is about to be made; whether there is no need to.
-    pub(super) fn begins(&self, request: &Request) -> bool {
+    pub(super) fn begins(&mut self, request: &Request) -> bool {
         match request {
             Request::SetLock(op::SetLock { ino, lock, .. }) => {
                 self.locks.begin(*ino, lock.owner, lock);
@@ -85,9 +73,8 @@ impl Client {
     pub(super) fn locked(&mut self, call: &Call, result: &Result<Reply, FsError>) -> bool {
         match (&call.asked.request, result) {
             (Request::SetLock(op::SetLock { ino, lock, .. }), Ok(_)) => {
+                let registrations = self.link(call.server).registrations;
                 let registration = call.registration;
-                let link = self.tellers.link(call.server);
-                let registrations = &link.registrations;
                 !self.locks.given(*ino, lock, registrations, registration)
             }
             (Request::SetLock(op::SetLock { ino, lock, .. }), Err(FsError::WouldBlock))
@@ -102,36 +89,29 @@ impl Client {
         }
     }
 
-    /// Somebody's lock is in the way, or the server does not know yet: the client waits a few times, and then asks
-    /// without waiting, which is the last word.
-    pub(super) fn not_yet(
-        &mut self,
-        worker: usize,
-        mut call: Call,
-        todo: &mut Vec<Todo>,
-    ) -> Option<Call> {
-        let Request::SetLock(op::SetLock {
-            blocking, wait_ms, ..
-        }) = &mut call.asked.request
-        else {
-            todo.push(Todo::Broken(format!("{:?} is to wait", call.asked)));
-            return None;
-        };
-        if !*blocking {
-            return Some(call);
-        }
-        call.waits += 1;
-        if call.waits >= WAITS {
-            (*blocking, *wait_ms) = (false, 0);
-        }
-        self.again(worker, call, 0, todo);
-        None
-    }
-
     /// A server that was told locks has lost these.
     pub(super) fn lost(&mut self, lost: &[(Ino, FileLock)]) {
         for (ino, lock) in lost {
             self.locks.lost(*ino, lock);
         }
+    }
+}
+
+impl Call {
+    /// Somebody's lock is in the way, or the server does not know yet: the client waits a few times, and then asks
+    /// without waiting, which is the last word.
+    pub(super) fn waits_once_more(&mut self) -> Result<(), String> {
+        let Request::SetLock(op::SetLock {
+            blocking, wait_ms, ..
+        }) = &mut self.asked.request
+        else {
+            return Err(format!("{:?} is to wait", self.asked));
+        };
+        self.progress.waits = *blocking;
+        self.waits += 1;
+        if self.waits >= WAITS {
+            (*blocking, *wait_ms) = (false, 0);
+        }
+        Ok(())
     }
 }

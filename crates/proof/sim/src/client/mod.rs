@@ -4,6 +4,7 @@
 mod leases;
 mod locks;
 mod opens;
+mod places;
 
 pub use leases::Hearer;
 pub use opens::TELLERS;
@@ -12,31 +13,27 @@ use crate::history::{History, Open};
 use crate::program::{Job, Next};
 use crate::scenario::{MILLISECOND, Moment, Op, Plant, Scenario};
 use crate::server::Asker;
-use leases::Hearing;
+use leases::Conversation;
 use opens::Tellers;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
-use pandofs_client::holding::{Locks, Opens};
-use pandofs_client::leasing::{Boottime, Change, LeaseCache, Sent};
-use pandofs_client::routing::{DirMaps, InodeShards, Reaction, Router, Target, leaves_doubt};
-use pandofs_placement::ClusterMap;
-use pandofs_testkit::rng::Rng;
-use pandofs_types::limits::{
-    MAX_RECONNECT_PAUSE, MAX_REDIRECTS, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
+use pandofs_placement::{ClusterMap, DirMap};
+use pandofs_session::{
+    Boottime, Change, Circumstances, Closes, End, Event, KnownPlaces, LeaseCache, Locks, Router,
+    Sent, Step, Target, Wait,
 };
+use pandofs_testkit::rng::Rng;
 use pandofs_types::{
     Credentials, Epoch, FsError, HashKey, Ino, Leased, Name, SessionId, ShardId, SlotId,
 };
+use places::Places;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 /// How long an answer is waited for. The library waits for its connection to break.
 pub const PATIENCE: Moment = 300 * MILLISECOND;
 /// Slots of requests made in the course of others.
 const INNER_SLOTS: u16 = 100;
-/// Redirections after which a pause is made before the next, as in the library.
-const REDIRECTS_AT_ONCE: usize = 4;
 
 /// What a client wants done.
 #[derive(Debug)]
@@ -73,18 +70,16 @@ pub enum Todo {
 /// A request on its way.
 #[derive(Debug)]
 struct Call {
-    target: Target,
+    /// How far it has come.
+    progress: pandofs_session::Call,
     asked: ShardRequest,
     is_inner: bool,
-    in_doubt: bool,
-    lost: u32,
-    redirects: usize,
-    busy: u32,
     open: Open,
+    /// When it was sent last.
+    sent_at: Moment,
     /// The server that was asked last, and the count of registrations with it then.
     server: usize,
     registration: u64,
-    is_resent: bool,
     /// Times that it was told "not yet".
     waits: u32,
     /// What it changes of what is believed.
@@ -111,13 +106,12 @@ pub struct Client {
     number: usize,
     pub session: SessionId,
     hash_key: HashKey,
-    pub maps: DirMaps,
-    inodes: InodeShards,
+    places: Places,
     workers: Vec<Worker>,
     random: Rng,
     plant: Option<Plant>,
     map: Arc<ClusterMap>,
-    opens: Opens<()>,
+    closes: Closes,
     tellers: Tellers,
     locks: Locks,
     pings: u64,
@@ -125,7 +119,7 @@ pub struct Client {
     held: Vec<Ino>,
     lease_cache: LeaseCache,
     /// By server.
-    hearings: BTreeMap<usize, Hearing>,
+    hearings: BTreeMap<usize, Conversation>,
     /// Simulated time, and which process each server is: whoever drives the client keeps them as they are.
     pub now: Moment,
     pub boots: Vec<u64>,
@@ -139,7 +133,7 @@ impl Client {
     pub fn new(number: usize, session: u64, scenario: &Scenario, map: &Arc<ClusterMap>) -> Client {
         let workers = scenario.shape.workers;
         let leases = scenario.shape.leases.as_ref();
-        let lease_cache = LeaseCache::new(map.hash_key);
+        let mut lease_cache = LeaseCache::new(map.hash_key);
         if leases.is_some() {
             lease_cache.begin(true);
         }
@@ -147,16 +141,14 @@ impl Client {
             number,
             session: SessionId(session),
             hash_key: map.hash_key,
-            maps: DirMaps::new(),
-            inodes: InodeShards::new(),
+            places: Places::default(),
             workers: (0..workers).map(|_| Worker::default()).collect(),
             random: Rng::new(session),
             plant: scenario.plant,
             map: Arc::clone(map),
-            opens: Opens::default(),
+            closes: Closes::default(),
             tellers: Tellers::default(),
-            // Requests that wait take the slots of their workers here.
-            locks: Locks::new(SessionId(session), 0..1),
+            locks: Locks::new(SessionId(session)),
             pings: 0,
             held: Vec::new(),
             lease_cache,
@@ -199,17 +191,21 @@ impl Client {
         .collect()
     }
 
+    /// All that it knows of the directory.
+    pub fn map_of(&self, dir: Ino) -> DirMap {
+        self.places.map(dir)
+    }
+
     fn shards_of(&self, server: usize) -> Vec<ShardId> {
         let shards = (0..self.map.shard_count()).map(ShardId);
         let is_led = |shard: &ShardId| usize::from(self.map.server_of(*shard).0) == server;
         shards.filter(is_led).collect()
     }
 
-    fn router(&self) -> Router<'_> {
+    fn router(&self) -> Router<'_, Places> {
         Router {
             hash_key: self.hash_key,
-            maps: &self.maps,
-            inodes: &self.inodes,
+            places: &self.places,
         }
     }
 
@@ -244,7 +240,7 @@ impl Client {
     ) {
         loop {
             let job = self.workers[worker].job.as_mut().expect("it has one");
-            match job.next(result.take(), &self.inodes) {
+            match job.next(result.take(), &self.places) {
                 Next::Done(outcome) => {
                     self.workers[worker].job = None;
                     todo.push(Todo::Done { worker, outcome });
@@ -318,17 +314,13 @@ impl Client {
             request,
         };
         worker.calls.push(Call {
-            target,
+            progress: pandofs_session::Call::new(target, asked.request.is_mutation()),
             asked,
             is_inner,
-            in_doubt: false,
-            lost: 0,
-            redirects: 0,
-            busy: 0,
             open,
+            sent_at: 0,
             server: 0,
             registration: 0,
-            is_resent: false,
             waits: 0,
             change,
             sent: None,
@@ -355,18 +347,17 @@ impl Client {
             return None;
         }
         let mut call = self.workers[worker].calls.pop()?;
-        let router = self.router();
-        if !call.in_doubt || self.plant == Some(Plant::ForgetsDoubt) {
-            let shard = router.shard_of(call.target);
-            call.asked.shard = shard.expect("shards alone are asked");
-            router.aim_within(&mut call.asked.request);
+        if self.plant == Some(Plant::ForgetsDoubt) {
+            call.progress.forget_doubt();
         }
+        call.progress.aim(&self.router(), &mut call.asked);
+        call.sent_at = self.now;
         call.server = usize::from(self.map.server_of(call.asked.shard).0);
         if !self.is_registered(call.server, boots[call.server], Some(worker), todo) {
             self.workers[worker].calls.push(call);
             return None;
         }
-        call.registration = self.link(call.server).registrations.load(Ordering::SeqCst);
+        call.registration = self.link(call.server).registrations;
         call.sent = Some(self.lease_cache.sent(self.clock()));
         let asked = call.asked.clone();
         let worker_state = &mut self.workers[worker];
@@ -382,7 +373,7 @@ impl Client {
     }
 
     /// No answer has come to this attempt for long.
-    pub fn silence(&mut self, worker: usize, attempt: u64) -> Vec<Todo> {
+    pub fn silence(&mut self, history: &mut History, worker: usize, attempt: u64) -> Vec<Todo> {
         if worker == TELLERS {
             let mut todo = Vec::new();
             self.told(attempt, None, &mut todo);
@@ -392,27 +383,14 @@ impl Client {
         if state.attempt != attempt {
             return Vec::new();
         }
-        let Some(call) = state.calls.last_mut() else {
+        let Some(call) = state.calls.pop() else {
             return Vec::new();
         };
         // Its connection is closed: what comes now is not heard.
         state.attempt += 1;
-        call.in_doubt |= call.asked.request.is_mutation();
-        call.is_resent = true;
-        call.lost += 1;
-        let times = call.lost;
-        let pause = if times == 1 {
-            0
-        } else {
-            self.doubling(MIN_RECONNECT_PAUSE, MAX_RECONNECT_PAUSE, times - 2)
-        };
-        vec![Todo::Send { worker, pause }]
-    }
-
-    fn doubling(&mut self, first: Duration, longest: Duration, times: u32) -> Moment {
-        let whole = first.saturating_mul(1 << times.min(10)).min(longest);
-        let half = whole.as_nanos() as u64 / 2;
-        (half + self.random.below(half)) as Moment
+        let mut todo = Vec::new();
+        self.react(history, worker, call, Event::Lost { sent: true }, &mut todo);
+        todo
     }
 
     /// An answer has come.
@@ -438,78 +416,74 @@ impl Client {
             return todo;
         };
         state.attempt += 1;
-        call.lost = 0;
         self.take_leased(&mut call, leased, &result);
-        let refusal = match result {
+        match result {
             Ok(reply) => {
+                call.progress.answered();
                 self.learn(&call, &reply);
                 self.finished(history, worker, call, Ok(reply), &mut todo);
-                return todo;
             }
-            Err(refusal) => refusal,
-        };
-        call.in_doubt &= leaves_doubt(&refusal);
-        let reaction = self
-            .router()
-            .refused(call.target, Some(&call.asked), refusal);
-        match reaction {
-            Reaction::Fail(error) => {
-                self.finished(history, worker, call, Err(error), &mut todo);
-            }
-            Reaction::NotInline { .. } | Reaction::NoPart => {
-                self.finished(history, worker, call, Err(FsError::NotSupported), &mut todo);
-            }
-            Reaction::Again => self.again(worker, call, 0, &mut todo),
-            Reaction::AskHome(dir) => {
-                self.workers[worker].calls.push(call);
-                let request = Request::GetAttr(op::GetAttr { ino: dir });
-                self.call(worker, Target::Inode(dir), request, Open::default(), true);
-                todo.push(Todo::Send { worker, pause: 0 });
-            }
-            Reaction::Moved { ino, shard } => {
-                self.learn_shard(ino, shard);
-                self.redirected(worker, call, &mut todo);
-            }
-            Reaction::TryAgain => {
-                call.busy += 1;
-                let pause = self.doubling(MIN_RETRY_PAUSE, MAX_RETRY_PAUSE, call.busy - 1);
-                self.again(worker, call, pause, &mut todo);
-            }
-            Reaction::NotYet => {
-                if let Some(call) = self.not_yet(worker, call, &mut todo) {
-                    self.finished(history, worker, call, Err(FsError::Interrupted), &mut todo);
+            Err(refusal) => {
+                if refusal == Refusal::NotYet
+                    && let Err(what) = call.waits_once_more()
+                {
+                    todo.push(Todo::Broken(what));
+                    return todo;
                 }
+                self.react(history, worker, call, Event::Refused(refusal), &mut todo);
             }
-            Reaction::WrongServer(_) => todo.push(Todo::Broken(format!(
-                "a request was refused with {reaction:?}: {:?}",
-                call.asked
-            ))),
-            Reaction::Broken(why) => todo.push(Todo::Broken(format!("{why}: {:?}", call.asked))),
         }
         todo
     }
 
-    fn again(&mut self, worker: usize, call: Call, pause: Moment, todo: &mut Vec<Todo>) {
-        self.workers[worker].calls.push(call);
-        todo.push(Todo::Send { worker, pause });
-    }
-
-    fn redirected(&mut self, worker: usize, mut call: Call, todo: &mut Vec<Todo>) {
-        call.redirects += 1;
-        if call.redirects > MAX_REDIRECTS {
-            todo.push(Todo::Broken(format!(
-                "sent to another shard {MAX_REDIRECTS} times: {:?}",
-                call.asked
-            )));
-            return;
-        }
-        let pause = if call.redirects <= REDIRECTS_AT_ONCE {
-            0
-        } else {
-            let times = (call.redirects - REDIRECTS_AT_ONCE) as u32;
-            self.doubling(MIN_RETRY_PAUSE, MAX_RETRY_PAUSE, times)
+    /// Does what comes next after this.
+    fn react(
+        &mut self,
+        history: &mut History,
+        worker: usize,
+        mut call: Call,
+        event: Event,
+        todo: &mut Vec<Todo>,
+    ) {
+        let router = Router {
+            hash_key: self.hash_key,
+            places: &self.places,
         };
-        self.again(worker, call, pause, todo);
+        let mut at = Circumstances {
+            now: Duration::from_nanos(self.now as u64),
+            began: Duration::from_nanos(call.sent_at as u64),
+            patience: None,
+            is_closed: false,
+            draw: &mut |most| self.random.below(most + 1),
+        };
+        let step = call.progress.on(event, &router, Some(&call.asked), &mut at);
+        let end = match step {
+            Step::Again { after } | Step::Wait(Wait { after, .. }) => {
+                self.workers[worker].calls.push(call);
+                let pause = after.as_nanos() as Moment;
+                return todo.push(Todo::Send { worker, pause });
+            }
+            Step::AskHome(dir) => {
+                self.workers[worker].calls.push(call);
+                let request = Request::GetAttr(op::GetAttr { ino: dir });
+                self.call(worker, Target::Inode(dir), request, Open::default(), true);
+                return todo.push(Todo::Send { worker, pause: 0 });
+            }
+            Step::FindMap { .. } => {
+                let what = format!("there is one cluster map: {:?}", call.asked);
+                return todo.push(Todo::Broken(what));
+            }
+            Step::Ended(end) => end,
+        };
+        let result = match end {
+            End::Fs(error) => Err(error),
+            End::NotInline { .. } | End::NoPart => Err(FsError::NotSupported),
+            End::NotYet => Err(FsError::Interrupted),
+            End::SentAround | End::Broken(_) | End::Away { .. } | End::Busy => {
+                return todo.push(Todo::Broken(format!("{end:?}: {:?}", call.asked)));
+            }
+        };
+        self.finished(history, worker, call, result, todo);
     }
 
     fn learn(&mut self, call: &Call, reply: &Reply) {
@@ -524,13 +498,13 @@ impl Client {
             }
             Reply::Entries(page) => {
                 if let Request::ReadDir(op::ReadDir { dir, .. }) = &call.asked.request {
-                    self.maps.merge(*dir, &page.map);
+                    self.places.merge(*dir, &page.map);
                 }
                 for entry in &page.entries {
                     self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
                 }
             }
-            Reply::Removed { ino } => self.maps.forget(*ino),
+            Reply::Removed { ino } => self.places.forget(*ino),
             _ => {}
         }
     }
@@ -539,8 +513,8 @@ impl Client {
     fn learn_entry(&mut self, ino: Ino, shard: ShardId, with_inode: bool) {
         if with_inode {
             self.learn_shard(ino, shard);
-        } else if self.inodes.shard_of(ino) == ino.birth_shard() {
-            self.inodes.learn(ino, shard);
+        } else if self.places.inode_shard(ino) == ino.birth_shard() {
+            self.places.learn(ino, shard);
         }
     }
 
@@ -558,7 +532,8 @@ impl Client {
             return self.home_answered(history, worker, &call, result, todo);
         }
         if self.locked(&call, &result) {
-            self.call(worker, call.target, call.asked.request, call.open, false);
+            let target = call.progress.target;
+            self.call(worker, target, call.asked.request, call.open, false);
             todo.push(Todo::Send { worker, pause: 0 });
             return;
         }
@@ -597,23 +572,11 @@ impl Client {
         let Request::GetAttr(op::GetAttr { ino: dir }) = inner.asked.request else {
             unreachable!("homes are asked for attributes");
         };
-        match result {
-            Ok(Reply::Inode(inode)) => match inode.dir {
-                Some(home) => {
-                    self.maps.correct(dir, &home.map);
-                    if self.router().knows_better(outer.target, &outer.asked) {
-                        self.again(worker, outer, 0, todo);
-                    } else {
-                        self.redirected(worker, outer, todo);
-                    }
-                }
-                None => self.finished(history, worker, outer, Err(FsError::NotDir), todo),
-            },
-            Ok(other) => todo.push(Todo::Broken(format!("a home answered {other:?}"))),
-            Err(FsError::Stale | FsError::NotFound) => {
-                self.finished(history, worker, outer, Err(FsError::NotFound), todo);
-            }
-            Err(error) => todo.push(Todo::Broken(format!("a home answered {error}"))),
-        }
+        let map = match result {
+            Ok(Reply::Inode(inode)) => Ok(inode.dir.map(|home| home.map)),
+            Err(error @ (FsError::Stale | FsError::NotFound)) => Err(error),
+            other => return todo.push(Todo::Broken(format!("a home answered {other:?}"))),
+        };
+        self.react(history, worker, outer, Event::Home { dir, map }, todo);
     }
 }

@@ -5,14 +5,10 @@ use crate::history::History;
 use crate::program::Job;
 use crate::scenario::Moment;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
-use pandofs_client::holding::Batch;
-use pandofs_client::routing::Target;
-use pandofs_types::limits::{
-    CLIENT_TICK, MAX_RELEASES_PER_MESSAGE, MIN_RECONNECT_PAUSE, PING_INTERVAL, RELEASE_DELAY,
-};
+use pandofs_session::{Batch, KnownPlaces, NotTaken, Registration, Target};
+use pandofs_types::limits::{CLIENT_TICK, MIN_RECONNECT_PAUSE, PING_INTERVAL, RELEASE_DELAY};
 use pandofs_types::{Credentials, Epoch, Ino, ShardId, SlotId};
-use std::collections::{BTreeMap, VecDeque};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::collections::BTreeMap;
 
 /// An asker of this number is no worker: what was told, for whose answer no operation waits. Its attempts are the numbers
 /// of what was told.
@@ -23,19 +19,11 @@ const TELLERS_SLOT: u16 = super::INNER_SLOTS + 100;
 /// What a client has to do with one server, whichever of its processes it is.
 #[derive(Debug, Default)]
 pub struct Link {
-    /// The process that knows what is open.
-    registered: Option<u64>,
+    /// By the numbers of processes.
+    registration: Registration<u64>,
     /// As the client library counts them.
-    pub registrations: AtomicU64,
-    telling: Option<Telling>,
-}
-
-/// A process is being told what is open.
-#[derive(Debug)]
-struct Telling {
-    boot: u64,
-    left: VecDeque<ShardRequest>,
-    /// Workers that wait for the end of it.
+    pub registrations: u64,
+    /// Workers that wait for the end of a registration.
     waiting: Vec<usize>,
 }
 
@@ -89,61 +77,43 @@ impl Client {
         todo: &mut Vec<Todo>,
     ) -> bool {
         let link = self.link(server);
-        if link.registered == Some(boot) {
+        if link.registration.is_with(boot) {
             return true;
         }
-        if let Some(telling) = &mut link.telling {
-            telling.waiting.extend(worker);
+        if link.registration.under_way().is_some() {
+            link.waiting.extend(worker);
             return false;
         }
-        link.registered = None;
+        link.registration.lapses();
         let shards = self.shards_of(server);
         let link = self.tellers.links.entry(server).or_default();
         let opens = match self.plant {
             Some(crate::Plant::ForgetsOpens) => Vec::new(),
-            _ => self.opens.register(&shards, &link.registrations),
-        };
-        let mut left = VecDeque::new();
-        for (shard, opens) in opens {
-            for opens in opens.chunks(MAX_RELEASES_PER_MESSAGE) {
-                let opens = opens.to_vec();
-                left.push_back(self.tell(shard, Request::Reopen(op::Reopen { opens })));
+            _ => {
+                link.registrations += 1;
+                let files = self.places.files.borrow();
+                self.closes.register(&shards, files.counts())
             }
-        }
-        for (shard, request) in self.relock(&shards) {
-            left.push_back(self.tell(shard, request));
-        }
-        let link = self.link(server);
-        if left.is_empty() {
-            link.registered = Some(boot);
+        };
+        link.registration.begin(boot, &opens, shards);
+        if self.tell_next(server, todo) {
             return true;
         }
-        link.telling = Some(Telling {
-            boot,
-            left,
-            waiting: worker.into_iter().collect(),
-        });
-        self.tell_next(server, todo);
+        self.link(server).waiting.extend(worker);
         false
     }
 
-    fn tell_next(&mut self, server: usize, todo: &mut Vec<Todo>) {
+    /// Tells the server the next of what is to be registered. Whether nothing is left.
+    fn tell_next(&mut self, server: usize, todo: &mut Vec<Todo>) -> bool {
+        let locks = self.to_register();
         let link = self.link(server);
-        let Some(telling) = &mut link.telling else {
-            return;
+        let Some(boot) = link.registration.under_way() else {
+            return false;
         };
-        let boot = telling.boot;
-        let Some(request) = telling.left.pop_front() else {
-            let waiting = std::mem::take(&mut telling.waiting);
-            link.telling = None;
-            link.registered = Some(boot);
-            todo.extend(
-                waiting
-                    .into_iter()
-                    .map(|worker| Todo::Send { worker, pause: 0 }),
-            );
-            return;
+        let Some((shard, request)) = link.registration.next(|| locks) else {
+            return true;
         };
+        let request = self.tell(shard, request);
         let number = request.key.sequence;
         self.tellers.told.insert(number, Told::Opens { server });
         todo.push(Todo::Tell {
@@ -152,15 +122,21 @@ impl Client {
             number,
             request: Box::new(request),
         });
+        false
+    }
+
+    /// Those who wait for the server go on after this pause.
+    fn go_on_with(&mut self, server: usize, pause: Moment, todo: &mut Vec<Todo>) {
+        let waiting = std::mem::take(&mut self.link(server).waiting);
+        let send = |worker| Todo::Send { worker, pause };
+        todo.extend(waiting.into_iter().map(send));
     }
 
     /// What was told was not answered, or refused: the whole of it begins anew.
     fn not_told(&mut self, server: usize, todo: &mut Vec<Todo>) {
-        if let Some(telling) = self.link(server).telling.take() {
-            let pause = MIN_RECONNECT_PAUSE.as_nanos() as Moment;
-            let again = |worker| Todo::Send { worker, pause };
-            todo.extend(telling.waiting.into_iter().map(again));
-        }
+        self.link(server).registration.given_up();
+        let pause = MIN_RECONNECT_PAUSE.as_nanos() as Moment;
+        self.go_on_with(server, pause, todo);
     }
 
     /// What was told with this number was answered, or, with `None`, will never be.
@@ -172,25 +148,24 @@ impl Client {
     ) {
         match (self.tellers.told.remove(&number), result) {
             (None, _) => {}
-            (Some(Told::Opens { server }), Some(Ok(reply))) => {
-                if let Reply::LostLocks(lost) = reply {
-                    self.lost(&lost);
-                }
-                self.tell_next(server, todo);
-            }
-            (Some(Told::Opens { server }), _) => self.not_told(server, todo),
-            (Some(Told::Closes { server, batch }), result) => {
-                let left = match result {
-                    Some(Ok(Reply::NotClosed(left))) => batch.left(left),
-                    Some(Err(Refusal::TryAgain)) => batch.whole(),
-                    Some(Err(other)) => {
-                        let text = format!("closes were refused with {other:?}: {batch:?}");
-                        todo.push(Todo::Broken(text));
-                        Vec::new()
+            (Some(Told::Opens { server }), Some(answer)) => {
+                match self.link(server).registration.answered(&answer) {
+                    Ok(lost) => {
+                        self.lost(&lost);
+                        if self.tell_next(server, todo) {
+                            self.go_on_with(server, 0, todo);
+                        }
                     }
-                    // Not repeated: a close that is counted twice would take the file from whoever has it open.
-                    Some(Ok(_)) | None => Vec::new(),
-                };
+                    Err(NotTaken) => self.not_told(server, todo),
+                }
+            }
+            (Some(Told::Opens { server }), None) => self.not_told(server, todo),
+            (Some(Told::Closes { server, batch }), result) => {
+                let left = batch.left_by(result).unwrap_or_else(|refusal| {
+                    let text = format!("closes were refused with {refusal:?}: {batch:?}");
+                    todo.push(Todo::Broken(text));
+                    Vec::new()
+                });
                 for &(ino, shard) in left.iter().filter(|(_, shard)| *shard != batch.shard) {
                     self.learn_shard(ino, shard);
                 }
@@ -210,8 +185,8 @@ impl Client {
         let link = self.tellers.links.entry(server).or_default();
         let map = &self.map;
         let is_of_server = |shard| usize::from(map.server_of(shard).0) == server;
-        self.opens
-            .sent(batch, left, &link.registrations, is_of_server);
+        self.closes
+            .sent(batch, left, link.registrations, is_of_server);
         if !left.is_empty() {
             todo.push(release_later());
         }
@@ -222,9 +197,9 @@ impl Client {
         let mut batches = {
             let links = &self.tellers.links;
             let map = &self.map;
-            self.opens.take_releases(|shard| {
+            self.closes.take(|shard| {
                 let link = links.get(&usize::from(map.server_of(shard).0));
-                link.map_or(0, |link| link.registrations.load(Ordering::SeqCst))
+                link.map_or(0, |link| link.registrations)
             })
         };
         batches.sort_by_key(|batch| batch.shard);
@@ -235,8 +210,8 @@ impl Client {
                 self.sent(server, &batch, &batch.whole(), todo);
                 continue;
             }
-            if self.link(server).registrations.load(Ordering::SeqCst) != batch.registration {
-                self.opens.given_up(&batch);
+            if self.link(server).registrations != batch.registration {
+                self.closes.given_up(&batch);
                 continue;
             }
             let inos = batch.inos.clone();
@@ -259,7 +234,7 @@ impl Client {
     pub fn ping(&mut self, boots: &[u64], todo: &mut Vec<Todo>) {
         self.pings += 1;
         let every = (PING_INTERVAL.as_millis() / CLIENT_TICK.as_millis()) as u64;
-        let is_due = self.pings.is_multiple_of(every) && self.opens.any();
+        let is_due = self.pings.is_multiple_of(every) && self.any_open();
         if is_due || self.locks.is_used() {
             for (server, &boot) in boots.iter().enumerate() {
                 self.is_registered(server, boot, None, todo);
@@ -269,21 +244,25 @@ impl Client {
 
     /// An inode was found on this shard.
     pub(super) fn learn_shard(&mut self, ino: Ino, shard: ShardId) {
-        self.inodes.learn(ino, shard);
-        self.opens.moved(ino, shard);
+        self.places.moved(ino, shard);
+    }
+
+    /// Whether anything is open, or a close is still to be told.
+    fn any_open(&self) -> bool {
+        !self.closes.is_empty() || !self.places.files.borrow().is_empty()
     }
 
     /// The worker has been told that the file is open; whether its shard is to be told again, as it may not know.
     pub(super) fn opened(&mut self, call: &super::Call, ino: Ino) -> Option<(Target, Request)> {
         let shard = call.asked.shard;
-        self.opens.opened(ino, shard, || ());
-        let registrations = self.link(call.server).registrations.load(Ordering::SeqCst);
-        let may_be_lost = call.is_resent && call.asked.request.is_mutation();
+        self.places.files.get_mut().opened(ino, shard, || ());
+        let registrations = self.link(call.server).registrations;
+        let may_be_lost = call.progress.is_resent() && call.asked.request.is_mutation();
         if registrations == call.registration && !may_be_lost {
             self.held.push(ino);
             return None;
         }
-        let (count, shard) = self.opens.to_register(ino)?;
+        let (count, shard) = self.closes.to_register(self.places.files.get_mut(), ino)?;
         let opens = vec![(ino, count)];
         Some((Target::Shard(shard), Request::Reopen(op::Reopen { opens })))
     }
@@ -295,7 +274,8 @@ impl Client {
         };
         if !self.held.is_empty() {
             let ino = self.held.remove(place % self.held.len());
-            assert!(self.opens.release(ino), "what is held is open");
+            let is_open = self.closes.release(self.places.files.get_mut(), ino);
+            assert!(is_open, "what is held is open");
             todo.push(release_later());
         }
     }

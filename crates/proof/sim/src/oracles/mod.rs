@@ -103,7 +103,7 @@ impl Moments {
         self.preserved.look(&tables, servers, history)?;
         for (_, dir) in tables.parts.keys() {
             for client in clients {
-                let map = client.maps.map(*dir);
+                let map = client.map_of(*dir);
                 pandofs_check::probes(&tables, *dir, &map, usize::MAX)
                     .map_err(|text| Finding::new("routes", format!("directory {dir}: {text}")))?;
             }

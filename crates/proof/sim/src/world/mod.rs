@@ -411,7 +411,7 @@ impl World {
             Event::Silence { asker } => {
                 let client = &mut self.clients[asker.client];
                 if client.session == asker.session {
-                    let todo = client.silence(asker.worker, asker.attempt);
+                    let todo = client.silence(&mut self.history, asker.worker, asker.attempt);
                     self.carry_out(asker.client, todo);
                 }
             }

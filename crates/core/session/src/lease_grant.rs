@@ -12,6 +12,13 @@ pub struct Sent {
     pub(crate) events: u64,
 }
 
+impl Sent {
+    /// At this moment, after so many events of the lease cache.
+    pub fn after(events: u64, at: Boottime) -> Sent {
+        Sent { at, events }
+    }
+}
+
 /// The leases of a reply.
 #[derive(Clone, Copy, Debug)]
 pub struct LeaseGrant<'a> {

@@ -14,7 +14,6 @@ use crate::boottime::Boottime;
 use crate::limits::WRITE_LEASE_RETRY;
 use pandofs_api::Reply;
 use pandofs_types::{Ino, ServerId};
-use std::sync::atomic::Ordering;
 
 /// The write lease of one file.
 #[derive(Debug, Default)]
@@ -165,8 +164,8 @@ impl State {
     }
 
     /// As if answers were taken in from before changes by this session.
-    #[cfg(test)]
-    pub(super) fn forget_own_truncations(&mut self) {
+    #[cfg(feature = "planted")]
+    fn forget_own_truncations(&mut self) {
         for lease in self.write_leases.values_mut() {
             (lease.least, lease.since) = (0, 0);
         }
@@ -186,11 +185,12 @@ impl State {
 
 impl LeaseCache {
     /// Begins a write to data objects of an inode that this client has open.
-    pub fn begin_write(&self, ino: Ino, now: Boottime) -> Begun {
-        if !self.is_on() {
+    pub fn begin_write(&mut self, ino: Ino, now: Boottime) -> Begun {
+        if !self.is_on {
             return Begun::Without;
         }
-        let mut state = self.state();
+        let events = self.events;
+        let state = &mut self.state;
         if !state.write_leases.contains_key(&ino) && !state.has_room_for_write_lease(now) {
             return Begun::Without;
         }
@@ -201,7 +201,6 @@ impl LeaseCache {
         });
         // An answer that is on its way may be from before a truncation of this session's that left no
         // trace here.
-        let events = self.events.load(Ordering::SeqCst);
         let lease = state
             .write_leases
             .entry(ino)
@@ -226,9 +225,8 @@ impl LeaseCache {
     }
 
     /// It has ended.
-    pub fn end_write(&self, ino: Ino, _: Hold) {
-        let mut state = self.state();
-        let Some(lease) = state.write_leases.get_mut(&ino) else {
+    pub fn end_write(&mut self, ino: Ino, _: Hold) {
+        let Some(lease) = self.state.write_leases.get_mut(&ino) else {
             panic!("a write to inode {ino} ends after the file was closed");
         };
         assert!(lease.under_way > 0, "a write ends that did not begin");
@@ -236,15 +234,15 @@ impl LeaseCache {
     }
 
     /// No lease was given, although one was asked for.
-    pub fn asked_in_vain(&self, ino: Ino, now: Boottime) {
-        if let Some(lease) = self.state().write_leases.get_mut(&ino) {
+    pub fn asked_in_vain(&mut self, ino: Ino, now: Boottime) {
+        if let Some(lease) = self.state.write_leases.get_mut(&ino) {
             lease.not_before = Some(now + WRITE_LEASE_RETRY);
         }
     }
 
     /// The file is written to no more.
-    pub fn forget_write_lease(&self, ino: Ino) {
-        let mut state = self.state();
+    pub fn forget_write_lease(&mut self, ino: Ino) {
+        let state = &mut self.state;
         if state
             .write_leases
             .get(&ino)
@@ -252,5 +250,11 @@ impl LeaseCache {
         {
             state.write_leases.remove(&ino);
         }
+    }
+
+    /// As if answers were taken in from before changes by this session.
+    #[cfg(feature = "planted")]
+    pub fn forget_own_truncations(&mut self) {
+        self.state.forget_own_truncations();
     }
 }

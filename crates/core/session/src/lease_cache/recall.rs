@@ -2,7 +2,6 @@
 
 use super::LeaseCache;
 use pandofs_types::LeaseKey;
-use std::sync::atomic::Ordering;
 
 impl LeaseCache {
     /// Drops these. Returns those of them that this session is changing just now.
@@ -15,8 +14,8 @@ impl LeaseCache {
     /// recall has X, which is written to slowly, and Y, which is not written to. It waits for X; a
     /// first write to Y begins meanwhile under what is cached of Y, and is answered; X is written;
     /// the recall is answered with Y's write under way, which comes after the truncation.)
-    pub fn recall(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
-        let mut state = self.state();
+    pub fn recall(&mut self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
+        let state = &mut self.state;
         let wanted = keys.iter().map(|&key| match key {
             LeaseKey::Inode(ino) => state.want_write_lease(ino),
             _ => false,
@@ -26,9 +25,9 @@ impl LeaseCache {
         if is_written && waits {
             return None;
         }
-        self.recalled
-            .fetch_add(keys.len() as u64, Ordering::Relaxed);
+        self.recalled += keys.len() as u64;
         let event = self.event();
+        let state = &mut self.state;
         for &key in keys {
             state.forget(key);
             state.recalled.insert(key, event);

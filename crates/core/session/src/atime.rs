@@ -3,7 +3,7 @@
 use pandofs_types::{AtimeRule, Attr, Time};
 
 /// Sets the time of access as a read at that time does by this rule.
-pub(crate) fn touch(attr: &mut Attr, at: Time, rule: AtimeRule) {
+pub fn touch(attr: &mut Attr, at: Time, rule: AtimeRule) {
     if rule.is_due(at, attr.atime, attr.mtime, attr.ctime) {
         attr.atime = at;
     }

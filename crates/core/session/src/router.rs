@@ -1,9 +1,5 @@
-//! Routing decisions from cached maps alone: no sockets, no clock, no threads.
-//!
-//! It chooses the shard of a request and says what a refusal means. The client asks it for each
-//! call, and so does the simulator.
+//! Router: the shard of a request and the meaning of a refusal, from what is cached alone.
 
-use crate::maps::{DirMaps, InodeShards};
 use pandofs_api::op::Places;
 use pandofs_api::{Layout, Refusal, Request, ShardRequest};
 use pandofs_placement::DirMap;
@@ -22,12 +18,29 @@ pub enum Target {
     Server(ServerId),
 }
 
-/// The cached places of directories and inodes; all of them may be stale.
-#[derive(Clone, Copy, Debug)]
-pub struct Router<'m> {
+/// The cached places of directories and inodes; all of them may be stale. Threads may share them.
+pub trait KnownPlaces {
+    /// The shard that holds this position of the directory.
+    fn shard_of(&self, dir: Ino, position: Position) -> ShardId;
+
+    /// The shard that holds the inode.
+    fn inode_shard(&self, ino: Ino) -> ShardId;
+
+    /// As [`DirMaps::merge`](crate::DirMaps::merge).
+    fn merge(&self, dir: Ino, map: &DirMap) -> bool;
+
+    /// As [`DirMaps::correct`](crate::DirMaps::correct).
+    fn correct(&self, dir: Ino, home: &DirMap) -> bool;
+
+    /// The inode was found on this shard.
+    fn moved(&self, ino: Ino, shard: ShardId);
+}
+
+/// The places, and the key by which names have positions.
+#[derive(Debug)]
+pub struct Router<'p, P> {
     pub hash_key: HashKey,
-    pub maps: &'m DirMaps,
-    pub inodes: &'m InodeShards,
+    pub places: &'p P,
 }
 
 /// The reaction that a refusal asks for.
@@ -43,7 +56,7 @@ pub enum Reaction {
     NoPart,
     /// Send it again: where to is known better now.
     Again,
-    /// Fetch the directory's map from its home, [`DirMaps::correct`] it, and send the request
+    /// Fetch the directory's map from its home, [correct](KnownPlaces::correct) it, and send the request
     /// again; if nothing is [known better](Router::knows_better) then, this was in vain.
     AskHome(Ino),
     /// The inode is there: learn it and send the request again.
@@ -60,12 +73,12 @@ pub enum Reaction {
     Broken(String),
 }
 
-impl Router<'_> {
+impl<P: KnownPlaces> Router<'_, P> {
     /// The shard to ask, as far as is known; `None` for a server's data objects.
     pub fn shard_of(&self, target: Target) -> Option<ShardId> {
         match target {
-            Target::Name { dir, position } => Some(self.maps.shard_of(dir, position)),
-            Target::Inode(ino) => Some(self.inodes.shard_of(ino)),
+            Target::Name { dir, position } => Some(self.places.shard_of(dir, position)),
+            Target::Inode(ino) => Some(self.places.inode_shard(ino)),
             Target::Shard(shard) => Some(shard),
             Target::Server(_) => None,
         }
@@ -86,7 +99,7 @@ impl Router<'_> {
             .operation()
             .new_name()
             .is_some_and(|new| self.shard_of_name(new.dir, new.name) != new.shard);
-        elsewhere || self.maps.shard_of(dir, position) != asked.shard
+        elsewhere || self.places.shard_of(dir, position) != asked.shard
     }
 
     /// Learns what the refusal teaches about directories, and says what to do.
@@ -138,7 +151,7 @@ impl Router<'_> {
         dir: Ino,
         map: Option<DirMap>,
     ) -> Reaction {
-        let learnt = map.is_some_and(|map| self.maps.merge(dir, &map));
+        let learnt = map.is_some_and(|map| self.places.merge(dir, &map));
         if let Target::Shard(_) = target {
             // This shard was asked for what it has.
             return Reaction::NoPart;
@@ -158,13 +171,13 @@ pub fn leaves_doubt(refusal: &Refusal) -> bool {
     matches!(refusal, Refusal::TryAgain | Refusal::WrongServer { .. })
 }
 
-impl Places for Router<'_> {
+impl<P: KnownPlaces> Places for Router<'_, P> {
     fn shard_of_name(&self, dir: Ino, name: &Name) -> ShardId {
         let position = self.hash_key.position(name.as_bytes());
-        self.maps.shard_of(dir, position)
+        self.places.shard_of(dir, position)
     }
 
     fn shard_of_inode(&self, ino: Ino) -> ShardId {
-        self.inodes.shard_of(ino)
+        self.places.inode_shard(ino)
     }
 }

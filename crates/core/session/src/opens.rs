@@ -1,0 +1,507 @@
+//! Open files of a session, and the closes that are still to be sent to shards.
+//!
+//! A server keeps the session's opens in memory. When it was restarted they are registered with it
+//! anew, from the counts in here, before it gets anything else. A close is taken off the count and
+//! queued in one step, and a registration empties the queue as it reads the counts: otherwise a close
+//! could be left out of the count that is registered and be sent afterwards as well. Who shares them
+//! among threads locks the closes before the files.
+
+use hashbrown::HashMap;
+use pandofs_api::{Refusal, Reply};
+use pandofs_types::limits::MAX_RELEASES_PER_MESSAGE;
+use pandofs_types::{Ino, ShardId};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+#[derive(Debug)]
+struct Open<F> {
+    /// Times; never 0.
+    count: u32,
+    /// The inode's shard in the last answer.
+    shard: ShardId,
+    file: Arc<F>,
+}
+
+/// The open files, or some of them, and a value for each.
+#[derive(Debug)]
+pub struct OpenFiles<F> {
+    opens: HashMap<Ino, Open<F>>,
+}
+
+impl<F> Default for OpenFiles<F> {
+    fn default() -> OpenFiles<F> {
+        OpenFiles {
+            opens: HashMap::new(),
+        }
+    }
+}
+
+impl<F> OpenFiles<F> {
+    /// Counts one more open; the value is made by `make` if the file was not open before.
+    pub fn opened(&mut self, ino: Ino, shard: ShardId, make: impl FnOnce() -> F) -> Arc<F> {
+        let open = self.opens.entry(ino).or_insert_with(|| Open {
+            count: 0,
+            shard,
+            file: Arc::new(make()),
+        });
+        open.count += 1;
+        open.shard = shard;
+        Arc::clone(&open.file)
+    }
+
+    /// The value of a file that is open.
+    pub fn file(&self, ino: Ino) -> Option<Arc<F>> {
+        self.opens.get(&ino).map(|open| Arc::clone(&open.file))
+    }
+
+    /// The values of all.
+    pub fn files(&self) -> impl Iterator<Item = &Arc<F>> {
+        self.opens.values().map(|open| &open.file)
+    }
+
+    /// Returns how often it is open, and where it is; `None` when it is not.
+    pub fn count(&self, ino: Ino) -> Option<(u32, ShardId)> {
+        self.opens.get(&ino).map(|open| (open.count, open.shard))
+    }
+
+    /// All that are open, and how often.
+    pub fn counts(&self) -> impl Iterator<Item = (Ino, u32)> {
+        self.opens.iter().map(|(&ino, open)| (ino, open.count))
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.opens.is_empty()
+    }
+
+    /// An inode was found on another shard.
+    pub fn moved(&mut self, ino: Ino, shard: ShardId) {
+        if let Some(open) = self.opens.get_mut(&ino) {
+            open.shard = shard;
+        }
+    }
+
+    /// Takes one open off the count. Returns the shard; `None` if it is not open.
+    fn close(&mut self, ino: Ino) -> Option<ShardId> {
+        let open = self.opens.get_mut(&ino)?;
+        let shard = open.shard;
+        open.count -= 1;
+        if open.count == 0 {
+            self.opens.remove(&ino);
+        }
+        Some(shard)
+    }
+}
+
+/// Closes for one shard.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Batch {
+    pub shard: ShardId,
+    /// An inode stands here once for each time it was closed.
+    pub inos: Vec<Ino>,
+    /// The server's count of registrations when the batch was taken: with another count the server
+    /// knows of the closes.
+    pub registration: u64,
+}
+
+/// The closes that shards are still to be told of.
+#[derive(Debug, Default)]
+pub struct Closes {
+    queued: HashMap<ShardId, Vec<Ino>>,
+    /// Closes that are on their way, to which shard and how often.
+    sending: HashMap<(ShardId, Ino), u32>,
+    /// A message is full.
+    is_full: bool,
+}
+
+impl Closes {
+    /// Takes one open off the count and queues the close. False if it is not open.
+    pub fn release<F>(&mut self, files: &mut OpenFiles<F>, ino: Ino) -> bool {
+        let Some(shard) = files.close(ino) else {
+            return false;
+        };
+        self.push(shard, ino);
+        true
+    }
+
+    fn push(&mut self, shard: ShardId, ino: Ino) {
+        let inos = self.queued.entry(shard).or_default();
+        inos.push(ino);
+        self.is_full |= inos.len() >= MAX_RELEASES_PER_MESSAGE;
+    }
+
+    /// Returns whether there are as many for one shard as a message has: they are sent without a delay.
+    pub fn is_full(&self) -> bool {
+        self.is_full
+    }
+
+    /// Returns whether something is queued.
+    pub fn is_due(&self) -> bool {
+        !self.queued.is_empty()
+    }
+
+    /// Returns whether all that was closed has been told.
+    pub fn is_empty(&self) -> bool {
+        self.queued.is_empty() && self.sending.is_empty()
+    }
+
+    /// Returns how often the file's shard is to count it, and where it is; `None` when it is not open.
+    ///
+    /// Closes that the shard has not heard of are in it, as they are counted off when they come. (A
+    /// file is opened and closed, and opened once more by a request whose answer comes late: told of
+    /// one open, the shard keeps the one that it has, the close takes that off, and with its last
+    /// name the file is gone.) One that is on its way may have arrived: then the shard keeps the file
+    /// until the session ends or the server is restarted.
+    pub fn to_register<F>(&self, files: &OpenFiles<F>, ino: Ino) -> Option<(u32, ShardId)> {
+        let (count, shard) = files.count(ino)?;
+        let queued = self.queued.values().flatten();
+        let queued = queued.filter(|&&closed| closed == ino).count() as u32;
+        let sending = self.sending.iter().filter(|((_, of), _)| *of == ino);
+        let sending: u32 = sending.map(|(_, times)| *times).sum();
+        Some((count.saturating_add(queued).saturating_add(sending), shard))
+    }
+
+    /// All opens to register with each of `shards`, which one server leads that was restarted: what
+    /// is open there, and what is open elsewhere as far as known (`open`), on others of them too, as an
+    /// inode may have moved there without this client having heard of it. Of what is not there
+    /// nothing is counted. The closes queued for these shards are in the counts and therefore
+    /// dropped. The server's registrations are counted before this reads `open`: who opens a file and
+    /// finds that count unchanged after putting it among the open files knows that it is among those
+    /// that are registered, or was opened later.
+    ///
+    /// Closes that are queued for or on their way to other shards are not taken off: should the
+    /// inode be on one of these, they come from there, and are counted then. Also of an inode that
+    /// is not open any more: it may be opened once more before they come, and would be taken for
+    /// closed.
+    pub fn register(
+        &mut self,
+        shards: &[ShardId],
+        open: impl IntoIterator<Item = (Ino, u32)>,
+    ) -> Vec<(ShardId, Vec<(Ino, u32)>)> {
+        self.queued.retain(|shard, _| !shards.contains(shard));
+        let mut counts: BTreeMap<Ino, u32> = BTreeMap::new();
+        for (&(shard, ino), &times) in &self.sending {
+            if !shards.contains(&shard) {
+                *counts.entry(ino).or_default() += times;
+            }
+        }
+        for &ino in self.queued.values().flatten() {
+            *counts.entry(ino).or_default() += 1;
+        }
+        for (ino, times) in open {
+            let count = counts.entry(ino).or_default();
+            *count = count.saturating_add(times);
+        }
+        if counts.is_empty() {
+            return Vec::new();
+        }
+        let told: Vec<(Ino, u32)> = counts.into_iter().collect();
+        shards.iter().map(|&shard| (shard, told.clone())).collect()
+    }
+
+    /// Takes all queued closes; `registration_of` gives the count of registrations of the server
+    /// that leads the shard. They are on their way until they are [sent](Closes::sent) or
+    /// [given up](Closes::given_up).
+    pub fn take(&mut self, registration_of: impl Fn(ShardId) -> u64) -> Vec<Batch> {
+        self.is_full = false;
+        let queued = std::mem::take(&mut self.queued);
+        for (&shard, inos) in &queued {
+            for &ino in inos {
+                *self.sending.entry((shard, ino)).or_default() += 1;
+            }
+        }
+        let mut batches = Vec::new();
+        for (shard, inos) in queued {
+            let registration = registration_of(shard);
+            let messages = inos.chunks(MAX_RELEASES_PER_MESSAGE);
+            batches.extend(messages.map(|inos| Batch {
+                shard,
+                inos: inos.to_vec(),
+                registration,
+            }));
+        }
+        batches
+    }
+
+    /// The batch is not on its way any more. Those of its closes that did not count are `left`, and are queued for the
+    /// shards that are to be told.
+    ///
+    /// A shard that the batch's server leads as well (`is_of_server`) is not told if the session was registered there
+    /// anew meanwhile (`registrations`: so often until now): that was counted without these closes. Any other server
+    /// counts them in until they come. Both are done in one step: a registration in between would miss them.
+    pub fn sent(
+        &mut self,
+        batch: &Batch,
+        left: &[(Ino, ShardId)],
+        registrations: u64,
+        is_of_server: impl Fn(ShardId) -> bool,
+    ) {
+        self.given_up(batch);
+        let is_known = registrations != batch.registration;
+        for &(ino, shard) in left {
+            if !is_known || !is_of_server(shard) {
+                self.push(shard, ino);
+            }
+        }
+    }
+
+    /// The batch is not on its way any more: it is not sent, or nobody knows whether it arrived.
+    pub fn given_up(&mut self, batch: &Batch) {
+        for &ino in &batch.inos {
+            if let Some(times) = self.sending.get_mut(&(batch.shard, ino)) {
+                *times -= 1;
+                if *times == 0 {
+                    self.sending.remove(&(batch.shard, ino));
+                }
+            }
+        }
+    }
+}
+
+impl Batch {
+    /// Closes of the batch that are to be sent once more, to the same shard.
+    pub fn whole(&self) -> Vec<(Ino, ShardId)> {
+        self.inos.iter().map(|&ino| (ino, self.shard)).collect()
+    }
+
+    /// Closes of the batch that did not count, and the shards that are to be told of them, by the shard's answer; `None`: it
+    /// is lost. Then they are not told again, since a close that is counted twice would take a file from a program
+    /// that has it open still; one that is lost is made good when the session ends.
+    ///
+    /// # Errors
+    /// A refusal that no correct shard gives; nothing is told again.
+    pub fn left_by(
+        &self,
+        answer: Option<Result<Reply, Refusal>>,
+    ) -> Result<Vec<(Ino, ShardId)>, Refusal> {
+        match answer {
+            Some(Ok(Reply::NotClosed(left))) => Ok(self.left(left)),
+            Some(Ok(_)) | None => Ok(Vec::new()),
+            Some(Err(Refusal::TryAgain | Refusal::WrongServer { .. })) => Ok(self.whole()),
+            Some(Err(other)) => Err(other),
+        }
+    }
+
+    /// Those among what a shard says that it has not counted which the batch has.
+    fn left(&self, not_closed: Vec<(Ino, ShardId)>) -> Vec<(Ino, ShardId)> {
+        let mut times: HashMap<Ino, u32> = HashMap::new();
+        for &ino in &self.inos {
+            *times.entry(ino).or_default() += 1;
+        }
+        let mut is_one = |ino| {
+            let Some(times) = times.get_mut(&ino).filter(|times| **times > 0) else {
+                return false;
+            };
+            *times -= 1;
+            true
+        };
+        not_closed
+            .into_iter()
+            .filter(|&(ino, _)| is_one(ino))
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_types::Epoch;
+
+    /// Both, and a server's count of registrations.
+    #[derive(Default)]
+    struct Opens {
+        files: OpenFiles<()>,
+        closes: Closes,
+        registrations: u64,
+    }
+
+    impl Opens {
+        fn of(opens: &[(u64, u16)]) -> Opens {
+            let mut all = Opens {
+                registrations: 1,
+                ..Opens::default()
+            };
+            for &(ino, shard) in opens {
+                all.open(ino, shard);
+            }
+            all
+        }
+
+        fn open(&mut self, ino: u64, shard: u16) {
+            self.files.opened(Ino(ino), ShardId(shard), || ());
+        }
+
+        fn release(&mut self, ino: u64) -> bool {
+            self.closes.release(&mut self.files, Ino(ino))
+        }
+
+        fn register(&mut self, shards: &[ShardId]) -> Vec<(ShardId, Vec<(Ino, u32)>)> {
+            self.registrations += 1;
+            self.closes.register(shards, self.files.counts())
+        }
+
+        fn to_register(&self, ino: u64) -> Option<(u32, ShardId)> {
+            self.closes.to_register(&self.files, Ino(ino))
+        }
+    }
+
+    #[test]
+    fn opens_are_counted_and_closes_are_queued() {
+        let mut opens = Opens::of(&[(5, 1), (5, 1)]);
+        assert_eq!(opens.files.count(Ino(5)), Some((2, ShardId(1))));
+        opens.files.moved(Ino(5), ShardId(3));
+        assert!(opens.release(5));
+        assert!(opens.release(5));
+        assert!(!opens.release(5));
+        assert_eq!(opens.files.count(Ino(5)), None);
+        assert!(opens.files.file(Ino(5)).is_none() && opens.files.is_empty());
+        let batch = Batch {
+            shard: ShardId(3),
+            inos: vec![Ino(5); 2],
+            registration: 7,
+        };
+        assert_eq!(opens.closes.take(|_| 7), [batch]);
+        assert_eq!(opens.closes.take(|_| 7), []);
+    }
+
+    #[test]
+    fn an_inode_is_registered_with_the_closes_that_are_still_to_come() {
+        let mut opens = Opens::of(&[(5, 1), (6, 1)]);
+        assert!(opens.release(5));
+        assert!(opens.release(6));
+        assert_eq!(opens.to_register(5), None);
+        opens.open(5, 1);
+        assert_eq!(opens.to_register(5), Some((2, ShardId(1))));
+        let batches = opens.closes.take(|_| 1);
+        assert_eq!(opens.to_register(5), Some((2, ShardId(1))));
+        opens.closes.given_up(&batches[0]);
+        assert_eq!(opens.to_register(5), Some((1, ShardId(1))));
+        assert_eq!(opens.files.count(Ino(5)), Some((1, ShardId(1))));
+    }
+
+    #[test]
+    fn a_registration_counts_the_queued_closes() {
+        let mut opens = Opens::of(&[(5, 1), (5, 1), (6, 1), (7, 2)]);
+        for ino in [5, 6, 7] {
+            opens.release(ino);
+        }
+        let opened = opens.register(&[ShardId(1)]);
+        assert_eq!(opened, [(ShardId(1), vec![(Ino(5), 1), (Ino(7), 1)])]);
+        let left = opens.closes.take(|_| 1);
+        assert_eq!(
+            left,
+            [Batch {
+                shard: ShardId(2),
+                inos: vec![Ino(7)],
+                registration: 1
+            }]
+        );
+    }
+
+    #[test]
+    fn closes_that_were_registered_are_not_queued_again() {
+        let mut opens = Opens::of(&[(5, 1)]);
+        opens.release(5);
+        let batch = opens.closes.take(|_| 1).remove(0);
+        opens
+            .closes
+            .sent(&batch, &batch.whole(), opens.registrations, |_| true);
+        let batch = opens.closes.take(|_| 1).remove(0);
+        opens.register(&[ShardId(1)]);
+        opens
+            .closes
+            .sent(&batch, &batch.whole(), opens.registrations, |_| true);
+        assert_eq!(opens.closes.take(|_| 2), []);
+        assert!(opens.closes.is_empty());
+    }
+
+    /// A server that is registered with while a close is told to another one counts it in.
+    #[test]
+    fn closes_of_what_has_moved_are_queued_for_the_shard_that_has_it() {
+        let mut opens = Opens::of(&[(5, 1), (5, 1), (6, 1)]);
+        for ino in [5, 5, 6] {
+            opens.release(ino);
+        }
+        let batch = opens.closes.take(|_| 1).remove(0);
+        let told = opens.closes.register(&[ShardId(2)], opens.files.counts());
+        assert_eq!(told, [(ShardId(2), vec![(Ino(5), 2), (Ino(6), 1)])]);
+        // The first is not among the closes of the batch, nor is the last of inode 6.
+        let not_closed = [(9, 2), (6, 1), (5, 2), (6, 1)];
+        let not_closed = not_closed.map(|(ino, shard)| (Ino(ino), ShardId(shard)));
+        let answer = Some(Ok(Reply::NotClosed(not_closed.to_vec())));
+        let left = batch.left_by(answer).unwrap();
+        assert_eq!(left, [(Ino(6), ShardId(1)), (Ino(5), ShardId(2))]);
+        opens.register(&[ShardId(1)]);
+        opens
+            .closes
+            .sent(&batch, &left, opens.registrations, |shard| {
+                shard == ShardId(1)
+            });
+        let batch = Batch {
+            shard: ShardId(2),
+            inos: vec![Ino(5)],
+            registration: 2,
+        };
+        assert_eq!(opens.closes.take(|_| 2), [batch]);
+    }
+
+    #[test]
+    fn a_restarted_server_is_told_of_what_may_have_moved_there() {
+        let mut opens = Opens::of(&[(5, 1), (6, 2), (6, 2), (6, 2), (7, 2)]);
+        // A close that another shard is still to get comes from there if the inode is not
+        // there any more.
+        for ino in [6, 7] {
+            opens.release(ino);
+        }
+        // Also if it was opened anew there before the close came.
+        let all = [
+            (ShardId(1), vec![(Ino(5), 1), (Ino(6), 3), (Ino(7), 1)]),
+            (ShardId(3), vec![(Ino(5), 1), (Ino(6), 3), (Ino(7), 1)]),
+        ];
+        let shards = [ShardId(1), ShardId(3)];
+        assert_eq!(opens.register(&shards), all);
+        let batch = opens.closes.take(|_| 1).remove(0);
+        assert_eq!(opens.register(&shards), all);
+        opens.closes.given_up(&batch);
+        let told = opens.register(&shards);
+        assert_eq!(told[1].1, [(Ino(5), 1), (Ino(6), 2)]);
+        assert!(opens.closes.is_empty() && !opens.files.is_empty());
+    }
+
+    #[test]
+    fn closes_are_told_again_only_if_they_did_not_count() {
+        let batch = Batch {
+            shard: ShardId(1),
+            inos: vec![Ino(5), Ino(6)],
+            registration: 1,
+        };
+        let again = Ok(batch.whole());
+        assert_eq!(batch.left_by(None), Ok(Vec::new()));
+        assert_eq!(batch.left_by(Some(Ok(Reply::Done))), Ok(Vec::new()));
+        assert_eq!(batch.left_by(Some(Err(Refusal::TryAgain))), again);
+        let elsewhere = Refusal::WrongServer { epoch: Epoch(4) };
+        assert_eq!(batch.left_by(Some(Err(elsewhere))), again);
+        let odd = Refusal::StaleSequence;
+        assert_eq!(batch.left_by(Some(Err(odd.clone()))), Err(odd));
+    }
+
+    #[test]
+    fn a_message_is_full_and_longer_queues_are_cut() {
+        let mut opens = Opens::of(&[]);
+        for ino in 0..=MAX_RELEASES_PER_MESSAGE as u64 {
+            assert_eq!(
+                opens.closes.is_full(),
+                ino >= MAX_RELEASES_PER_MESSAGE as u64
+            );
+            opens.open(ino, 1);
+            opens.release(ino);
+        }
+        let sizes: Vec<usize> = opens
+            .closes
+            .take(|_| 1)
+            .iter()
+            .map(|batch| batch.inos.len())
+            .collect();
+        assert_eq!(sizes, [MAX_RELEASES_PER_MESSAGE, 1]);
+        assert!(!opens.closes.is_full());
+    }
+}

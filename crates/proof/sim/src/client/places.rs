@@ -1,0 +1,53 @@
+//! Places of directories and inodes as a client knows them, and what it has open there.
+
+use pandofs_placement::DirMap;
+use pandofs_session::{DirMaps, InodeShards, KnownPlaces, OpenFiles};
+use pandofs_types::{Ino, Position, ShardId};
+use std::cell::RefCell;
+
+#[derive(Debug, Default)]
+pub struct Places {
+    maps: RefCell<DirMaps>,
+    inodes: RefCell<InodeShards>,
+    pub files: RefCell<OpenFiles<()>>,
+}
+
+impl Places {
+    /// All that is known of the directory.
+    pub fn map(&self, dir: Ino) -> DirMap {
+        self.maps.borrow_mut().map(dir)
+    }
+
+    /// The inode is on this shard, says somebody else.
+    pub fn learn(&self, ino: Ino, shard: ShardId) {
+        self.inodes.borrow_mut().learn(ino, shard);
+    }
+
+    /// The directory is gone.
+    pub fn forget(&self, dir: Ino) {
+        self.maps.borrow_mut().forget(dir);
+    }
+}
+
+impl KnownPlaces for Places {
+    fn shard_of(&self, dir: Ino, position: Position) -> ShardId {
+        self.maps.borrow_mut().shard_of(dir, position)
+    }
+
+    fn inode_shard(&self, ino: Ino) -> ShardId {
+        self.inodes.borrow_mut().shard_of(ino)
+    }
+
+    fn merge(&self, dir: Ino, map: &DirMap) -> bool {
+        self.maps.borrow_mut().merge(dir, map)
+    }
+
+    fn correct(&self, dir: Ino, home: &DirMap) -> bool {
+        self.maps.borrow_mut().correct(dir, home)
+    }
+
+    fn moved(&self, ino: Ino, shard: ShardId) {
+        self.learn(ino, shard);
+        self.files.borrow_mut().moved(ino, shard);
+    }
+}
