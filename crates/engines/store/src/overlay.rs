@@ -7,6 +7,7 @@ use hashbrown::{DefaultHashBuilder, HashTable};
 use std::cell::RefCell;
 use std::hash::BuildHasher;
 use std::ops::ControlFlow;
+use std::sync::Arc;
 
 /// Bytes of keys and values read lately that are kept, unless another number is given.
 pub(crate) const RECENT_READS_BYTES: usize = 32 << 20;
@@ -22,7 +23,7 @@ const SORTED_PER_INSERTION: usize = 32;
 /// the store as one batch when it has become large. A point lookup is one probe of a hash table before it
 /// asks the store; the order of keys is only worked out by a scan.
 pub struct Overlay<'s> {
-    store: &'s dyn Store,
+    store: Under<'s>,
     /// One place for each key written, in the order of first writes. `None` is a delete.
     writes: Vec<(Vec<u8>, Option<Vec<u8>>)>,
     /// Finds a key's place. Its order is never looked at, so its seed changes no result.
@@ -39,6 +40,28 @@ pub struct Overlay<'s> {
     cache: RefCell<ReadCache>,
 }
 
+/// The store that shows through.
+enum Under<'s> {
+    Borrowed(&'s dyn Store),
+    Shared(Arc<dyn Store>),
+}
+
+impl Under<'_> {
+    fn store(&self) -> &dyn Store {
+        match self {
+            Under::Borrowed(store) => *store,
+            Under::Shared(store) => &**store,
+        }
+    }
+}
+
+impl Overlay<'static> {
+    /// One that has its part in the store, and keeps so many bytes of what was read lately.
+    pub fn shared(store: Arc<dyn Store>, recent_reads: usize) -> Overlay<'static> {
+        Overlay::over(Under::Shared(store), recent_reads)
+    }
+}
+
 impl<'s> Overlay<'s> {
     pub fn new(store: &'s dyn Store) -> Overlay<'s> {
         Overlay::with_room(store, RECENT_READS_BYTES)
@@ -46,6 +69,10 @@ impl<'s> Overlay<'s> {
 
     /// One that keeps so many bytes of what was read lately.
     pub fn with_room(store: &'s dyn Store, recent_reads: usize) -> Overlay<'s> {
+        Overlay::over(Under::Borrowed(store), recent_reads)
+    }
+
+    fn over(store: Under<'s>, recent_reads: usize) -> Overlay<'s> {
         Overlay {
             store,
             writes: Vec::new(),
@@ -195,7 +222,7 @@ impl KvRead for Overlay<'_> {
                 if let Some(known) = self.cache.borrow_mut().get(key) {
                     return Ok(known.clone());
                 }
-                let value = self.store.get(key)?;
+                let value = self.store.store().get(key)?;
                 self.cache.borrow_mut().insert(key, value.clone());
                 Ok(value)
             }
@@ -209,7 +236,7 @@ impl KvRead for Overlay<'_> {
                 if let Some(known) = self.cache.borrow_mut().get(key) {
                     return Ok(Cached::Known(known.clone()));
                 }
-                let cached = self.store.get_cached(key)?;
+                let cached = self.store.store().get_cached(key)?;
                 if let Cached::Known(value) = &cached {
                     self.cache.borrow_mut().insert(key, value.clone());
                 }
@@ -232,11 +259,11 @@ impl KvRead for Overlay<'_> {
             .map(|&place| write(place))
             .peekable();
         if own.peek().is_none() {
-            return self.store.scan(start, end, visit);
+            return self.store.store().scan(start, end, visit);
         }
 
         let mut stopped = false;
-        self.store.scan(start, end, &mut |key, value| {
+        self.store.store().scan(start, end, &mut |key, value| {
             while let Some((own_key, own_value)) = own.next_if(|(own, _)| own.as_slice() < key) {
                 if let Some(own_value) = own_value
                     && visit(own_key, own_value).is_break()

@@ -1,6 +1,7 @@
 //! Errors of a server.
 
 use crate::limits::MIN_SERVER_OPEN_FILES;
+use pandofs_lane::{LaneError, RecoverError};
 use pandofs_log::LogError;
 use pandofs_placement::MapError;
 use pandofs_shard::ShardError;
@@ -14,16 +15,10 @@ use std::path::PathBuf;
 /// its log and store hold.
 #[derive(Debug, thiserror::Error)]
 pub enum ServerError {
-    #[error("shard {shard}: {source}")]
-    Shard { shard: ShardId, source: ShardError },
-    #[error("the store failed: {0}")]
-    Store(#[from] StoreError),
-    #[error("the log failed: {0}")]
-    Log(#[from] LogError),
+    #[error(transparent)]
+    Lane(#[from] LaneError),
     #[error("waiting for the network failed: {0}")]
     Poll(io::Error),
-    #[error("a fault point cannot be noted: {0}")]
-    FaultPoints(io::Error),
     #[error("the helper thread '{name}' panicked; its message is above")]
     HelperPanicked { name: &'static str },
     #[error("the helper thread '{name}' has ended")]
@@ -104,19 +99,10 @@ pub enum StartError {
     Store(#[from] StoreError),
     #[error("the log cannot be used: {0}")]
     Log(#[from] LogError),
-    #[error(
-        "shard {shard}: records {missing_from} to {missing_to} are neither in the store nor in the \
-         log; restore both from the same moment"
-    )]
-    LogGap {
-        shard: ShardId,
-        missing_from: u64,
-        missing_to: u64,
-    },
     #[error("shard {shard}: {source}")]
     Shard { shard: ShardId, source: ShardError },
-    #[error("{0}")]
-    Recovery(#[from] ServerError),
+    #[error(transparent)]
+    Recover(#[from] RecoverError),
 }
 
 impl StartError {

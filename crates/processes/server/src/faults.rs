@@ -19,13 +19,14 @@
 //! `Sending Commit Do Insert, Decide`.
 
 use pandofs_api::{CommitMessage, DataRequest, PeerMessage};
-use pandofs_shard::{Input, Record, ShardError};
+use pandofs_lane::{FaultError, FaultPoints, Stage, Subject};
+use pandofs_shard::{Record, ShardError};
 use pandofs_types::ServerId;
 use pandofs_types::limits::SESSION_TIMEOUT;
 use rustix::process::{Signal, getpid, kill_process};
 use std::collections::BTreeSet;
 use std::env;
-use std::fmt::{Debug, Display};
+use std::fmt::Debug;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Write};
 use std::path::{Path, PathBuf};
@@ -44,27 +45,6 @@ pub(crate) fn grace() -> Duration {
         Some(_) => GRACE,
         None => SESSION_TIMEOUT,
     }
-}
-
-/// When in the life of a record or a message.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Stage {
-    /// The record is proposed, and nowhere but in memory.
-    Appending,
-    /// The log has it; the store and other processes do not.
-    Appended,
-    /// It is applied; its answers and messages have not left.
-    Applied,
-    /// The message is about to leave.
-    Sending,
-    /// It has come, and nothing was done about it.
-    Received,
-    /// The log is about to be synced, or was, and those that wait for it have no answer.
-    Syncing,
-    Synced,
-    /// The store is about to be flushed, or was, and the log still has what it has now.
-    Flushing,
-    Flushed,
 }
 
 /// The points of one server.
@@ -126,7 +106,7 @@ impl Faults {
     ///
     /// # Errors
     /// The system's.
-    pub fn look(&mut self) -> io::Result<()> {
+    fn look(&mut self) -> io::Result<()> {
         match fs::read_to_string(&self.armed_path) {
             Ok(text) => {
                 fs::remove_file(&self.armed_path)?;
@@ -142,7 +122,7 @@ impl Faults {
     ///
     /// # Errors
     /// When the note cannot be written.
-    pub fn pass(&mut self, stage: Stage, what: &dyn Display) -> io::Result<()> {
+    fn pass_point(&mut self, stage: Stage, what: &str) -> io::Result<()> {
         let point = format!("{stage:?} {what}");
         if self
             .order
@@ -165,13 +145,31 @@ impl Faults {
     }
 }
 
+impl FaultPoints for Faults {
+    fn begin_batch(&mut self) -> Result<(), FaultError> {
+        Ok(self.look()?)
+    }
+
+    fn pass(&mut self, stage: Stage, subject: Subject<'_>) -> Result<(), FaultError> {
+        let what = match subject {
+            Subject::Record(payload) => name_of_record(payload)?,
+            Subject::Message(message) => name_of_message(message),
+            Subject::Input(input) => variant(input),
+            Subject::Data(request) => name_of_data_request(request),
+            Subject::Log => "the log".to_owned(),
+            Subject::Store => "the store".to_owned(),
+        };
+        Ok(self.pass_point(stage, &what)?)
+    }
+}
+
 fn open_to_append(path: &Path) -> io::Result<File> {
     OpenOptions::new().create(true).append(true).open(path)
 }
 
 /// # Errors
 /// For bytes that are no record.
-pub(crate) fn name_of_record(payload: &[u8]) -> Result<String, ShardError> {
+fn name_of_record(payload: &[u8]) -> Result<String, ShardError> {
     Ok(match Record::decode(payload)? {
         Record::Request { request, .. } => format!("request {}", variant(&request.request)),
         Record::Commit { message, .. } => format!("commit {}", name_of_commit(&message)),
@@ -179,7 +177,7 @@ pub(crate) fn name_of_record(payload: &[u8]) -> Result<String, ShardError> {
     })
 }
 
-pub(crate) fn name_of_message(message: &PeerMessage) -> String {
+fn name_of_message(message: &PeerMessage) -> String {
     match message {
         PeerMessage::Commit { message, .. } => format!("Commit {}", name_of_commit(message)),
         PeerMessage::Data { request, .. } => name_of_data_request(request),
@@ -187,11 +185,7 @@ pub(crate) fn name_of_message(message: &PeerMessage) -> String {
     }
 }
 
-pub(crate) fn name_of_input(input: &Input) -> String {
-    variant(input)
-}
-
-pub(crate) fn name_of_data_request(request: &DataRequest) -> String {
+fn name_of_data_request(request: &DataRequest) -> String {
     format!("Data {}", variant(request))
 }
 
@@ -226,7 +220,7 @@ mod tests {
         faults.look().unwrap();
         assert_eq!(faults.order, None);
         for what in ["a", "b", "a"] {
-            faults.pass(Stage::Appended, &what).unwrap();
+            faults.pass_point(Stage::Appended, what).unwrap();
         }
         assert_eq!(seen(), "Appended a\nAppended b\n");
 
@@ -235,8 +229,8 @@ mod tests {
         faults.look().unwrap();
         assert!(!order.exists());
         // What is spared is passed, and what the order is not about.
-        faults.pass(Stage::Applied, &"c").unwrap();
-        faults.pass(Stage::Appended, &"c").unwrap();
+        faults.pass_point(Stage::Applied, "c").unwrap();
+        faults.pass_point(Stage::Appended, "c").unwrap();
         assert_eq!(seen(), "Appended a\nAppended b\nApplied c\nAppended c\n");
         let taken = faults.order.as_ref().unwrap();
         assert!(taken.is_about("Applied d"));
@@ -246,7 +240,7 @@ mod tests {
         assert_eq!(faults.order, None);
         // A server that was started again notes them again, after those of before.
         let mut again = Faults::open(folder.path(), ServerId(3)).unwrap();
-        again.pass(Stage::Appended, &"a").unwrap();
+        again.pass_point(Stage::Appended, "a").unwrap();
         assert_eq!(
             seen().lines().filter(|line| *line == "Appended a").count(),
             2

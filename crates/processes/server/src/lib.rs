@@ -14,51 +14,31 @@
 mod clock;
 mod connection;
 mod data;
-mod data_tickets;
 mod descriptors;
 mod directory;
 mod disk;
 mod dump;
-mod durable;
 mod error;
 mod faults;
 mod flusher;
 mod helper;
 mod lane;
 pub mod limits;
-mod loads;
 mod log_syncer;
 mod mailbox;
 mod memory;
 mod peers;
 mod readers;
-mod recalls;
-mod recovery;
 mod scrub;
 mod server;
 mod sessions;
-mod shards;
 mod stored;
 #[cfg(test)]
 mod testing;
 mod unlogged;
 
-/// Parts of a lane that know no threads, sockets or clock, for another driver of shards: a
-/// simulator.
-pub mod parts {
-    pub use crate::data::removed::Removed;
-    pub use crate::data_tickets::{Asked, DataTickets};
-    pub use crate::durable::Durable;
-    pub use crate::flusher::flush;
-    pub use crate::loads::Loads;
-    pub use crate::recalls::{Answer, Recalls, Said};
-    pub use crate::recovery::{configs, recover};
-    pub use crate::shards::{Appended, Shards};
-}
-
 pub use error::{ServerError, StartError};
 pub use faults::FOLDER_VARIABLE;
-pub use recovery::Replayed;
-pub use server::{Options, Server, ServerHandle, Stopper};
+pub use server::{Options, Replayed, Server, ServerHandle, Stopper};
 pub use stored::{Pairs, stored};
 pub use unlogged::UNLOGGED_VARIABLE;

@@ -15,8 +15,6 @@ pub const MAX_OWED_BYTES: usize = 16 << 20;
 /// Bytes of messages kept for a server that cannot be reached; beyond, the oldest are dropped, and
 /// their shards send them again.
 pub const MAX_LINK_BACKLOG_BYTES: usize = 8 << 20;
-/// Data objects that one thread has removed and remembers, so that no request that comes late makes one anew.
-pub const MAX_REMEMBERED_REMOVALS: usize = 16_384;
 /// How long a data object has to be left unchanged before its server says on disk that it is all there:
 /// the next change then costs one more synced write.
 pub const SETTLE_AFTER: Duration = Duration::from_secs(60);
@@ -44,12 +42,6 @@ pub const DATA_THREADS: usize = 4;
 pub const DATA_SYNC_THREADS: usize = 2;
 /// Threads of one lane that read its store where the lane would have to wait for the disk.
 pub const READ_THREADS: usize = 2;
-/// Bytes of applied changes that a lane keeps before its store gets them. Many records write the same
-/// keys (a slot's answer, a partition's count, how far a shard has applied), which cost the store one
-/// write then. The store forgets what it has not flushed at a crash as well: the log keeps it.
-pub const MAX_UNWRITTEN_BYTES: usize = 64 << 10;
-/// Bytes of log records that a starting server applies before it writes them to its store.
-pub const REPLAY_BATCH_BYTES: usize = 4 << 20;
 /// From one search of a server for a newer cluster map to the next, however many speak of one.
 pub const MAP_LOOK_PAUSE: Duration = Duration::from_millis(500);
 /// How long a new connection may take to say who it is.
@@ -87,8 +79,6 @@ pub const MAX_ALLOCATION_STEP_BYTES: u64 = 256 << 20;
 /// A step takes no more than one in so many bytes of the disk's reserve: that many servers on a disk may
 /// take one at the same time.
 pub const ALLOCATION_STEP_SHARE: u64 = 8;
-/// Recalls sent to one session that it has not answered: some it answers when writes have ended.
-pub const MAX_RECALLS_UNDER_WAY: usize = 256;
 
 const _: () = {
     assert!(UNSYNCED_TERM.as_millis() >= SETTLE_AFTER.as_millis() * 2);

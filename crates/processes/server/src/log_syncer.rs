@@ -3,6 +3,7 @@
 use crate::error::ServerError;
 use crate::helper;
 use crate::mailbox::{Mail, Mailbox};
+use pandofs_lane::LaneError;
 use pandofs_log::Log;
 use std::io;
 use std::sync::Arc;
@@ -25,7 +26,7 @@ impl LogSyncer {
         let reports = mailbox.clone();
         let thread = helper::spawn("log_syncer", mailbox, move || {
             for () in received {
-                reports.post(Mail::Synced(log.sync().map_err(ServerError::from)));
+                reports.post(Mail::Synced(log.sync().map_err(LaneError::from)));
             }
         })?;
         Ok(LogSyncer { orders, thread })

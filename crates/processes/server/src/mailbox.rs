@@ -5,6 +5,7 @@ use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
 use crate::peers::Opened;
 use pandofs_api::{AdminReply, DataReply};
+use pandofs_lane::LaneError;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::Input;
 use pandofs_store::StoreError;
@@ -28,18 +29,19 @@ pub(crate) enum Mail {
     /// The key that the input needs is in memory now.
     Warmed {
         shard: ShardId,
-        input: Input,
+        keys: Vec<Vec<u8>>,
+        input: Box<Input>,
     },
     /// The key that the input needs cannot be read.
     Unreadable {
         shard: ShardId,
-        input: Input,
+        input: Box<Input>,
         error: StoreError,
     },
     /// The sync that the lane asked for has finished.
-    Synced(Result<(), ServerError>),
+    Synced(Result<(), LaneError>),
     /// The flush that the lane asked for has finished.
-    Flushed(Result<(), ServerError>),
+    Flushed(Result<(), LaneError>),
     /// The other server has welcomed us, or the reason why there is no connection.
     LinkOpened {
         server: ServerId,

@@ -91,13 +91,10 @@ fn perform(store: &dyn Store, job: ReadJob) -> Mail {
                 panic!("shard {shard} waits for no key: {input:?}");
             };
             match store.get(key) {
-                Ok(_) => Mail::Warmed {
-                    shard,
-                    input: Input::Warmed { input, keys },
-                },
+                Ok(_) => Mail::Warmed { shard, keys, input },
                 Err(error) => Mail::Unreadable {
                     shard,
-                    input: *input,
+                    input,
                     error,
                 },
             }
@@ -137,10 +134,7 @@ mod tests {
         }
         let mut shards: Vec<_> = (0..10)
             .map(|_| match inbox.next() {
-                Mail::Warmed {
-                    shard,
-                    input: Input::Warmed { input, keys },
-                } => {
+                Mail::Warmed { shard, keys, input } => {
                     assert_eq!((*input, keys), (Input::Tick, vec![vec![1]]));
                     shard.0
                 }

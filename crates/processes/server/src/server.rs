@@ -6,14 +6,13 @@ use crate::descriptors::Descriptors;
 use crate::directory::{ServerDirectory, keep_map};
 use crate::disk::{Disk, Disks, Room, log_file_bytes};
 use crate::error::{ServerError, StartError};
-use crate::faults::Faults;
-use crate::lane::{Lane, LaneParts, MapSource, WAKER};
+use crate::faults::{self, Faults};
+use crate::lane::{LaneThread, MapSource, ThreadParts, WAKER};
 use crate::mailbox::{Mail, Mailbox};
 use crate::memory::Memory;
-use crate::recovery::{self, Replayed};
 use crate::scrub::Schedule;
-use crate::shards::Shards;
 use crate::unlogged::{UNLOGGED_VARIABLE, Unlogged};
+use pandofs_lane::{FaultPoints, Points, Shards};
 use pandofs_log::Log;
 use pandofs_log_raft_engine::RaftEngineLog;
 use pandofs_placement::ClusterMap;
@@ -31,7 +30,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
+
+/// Counts of what was applied again at start.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Replayed {
+    pub records: u64,
+    /// Of their payloads.
+    pub bytes: u64,
+    pub elapsed: Duration,
+}
 
 /// How to start a server.
 #[derive(Clone, Debug)]
@@ -121,7 +129,7 @@ impl Server {
         let (uid, gid) = (geteuid().as_raw(), getegid().as_raw());
         let owner = Credentials::user(uid, gid, Vec::new());
         let mut overlay = Overlay::new(store);
-        for config in recovery::configs(&Arc::new(map.clone()), id) {
+        for config in pandofs_lane::configs(&Arc::new(map.clone()), id, faults::grace()) {
             Shard::create(&config, &mut overlay, now, &owner).map_err(|source| {
                 StartError::Shard {
                     shard: config.shard,
@@ -320,8 +328,22 @@ fn serve(
     };
     // Records do what they do by the map of their time.
     let by = maps.before.map_or_else(|| Arc::clone(&map), Arc::new);
-    let configs = recovery::configs(&by, id);
-    let (shards, replayed) = recovery::recover(configs, &mut environment, &*store, &*log)?;
+    let configs = pandofs_lane::configs(&by, id, faults::grace());
+    let begun = Instant::now();
+    let (shards, replayed) = pandofs_lane::recover(configs, &mut environment, &*store, &*log)?;
+    for behind in &replayed.behind {
+        tracing::info!(
+            "shard {}: the store is at record {}, the log ended before {}",
+            behind.shard,
+            behind.applied,
+            behind.next
+        );
+    }
+    let replayed = Replayed {
+        records: replayed.records,
+        bytes: replayed.bytes,
+        elapsed: begun.elapsed(),
+    };
     let mut shards = Shards::new(shards);
     if by.epoch != map.epoch {
         store.flush()?;
@@ -338,10 +360,13 @@ fn serve(
         replayed.elapsed.as_millis()
     );
 
+    let points = Faults::from_environment(id)
+        .map_err(StartError::System)?
+        .map(|faults| Box::new(faults) as Box<dyn FaultPoints>);
     let poll = mio::Poll::new().map_err(StartError::System)?;
     let waker = mio::Waker::new(poll.registry(), WAKER).map_err(StartError::System)?;
     let mailbox = Mailbox::new(waker);
-    let lane = Lane::new(LaneParts {
+    let lane = LaneThread::new(ThreadParts {
         id,
         map,
         poll,
@@ -352,7 +377,7 @@ fn serve(
             kept: maps.kept,
             file: maps.file,
         },
-        faults: Faults::from_environment(id).map_err(StartError::System)?,
+        points: Points(points),
         store,
         log,
         holdings: Arc::new(holdings),

@@ -3,8 +3,8 @@
 use crate::data;
 use crate::directory::ServerDirectory;
 use crate::error::StartError;
+use crate::faults;
 use crate::limits::MAX_OBJECTS_LISTED;
-use crate::recovery::configs;
 use crate::server::{check_map, log_options};
 use pandofs_api::AdminReply;
 use pandofs_log::{Log, LogError};
@@ -42,7 +42,7 @@ pub fn stored(
     let objects = objects(&directory.data())?;
     // What the log holds was made by the map that the server went by.
     let by = directory.kept_map()?.unwrap_or_else(|| map.clone());
-    for config in configs(&Arc::new(by), id) {
+    for config in pandofs_lane::configs(&Arc::new(by), id, faults::grace()) {
         let shard = config.shard;
         take(shard, pairs(config, &store, &log)?);
     }

@@ -8,7 +8,7 @@
 //! | file | job |
 //! | --- | --- |
 //! | `scenario` | what happens in a run, as lists that can be made smaller |
-//! | `server`, `disk` | a server: what a lane does, what a crash leaves |
+//! | `server`, `disk`, `store` | a server: a lane, and what a crash leaves of its log and store |
 //! | `client`, `program` | a client: operations as requests, where they go, what is done about answers |
 //! | `network`, `world` | what becomes of messages; events in the order of time |
 //! | `history`, `oracles` | what clients were told; what must hold of it and of what is stored |
@@ -25,6 +25,7 @@ mod program;
 pub mod scenario;
 mod server;
 pub mod shrink;
+mod store;
 mod trace;
 mod world;
 

@@ -1,9 +1,9 @@
 //! Wrong writes, done on purpose.
 
 use crate::scenario::Plant;
+use pandofs_lane::Shards;
 use pandofs_namespace::keys::Kind;
 use pandofs_namespace::records::{Body, InodeRecord, PartsRecord, decode, encode};
-use pandofs_server::parts::Shards;
 use pandofs_store::{Batch, KvRead, MemoryStore};
 use pandofs_types::{FileKind, Ino, Time, TxId};
 
@@ -24,10 +24,7 @@ pub fn keep_lock(shards: &mut Shards, now: Time) {
 }
 
 /// Returns the batch that the store gets in place of `batch`.
-pub fn tamper(plant: Option<Plant>, store: &MemoryStore, batch: Batch) -> Batch {
-    let Some(plant) = plant else {
-        return batch;
-    };
+pub fn tamper(plant: Plant, store: &MemoryStore, batch: &Batch) -> Batch {
     let mut changed = Batch::new();
     for (key, value) in batch.iter() {
         let kind = key.first().copied().and_then(Kind::from_byte);

@@ -5,7 +5,7 @@
 
 mod draw;
 
-use draw::{Draw, shape};
+use draw::{Draw, memory, shape};
 use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, ServerInfo, Settings};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::{CommitProtocol, FsId, HashKey, LockKind, ServerId};
@@ -41,6 +41,18 @@ pub struct Shape {
     pub protocol: CommitProtocol,
     /// If clients take leases.
     pub leases: Option<Leasing>,
+    pub memory: Memory,
+}
+
+/// Memory of a server for what it has stored.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Memory {
+    /// Bytes of applied changes that are kept before the store gets them.
+    pub unwritten_bytes: usize,
+    /// Bytes of what was read lately that are kept.
+    pub recent_reads: usize,
+    /// Of 1,000 looks into the store's memory so many find nothing.
+    pub cold: u64,
 }
 
 /// Rules by which leases are given and taken.
@@ -277,7 +289,8 @@ pub struct Scenario {
 impl Scenario {
     pub fn from_seed(seed: u64) -> Scenario {
         let mut rng = Rng::new(seed ^ 0x5ca1_ab1e);
-        let shape = shape(&mut rng);
+        let mut shape = shape(&mut rng);
+        shape.memory = memory(&mut Rng::new(seed ^ 0x3e30_9a11));
         let mut draw = Draw::new(&mut rng);
         let ops = draw.ops(&shape);
         let faults = draw.faults(&shape);

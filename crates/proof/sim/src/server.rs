@@ -1,31 +1,29 @@
-//! One server: what a lane is made of, with the world around it in place of sockets, threads and clock.
+//! One server: a lane, with the world around it in place of sockets, threads and clock.
 
+mod data;
 mod disk;
-mod loads;
 
 use crate::client::Hearer;
 use crate::disk::Disk;
 use crate::plant;
-use crate::scenario::{Leasing, Moment, Plant, SECOND, Scenario};
-use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply};
+use crate::scenario::{Leasing, Memory, Moment, Plant, SECOND, Scenario};
+use crate::store::SimStore;
+use data::Object;
+use pandofs_api::{PeerMessage, Refusal, ShardRequest};
 use pandofs_check::ShardPairs;
-use pandofs_log::Log;
-use pandofs_placement::ClusterMap;
-use pandofs_server::parts::{
-    Answer, Asked, DataTickets, Durable, Loads, Recalls, Removed, Said, Shards,
+use pandofs_lane::{
+    Command, Heard, Lane, LaneError, LaneParts, Points, Removed, Shards, configs, recover,
 };
-use pandofs_server::{ServerError, parts};
-use pandofs_shard::{Environment, Input, Output, Shard, ShardConfig, Ticket};
+use pandofs_log::{Log, LogError};
+use pandofs_placement::ClusterMap;
+use pandofs_shard::{Environment, Input, Shard, ShardConfig, Ticket};
 use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
-use pandofs_types::limits::MAX_LANE_BATCH;
-use pandofs_types::{
-    Credentials, Ino, LeaseKey, Leased, ServerId, SessionId, ShardId, Steady, Time,
-};
-use std::collections::{BTreeMap, VecDeque};
+use pandofs_types::limits::{MAX_LANE_BATCH, SESSION_TIMEOUT};
+use pandofs_types::{Credentials, Ino, ServerId, SessionId, ShardId, Steady, Time};
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 /// 2020-09-13, what the world's clock shows at the start.
 const EPOCH: i64 = 1_600_000_000 * SECOND;
@@ -40,57 +38,25 @@ pub struct Asker {
     pub attempt: u64,
 }
 
-/// A wish of a server to the network.
-#[derive(Clone, Debug)]
-pub enum Act {
-    Answer {
-        asker: Asker,
-        result: Result<Reply, Refusal>,
-        leased: Vec<Leased>,
-    },
-    /// Tell a client what is recalled; `None`: that it is to begin anew.
-    Recall {
-        hearer: Hearer,
-        told: Option<(u64, Vec<LeaseKey>)>,
-    },
-    Send {
-        server: ServerId,
-        message: PeerMessage,
-    },
-    /// The session may never be heard of here.
-    Watch { session: SessionId },
-}
-
-/// Something that waits for the disk, and the record after which it was said.
-struct Held {
-    shard: ShardId,
-    applied: u64,
-    output: Output,
-}
-
 /// A running process.
 pub struct Process {
-    pub shards: Shards,
-    durable: Durable<Held>,
+    lane: Lane<Hearer>,
     /// Appends not synced when the sync under way began.
-    covered: Option<usize>,
-    flushing: Option<Vec<(ShardId, u64)>>,
-    unflushed_bytes: u64,
-    synced_at: Moment,
+    covered: usize,
     last_time: Time,
     random: Rng,
     pub tickets: BTreeMap<u64, Asker>,
     last_ticket: u64,
-    data_tickets: DataTickets,
     removed: Removed,
-    inbox: VecDeque<(ShardId, Input)>,
-    recalls: Recalls<Hearer>,
-    loads: Loads,
-    /// Moment at which the loads are looked at next.
-    next_loads: Moment,
     /// It works until then.
     pub busy_until: Moment,
     pub is_scheduled: bool,
+}
+
+impl Process {
+    pub fn shards(&self) -> &Shards {
+        self.lane.shards()
+    }
 }
 
 /// Why a process ended.
@@ -104,22 +70,14 @@ pub enum Death {
     Broken(String),
 }
 
-/// A data object.
-#[derive(Debug, Default)]
-pub struct Object {
-    pub size: u64,
-    /// Of its file, that it has followed.
-    truncations: u32,
-}
-
 /// Operations begun after one that has not ended before that one is named as a straggler: as a run has few.
 const STRAGGLES_AFTER: u64 = 2;
 
 pub struct Server {
     pub id: ServerId,
     map: Arc<ClusterMap>,
-    pub store: MemoryStore,
-    pub log: Disk,
+    store: Arc<SimStore>,
+    pub log: Arc<Disk>,
     pub objects: BTreeMap<Ino, Object>,
     pub process: Option<Process>,
     /// Tells its processes apart.
@@ -134,15 +92,15 @@ pub struct Server {
     pub dies_by: Option<usize>,
     plant: Option<Plant>,
     leases: Option<Leasing>,
-    /// Some instant, from which the clock of leases counts.
-    start: Instant,
-    acts: Vec<Act>,
+    memory: Memory,
+    /// Bytes of records after which the store is flushed.
+    flush_after: u64,
 }
 
 /// A server's store as it is at first.
 fn new_store(map: &Arc<ClusterMap>, id: ServerId) -> MemoryStore {
     let store = MemoryStore::new();
-    for config in parts::configs(map, id) {
+    for config in configs(map, id, SESSION_TIMEOUT) {
         let mut overlay = Overlay::new(&store);
         let now = Time(EPOCH);
         Shard::create(&config, &mut overlay, now, &Credentials::ROOT).expect("a shard can be made");
@@ -155,17 +113,23 @@ fn new_store(map: &Arc<ClusterMap>, id: ServerId) -> MemoryStore {
 }
 
 impl Server {
-    pub fn create(
-        id: ServerId,
-        map: &Arc<ClusterMap>,
-        scenario: &Scenario,
-        start: Instant,
-    ) -> Server {
+    pub fn create(id: ServerId, map: &Arc<ClusterMap>, scenario: &Scenario) -> Server {
+        let plant = scenario.plant;
+        // Nothing covers a wrong write: what is stored is what is read.
+        let memory = match plant {
+            Some(_) => Memory::default(),
+            None => scenario.shape.memory,
+        };
         Server {
             id,
             map: Arc::clone(map),
-            store: new_store(map, id),
-            log: Disk::new(),
+            store: Arc::new(SimStore::new(
+                new_store(map, id),
+                memory.cold,
+                scenario.seed,
+                plant,
+            )),
+            log: Arc::new(Disk::new()),
             objects: BTreeMap::new(),
             process: None,
             boot: 0,
@@ -173,15 +137,15 @@ impl Server {
             is_low: false,
             promised: BTreeMap::new(),
             dies_by: None,
-            plant: scenario.plant,
+            plant,
             leases: scenario.shape.leases.clone(),
-            start,
-            acts: Vec::new(),
+            memory,
+            flush_after: scenario.shape.flush_after,
         }
     }
 
     pub fn configs(&self) -> Vec<ShardConfig> {
-        parts::configs(&self.map, self.id)
+        configs(&self.map, self.id, SESSION_TIMEOUT)
     }
 
     fn clock(&mut self, now: Moment) -> Time {
@@ -195,15 +159,24 @@ impl Server {
         }
     }
 
-    /// The clock that nobody sets.
-    fn steady(&self, now: Moment) -> Steady {
-        let drift = self.leases.as_ref();
-        let drift = drift.map_or(0, |leases| leases.servers[usize::from(self.id.0)]);
-        Steady(now + now / 1_000 * drift)
+    /// By how many thousandths the clock that nobody sets goes too fast.
+    fn drift(&self) -> i64 {
+        let leases = self.leases.as_ref();
+        leases.map_or(0, |leases| leases.servers[usize::from(self.id.0)])
     }
 
-    fn instant(&self, now: Moment) -> Instant {
-        self.start + Duration::from_nanos(now as u64)
+    /// The clock that nobody sets.
+    fn steady(&self, now: Moment) -> Steady {
+        Steady(now + now / 1_000 * self.drift())
+    }
+
+    /// The first moment at which that clock shows as much.
+    fn moment(&self, steady: Steady) -> Moment {
+        let mut moment = steady.0 / (1_000 + self.drift()) * 1_000;
+        while self.steady(moment) < steady {
+            moment += 1;
+        }
+        moment
     }
 
     /// Starts a process, which recovers and runs its first batch.
@@ -218,119 +191,76 @@ impl Server {
             held: 0,
             random: &mut draw,
         };
-        let configs = self.configs();
-        let (shards, _) = parts::recover(configs, &mut environment, &self.store, &self.log)
+        let recovered = recover(self.configs(), &mut environment, &*self.store, &*self.log);
+        let (shards, replayed) = recovered
             .map_err(|error| Death::Broken(format!("server {} cannot start: {error}", self.id)))?;
         for (id, shard) in &shards {
             let stream = u64::from(id.0);
             self.log.goes_on_after(stream, shard.applied());
         }
         let mut shards = Shards::new(shards);
-        shards.touch_all();
         for shard in shards.ids() {
             shards.shard_mut(shard).set_straggles_after(STRAGGLES_AFTER);
-        }
-        if let Some(leases) = &self.leases {
-            for shard in shards.ids() {
+            if let Some(leases) = &self.leases {
                 shards.shard_mut(shard).set_lease_room(leases.room);
             }
         }
-        let first_ticket = random.next_u64();
-        self.process = Some(Process {
+        self.store.serve();
+        let parts = LaneParts {
+            id: self.id,
+            map: Arc::clone(&self.map),
             shards,
-            durable: Durable::new(),
-            covered: None,
-            flushing: None,
-            unflushed_bytes: 0,
-            synced_at: now,
+            store: Arc::clone(&self.store) as Arc<dyn Store>,
+            log: Arc::clone(&self.log) as Arc<dyn Log>,
+            points: Points::default(),
+            first_data_number: random.next_u64(),
+            recent_reads: self.memory.recent_reads,
+            unwritten_bytes: self.memory.unwritten_bytes,
+            unflushed_bytes: replayed.bytes,
+        };
+        let mut lane = Lane::new(parts, steady);
+        if self.plant == Some(Plant::Unsynced) {
+            lane.plant_unsynced();
+        }
+        self.process = Some(Process {
+            lane,
+            covered: 0,
             last_time: time,
             random,
             tickets: BTreeMap::new(),
             last_ticket: 0,
-            data_tickets: DataTickets::new(first_ticket),
             removed: Removed::default(),
-            inbox: VecDeque::new(),
-            recalls: Recalls::default(),
-            loads: Loads::default(),
-            next_loads: now,
             busy_until: now,
             is_scheduled: false,
         });
-        // Recovery's messages are sent before anything new is taken up.
-        self.run(now, 0)?;
-        self.log.sync().expect("memory is synced at once");
+        self.in_batch(now, |lane, environment| lane.begin(environment))?;
         if self.plant == Some(Plant::ReusesNumbers)
             && let Some(process) = &mut self.process
         {
-            for shard in process.shards.ids() {
-                process.shards.shard_mut(shard).plant_serials();
+            let shards = process.lane.shards_mut();
+            for shard in shards.ids() {
+                shards.shard_mut(shard).plant_serials();
             }
         }
         Ok(())
     }
 
-    /// Puts something into the inbox; whether there was a process to take it.
-    pub fn receive(&mut self, shard: ShardId, input: Input) -> bool {
-        match &mut self.process {
-            Some(process) => {
-                process.inbox.push_back((shard, input));
-                true
-            }
-            None => false,
-        }
-    }
-
-    pub fn ticket(&mut self, asker: Asker) -> Ticket {
-        let process = self.process.as_mut().expect("it runs");
-        process.last_ticket += 1;
-        process.tickets.insert(process.last_ticket, asker);
-        Ticket(process.last_ticket)
-    }
-
-    pub fn has_work(&self) -> bool {
-        self.process
-            .as_ref()
-            .is_some_and(|process| !process.inbox.is_empty())
-    }
-
-    pub fn take_acts(&mut self) -> Vec<Act> {
-        std::mem::take(&mut self.acts)
-    }
-
-    /// Works on a batch of at most `limit` inputs, as a lane does.
+    /// Works on a batch of at most `limit` inputs.
     pub fn run(&mut self, now: Moment, limit: usize) -> Result<(), Death> {
+        let limit = limit.min(MAX_LANE_BATCH);
+        self.in_batch(now, |lane, environment| lane.run_batch(environment, limit))
+    }
+
+    fn in_batch(
+        &mut self,
+        now: Moment,
+        run: impl FnOnce(&mut Lane<Hearer>, &mut Environment<'_>) -> Result<(), LaneError>,
+    ) -> Result<(), Death> {
         let (time, steady) = (self.clock(now), self.steady(now));
-        let Some(mut process) = self.process.take() else {
+        let Some(process) = &mut self.process else {
             return Ok(());
         };
-        let done = self.run_batch(&mut process, (time, steady), limit);
-        self.process = Some(process);
-        done.map_err(|error| self.death(&error))
-    }
-
-    fn death(&self, error: &ServerError) -> Death {
-        match error {
-            _ if self.log.is_dying() && self.log.dies_here() => Death::Planned,
-            ServerError::Log(pandofs_log::LogError::Full { .. }) => Death::Full,
-            other => Death::Broken(format!("server {}: {other}", self.id)),
-        }
-    }
-
-    fn run_batch(
-        &mut self,
-        process: &mut Process,
-        (time, steady): (Time, Steady),
-        limit: usize,
-    ) -> Result<(), ServerError> {
-        let Process {
-            shards,
-            durable,
-            random,
-            inbox,
-            unflushed_bytes,
-            data_tickets,
-            ..
-        } = process;
+        let random = &mut process.random;
         let mut draw = || random.next_u64();
         let mut environment = Environment {
             now: time,
@@ -338,251 +268,127 @@ impl Server {
             held: 0,
             random: &mut draw,
         };
-        let mut overlay = Overlay::new(&self.store);
-        let taken = inbox.len().min(limit).min(MAX_LANE_BATCH);
-        let mut inputs: Vec<_> = inbox.drain(..taken).collect();
-        let mut outputs = Vec::new();
-        loop {
-            for (shard, input) in inputs.drain(..) {
-                shards.submit(&overlay, &mut environment, shard, input)?;
-            }
-            let appended = shards.append_and_apply(&mut overlay, &mut environment, &self.log)?;
-            if appended.records > 0 {
-                durable.appended();
-                *unflushed_bytes += appended.bytes;
-            }
-            for (shard, output) in shards.take_outputs() {
-                match output {
-                    Output::Send {
-                        to,
-                        message,
-                        durable: false,
-                    } if self.map.server_of(to) == self.id => {
-                        inputs.push((to, Input::Peer(message)));
-                    }
-                    other => outputs.push((shard, other)),
-                }
-            }
-            if inputs.is_empty() {
-                break;
-            }
-        }
+        let done = run(&mut process.lane, &mut environment);
         if self.plant == Some(Plant::KeepsLocks) {
-            plant::keep_lock(shards, time);
+            plant::keep_lock(process.lane.shards_mut(), time);
         }
-        let batch = overlay.take_batch();
-        drop(overlay);
-        if !batch.is_empty() {
-            let batch = plant::tamper(self.plant, &self.store, batch);
-            self.store.write(&batch)?;
+        done.map_err(|error| self.death(&error))
+    }
+
+    fn death(&self, error: &LaneError) -> Death {
+        match error {
+            _ if self.log.is_dying() && self.log.dies_here() => Death::Planned,
+            LaneError::Log(LogError::Full { .. }) => Death::Full,
+            other => Death::Broken(format!("server {}: {other}", self.id)),
         }
-        let mut due = Vec::with_capacity(outputs.len());
-        for (shard, output) in outputs {
-            let waits = match &output {
-                Output::Answer { durable, .. } | Output::Send { durable, .. } => *durable,
-                Output::Data {
-                    ticket, durable, ..
-                } => match data_tickets.ask(shard, *ticket) {
-                    Asked::First => *durable,
-                    Asked::Unsent => continue,
-                    Asked::Again => false,
-                },
-                Output::Warm { .. }
-                | Output::Replaced { .. }
-                | Output::Watch { .. }
-                | Output::Recall(_)
-                | Output::Unreadable { .. } => false,
-                Output::WhenDurable { .. } => true,
-            };
-            let applied = shards.shard(shard).applied();
-            due.push((
-                waits,
-                Held {
-                    shard,
-                    applied,
-                    output,
-                },
-            ));
-        }
-        for (waits, held) in due {
-            if !waits {
-                self.carry_out(process, held.shard, held.output);
-            } else if self.plant == Some(Plant::Unsynced) {
-                self.let_go(process, held);
-            } else if let Some(held) = process.durable.hold(held) {
-                self.let_go(process, held);
-            }
-        }
+    }
+
+    /// A client asks.
+    ///
+    /// # Errors
+    /// The answer, if it is not taken.
+    pub fn ask(&mut self, asker: Asker, request: ShardRequest) -> Result<(), Refusal> {
+        let process = self.process.as_mut().expect("it runs");
+        process.lane.admit(&request)?;
+        process.last_ticket += 1;
+        process.tickets.insert(process.last_ticket, asker);
+        process.lane.request(Ticket(process.last_ticket), request);
         Ok(())
     }
 
-    fn let_go(&mut self, process: &mut Process, held: Held) {
-        let promised = self.promised.entry(held.shard).or_default();
-        *promised = held.applied.max(*promised);
-        self.carry_out(process, held.shard, held.output);
+    /// Where an answer goes, or would have gone.
+    pub fn take_ticket(&mut self, ticket: Ticket) -> Asker {
+        let process = self.process.as_mut().expect("it runs");
+        let asker = process.tickets.remove(&ticket.0);
+        asker.expect("a ticket is answered or replaced once")
     }
 
-    fn carry_out(&mut self, process: &mut Process, shard: ShardId, output: Output) {
-        match output {
-            Output::Answer {
-                ticket,
-                result,
-                leased,
-                ..
-            } => {
-                let asker = process.tickets.remove(&ticket.0);
-                let asker = asker.expect("a ticket is answered once");
-                self.acts.push(Act::Answer {
-                    asker,
-                    result,
-                    leased,
-                });
-            }
-            Output::Send { to, message, .. } => {
-                let server = self.map.server_of(to);
-                if server == self.id {
-                    process.inbox.push_back((to, Input::Peer(message)));
-                } else {
-                    self.acts.push(Act::Send { server, message });
-                }
-            }
-            Output::WhenDurable { shard, input } => process.inbox.push_back((shard, input)),
-            Output::Data {
-                server,
-                ticket,
-                request,
-                ..
-            } => {
-                let (number, is_first) = process.data_tickets.send(shard, ticket);
-                if server != self.id {
-                    let ticket = number;
-                    let message = PeerMessage::Data { ticket, request };
-                    self.acts.push(Act::Send { server, message });
-                } else if is_first {
-                    let reply = self.data(process, request);
-                    self.data_done(process, number, reply);
-                }
-            }
-            Output::Replaced { ticket } => {
-                let replaced = process.tickets.remove(&ticket.0);
-                assert!(replaced.is_some(), "a ticket is replaced once");
-            }
-            Output::Watch { session } => self.acts.push(Act::Watch { session }),
-            Output::Recall(recall) => {
-                let answer = process.recalls.tell(shard, recall);
-                self.acts.extend(answer.map(told));
-            }
-            Output::Warm { keys, .. } => unreachable!("in memory nothing is cold: {keys:02x?}"),
-            Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
-        }
+    /// A server says something, if there is a process to hear it.
+    pub fn hear(
+        &mut self,
+        sender: ServerId,
+        message: PeerMessage,
+    ) -> Option<Result<Heard, LaneError>> {
+        let process = self.process.as_mut()?;
+        Some(process.lane.hear(sender, message))
     }
 
     /// A client waits for recalls.
     pub fn await_recalls(&mut self, hearer: Hearer, done: Option<u64>, now: Moment) {
-        let (connected, now) = (self.instant(hearer.connected), self.instant(now));
-        let shards: Vec<ShardId> = self.configs().iter().map(|config| config.shard).collect();
-        let Some(process) = &mut self.process else {
-            return;
-        };
-        let session = hearer.session;
-        let told_of = |told| Act::Recall { hearer, told };
-        match process.recalls.wait(session, connected, hearer, done, now) {
-            Said::Begins => {
-                let takes = |shard| (shard, Input::TakesLeases { session });
-                process.inbox.extend(shards.into_iter().map(takes));
-                self.acts.push(told_of(Some((0, Vec::new()))));
-            }
-            Said::LetGo { recalls, answer } => {
-                for (shard, number) in recalls {
-                    let input = Input::Recalled { session, number };
-                    process.inbox.push_back((shard, input));
-                }
-                self.acts.extend(answer.map(told));
-            }
-            Said::Late => self.acts.push(told_of(None)),
-        }
-    }
-
-    /// Answers clients that have waited for recalls for long.
-    pub fn answer_waiting(&mut self, now: Moment) {
-        let now = self.instant(now);
         if let Some(process) = &mut self.process {
-            self.acts
-                .extend(process.recalls.overdue(now).into_iter().map(told));
+            // By the world's clock, as nothing else compares these.
+            let (session, connected) = (hearer.session, Steady(hearer.connected));
+            let now = Steady(now);
+            process
+                .lane
+                .await_recalls(session, connected, hearer, done, now);
         }
     }
 
     /// The session is gone.
-    pub fn forget_recalls(&mut self, session: SessionId) {
+    pub fn session_gone(&mut self, session: SessionId) {
         if let Some(process) = &mut self.process {
-            self.acts.extend(process.recalls.forget(session).map(told));
+            process.lane.session_gone(session, false);
         }
     }
 
-    fn data_done(&mut self, process: &mut Process, number: u64, reply: DataReply) {
-        if let Some((shard, ticket)) = process.data_tickets.done(number) {
-            process
-                .inbox
-                .push_back((shard, Input::DataDone { ticket, reply }));
+    /// It has looked at its disk.
+    pub fn look_at_disk(&mut self) {
+        if let Some(process) = &mut self.process {
+            process.lane.space(self.is_low);
         }
     }
 
-    /// A message between servers, not between shards.
-    pub fn server_message(&mut self, sender: ServerId, message: PeerMessage) {
-        let Some(mut process) = self.process.take() else {
-            return;
-        };
-        match message {
-            PeerMessage::Data { ticket, request } => {
-                let reply = self.data(&mut process, request);
-                self.acts.push(Act::Send {
-                    server: sender,
-                    message: PeerMessage::DataDone { ticket, reply },
-                });
-            }
-            PeerMessage::DataDone { ticket, reply } => self.data_done(&mut process, ticket, reply),
-            PeerMessage::Load { load, wanted } => {
-                let told = loads::take(&mut process, sender, load, wanted);
-                self.acts.extend(told);
-            }
-            other => unreachable!("{other:?} is between shards"),
+    /// What the input waited for has been read.
+    pub fn warmed(&mut self, shard: ShardId, keys: Vec<Vec<u8>>, input: Input) {
+        if let Some(process) = &mut self.process {
+            process.lane.warmed(shard, keys, input);
         }
-        self.process = Some(process);
     }
 
-    fn data(&mut self, process: &mut Process, request: DataRequest) -> DataReply {
-        match request {
-            DataRequest::Fill { ino, .. } | DataRequest::Truncate { ino, .. }
-                if process.removed.has(ino) => {}
-            DataRequest::Fill {
-                ino,
-                truncations,
-                data,
-            } => {
-                let object = self.objects.entry(ino).or_default();
-                if object.truncations < truncations {
-                    object.truncations = truncations;
-                    object.size = object.size.max(data.len() as u64);
-                }
-            }
-            DataRequest::Truncate {
-                ino,
-                truncations,
-                length,
-            } => {
-                let object = self.objects.entry(ino).or_default();
-                if object.truncations < truncations {
-                    object.truncations = truncations;
-                    object.size = object.size.min(length);
-                }
-            }
-            DataRequest::Remove { ino } => {
-                self.objects.remove(&ino);
-                process.removed.note(ino);
-            }
-            other => unreachable!("shards do not ask for {other:?}"),
+    /// Does what is due by the clock.
+    pub fn run_timers(&mut self, now: Moment) {
+        let now = self.steady(now);
+        if let Some(process) = &mut self.process {
+            process.lane.run_timers(now);
         }
-        DataReply::Done
+    }
+
+    /// When something is due by the clock.
+    pub fn next_due(&self) -> Option<Moment> {
+        let process = self.process.as_ref()?;
+        Some(self.moment(process.lane.next_due()))
+    }
+
+    pub fn has_work(&self) -> bool {
+        self.process
+            .as_ref()
+            .is_some_and(|process| process.lane.has_inputs())
+    }
+
+    /// What the lane wants done.
+    pub fn take_commands(&mut self, now: Moment) -> Result<Vec<Command<Hearer>>, Death> {
+        let mut commands = Vec::new();
+        let (now, flush_after) = (self.steady(now), self.flush_after);
+        if let Some(process) = &mut self.process {
+            let begun = process.lane.begin_work(now, flush_after);
+            process.lane.take_commands(&mut commands);
+            let shards = process.lane.shards();
+            for shard in shards.ids() {
+                let promised = self.promised.entry(shard).or_default();
+                *promised = shards.promised(shard).max(*promised);
+            }
+            begun.map_err(|error| self.death(&error))?;
+        }
+        Ok(commands)
+    }
+
+    /// All that it has stored: what is in memory alone included, while it runs.
+    pub fn stored(&self) -> &dyn KvRead {
+        match &self.process {
+            Some(process) => process.lane.stored(),
+            None => self.store.memory(),
+        }
     }
 
     /// All that is stored, by shard.
@@ -600,16 +406,9 @@ impl Server {
             }
             ControlFlow::Continue(())
         };
-        self.store
+        self.stored()
             .scan(&[], &[u8::MAX], visit)
             .expect("memory can be read");
         pairs
-    }
-}
-
-fn told(answer: Answer<Hearer>) -> Act {
-    Act::Recall {
-        hearer: answer.to,
-        told: Some((answer.number, answer.keys)),
     }
 }

@@ -18,7 +18,7 @@ const FOUND: [(Plant, &str, u64, u64); 20] = [
     (Plant::LosesName, "inodes", 72, 36),
     (Plant::KeepsParent, "tree", 88, 44),
     (Plant::KeepsLocks, "locks", 100, 50),
-    (Plant::Unsynced, "survives", 32, 16),
+    (Plant::Unsynced, "survives", 21, 16),
     (Plant::ForgetsDoubt, "once", 77, 38),
     (Plant::CachesEntries, "linearizable", 99, 49),
     (Plant::KeepsMapsFromHome, "routes", 54, 27),

@@ -93,7 +93,7 @@ fn no_seed_finds_anything() {
 
 /// Each event, its share of the runs at least, in hundredths, and its number in the median run: half as often as
 /// it did, about. In half of the runs and more no server dies in the middle of something.
-const EXPECTED: [(&str, Count, usize, u64); 7] = [
+const EXPECTED: [(&str, Count, usize, u64); 8] = [
     ("crashes", |run| run.crashes, 60, 1),
     ("crashes in a split", |run| run.crashes_in_splits, 10, 0),
     (
@@ -106,6 +106,7 @@ const EXPECTED: [(&str, Count, usize, u64); 7] = [
     ("distributed operations", |run| run.distributed, 90, 20),
     ("answers believed", |run| run.believed, 50, 26),
     ("leases recalled", |run| run.recalled, 50, 25),
+    ("keys warmed", |run| run.warmed, 30, 1),
 ];
 
 type Count = fn(&Counted) -> u64;

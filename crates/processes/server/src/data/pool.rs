@@ -9,7 +9,7 @@ use crate::helper;
 use crate::limits::{DATA_SYNC_THREADS, DATA_THREADS, SETTLE_AFTER};
 use crate::mailbox::Mailbox;
 use pandofs_api::DataRequest;
-use pandofs_types::{Ino, ServerId};
+use pandofs_types::Ino;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -25,10 +25,8 @@ pub(crate) enum DataOrigin {
         id: u64,
         owed: usize,
     },
-    /// A shard of another server.
-    Peer { server: ServerId, ticket: u64 },
-    /// A shard of this server, under its number in [`DataTickets`](crate::data_tickets::DataTickets).
-    Shard { number: u64 },
+    /// A shard, of this server or another one.
+    Lane(pandofs_lane::DataOrigin),
 }
 
 /// The threads. Requests for one object are carried out in the order in which they came.
@@ -189,7 +187,8 @@ mod tests {
     use crate::mailbox::Mail;
     use crate::testing::Inbox;
     use pandofs_api::{AdminReply, DataReply, FIRST_TRUNCATIONS};
-    use pandofs_types::{FsError, ShardId};
+    use pandofs_lane::DataOrigin as Origin;
+    use pandofs_types::{FsError, ServerId, ShardId};
     use tempfile::TempDir;
 
     #[test]
@@ -202,7 +201,7 @@ mod tests {
         for round in 0..WRITES {
             for ino in 1..=8 {
                 let data = round.to_le_bytes().to_vec();
-                let origin = DataOrigin::Shard { number: round };
+                let origin = DataOrigin::Lane(Origin::Shard { number: round });
                 pool.request(
                     origin,
                     DataRequest::Write {
@@ -216,16 +215,16 @@ mod tests {
             }
         }
         for ino in 1..=8 {
-            let origin = DataOrigin::Peer {
+            let origin = DataOrigin::Lane(Origin::Server {
                 server: ServerId(1),
                 ticket: ino,
-            };
+            });
             pool.request(origin, DataRequest::Sync { ino: Ino(ino) })
                 .unwrap();
-            let origin = DataOrigin::Peer {
+            let origin = DataOrigin::Lane(Origin::Server {
                 server: ServerId(2),
                 ticket: ino,
-            };
+            });
             let read = DataRequest::Read {
                 ino: Ino(ino),
                 offset: 0,
@@ -237,21 +236,21 @@ mod tests {
         while (written, synced, read) != (8 * WRITES, 8, 8) {
             match inbox.next() {
                 Mail::DataDone {
-                    origin: DataOrigin::Shard { .. },
+                    origin: DataOrigin::Lane(Origin::Shard { .. }),
                     reply: DataReply::Done,
                 } => {
                     written += 1;
                 }
                 Mail::DataDone {
                     origin:
-                        DataOrigin::Peer {
+                        DataOrigin::Lane(Origin::Server {
                             server: ServerId(1),
                             ..
-                        },
+                        }),
                     reply: DataReply::Done,
                 } => synced += 1,
                 Mail::DataDone {
-                    origin: DataOrigin::Peer { .. },
+                    origin: DataOrigin::Lane(Origin::Server { .. }),
                     reply: DataReply::Data(data),
                 } => {
                     assert_eq!(data, (WRITES - 1).to_le_bytes());
@@ -269,7 +268,7 @@ mod tests {
         let dir = TempDir::new().unwrap();
         let holdings = Arc::new(Holdings::prepare(dir.path()).unwrap());
         let pool = DataPool::start(&holdings, &inbox.mailbox).unwrap();
-        let origin = |number| DataOrigin::Shard { number };
+        let origin = |number| DataOrigin::Lane(Origin::Shard { number });
         for ino in 1..=100 {
             let write = DataRequest::Write {
                 truncations: FIRST_TRUNCATIONS,
@@ -284,7 +283,7 @@ mod tests {
         let mut numbers: Vec<_> = (0..200)
             .map(|_| match inbox.next() {
                 Mail::DataDone {
-                    origin: DataOrigin::Shard { number },
+                    origin: DataOrigin::Lane(Origin::Shard { number }),
                     reply: DataReply::Done,
                 } => number,
                 other => panic!("{other:?}"),
@@ -323,7 +322,7 @@ mod tests {
         fn ask(&self, requests: Vec<DataRequest>) -> Vec<DataReply> {
             let count = requests.len();
             for request in requests {
-                let origin = DataOrigin::Shard { number: 1 };
+                let origin = DataOrigin::Lane(Origin::Shard { number: 1 });
                 self.pool.request(origin, request).unwrap();
             }
             let replies = (0..count).map(|_| match self.inbox.next() {

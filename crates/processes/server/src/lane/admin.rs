@@ -1,21 +1,23 @@
 //! The server as it sees itself.
 
-use super::Lane;
+use super::LaneThread;
 use pandofs_api::ServerStatus;
 
-impl Lane {
+impl LaneThread {
     pub(super) fn status(&self) -> ServerStatus {
-        let finished = self.shards.finished();
+        let (shards, map) = (self.lane.shards(), self.lane.map());
+        let finished = shards.finished();
+        let counters = self.lane.counters();
         ServerStatus {
-            id: self.id,
-            fs: self.map.fs,
-            epoch: self.map.epoch,
+            id: self.lane.id(),
+            fs: map.fs,
+            epoch: map.epoch,
             pid: std::process::id(),
             uptime_ms: self.started.elapsed().as_millis() as u64,
-            shards: self.shards.status(),
+            shards: shards.status(),
             connections: self.connections.len() as u64,
             sessions: self.sessions.len() as u64,
-            requests: self.counters.requests,
+            requests: counters.requests,
             redirected: self.counters.redirected,
             data_requests: self.counters.data_requests,
             data_read: self.counters.data_read,
@@ -23,12 +25,12 @@ impl Lane {
             peer_messages: self.counters.peer_messages,
             distributed: finished.committed + finished.aborted,
             aborted: finished.aborted,
-            log_bytes: self.flush.unflushed_bytes,
-            log_syncs: self.counters.log_syncs,
-            log_records: self.counters.log_records,
-            log_batches: self.counters.log_batches,
+            log_bytes: self.lane.unflushed_bytes(),
+            log_syncs: counters.log_syncs,
+            log_records: counters.log_records,
+            log_batches: counters.log_batches,
             store_bytes: self.store.size_bytes(),
-            granularity: self.shards.granularity(),
+            granularity: shards.granularity(),
         }
     }
 }

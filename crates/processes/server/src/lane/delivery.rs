@@ -1,15 +1,14 @@
-//! Delivery of the outputs of shards: messages, data requests and answers.
+//! Delivery of what a lane has its surroundings do: answers, messages, and orders to helper threads.
 
-use super::{Lane, Pending, PendingKey, pass};
+use super::{LaneThread, Pending, PendingKey, Waiter};
 use crate::connection::{ConnectionKey, Role};
 use crate::data::pool::DataOrigin;
-use crate::data_tickets::Asked;
 use crate::error::ServerError;
-use crate::faults::{Stage, name_of_data_request, name_of_input, name_of_message};
 use crate::limits::MAX_DAMAGE_LISTED;
 use crate::readers::ReadJob;
-use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply};
-use pandofs_shard::{Input, Output, Ticket};
+use pandofs_api::{AdminReply, DataReply, PeerMessage, Refusal, Reply};
+use pandofs_lane::Command;
+use pandofs_shard::Ticket;
 use pandofs_store::StoreError;
 use pandofs_types::{FsError, Leased, ServerId, ShardId};
 use pandofs_wire::frame::FrameError;
@@ -17,84 +16,66 @@ use pandofs_wire::message::{AnswerBody, AnswerFrame};
 use slotmap::KeyData;
 use std::time::Instant;
 
-impl Lane {
-    /// Carries out what a batch brought, or keeps it until the log is synced.
-    pub(super) fn deliver(&mut self, outputs: Vec<(ShardId, Output)>) -> Result<(), ServerError> {
-        for (shard, output) in outputs {
-            let durable = match &output {
-                Output::Answer { durable, .. } | Output::Send { durable, .. } => *durable,
-                Output::Data {
-                    ticket, durable, ..
-                } => match self.data_tickets.ask(shard, *ticket) {
-                    Asked::First => *durable,
-                    Asked::Unsent => continue,
-                    // It waited for the disk before it was sent the first time.
-                    Asked::Again => false,
-                },
-                Output::Warm { .. }
-                | Output::Replaced { .. }
-                | Output::Watch { .. }
-                | Output::Recall(_)
-                | Output::Unreadable { .. } => false,
-                Output::WhenDurable { .. } => true,
-            };
-            if !durable {
-                self.carry_out(shard, output)?;
-            } else if let Some((shard, output)) = self.durable.hold((shard, output)) {
-                self.carry_out(shard, output)?;
-            }
+impl LaneThread {
+    /// Carries out all that the lane has given since the last time, in order.
+    pub(super) fn carry_out_commands(&mut self) -> Result<(), ServerError> {
+        let mut commands = std::mem::take(&mut self.commands);
+        self.lane.take_commands(&mut commands);
+        for command in commands.drain(..) {
+            self.carry_out(command)?;
         }
+        self.commands = commands;
         Ok(())
     }
 
-    pub(super) fn carry_out(&mut self, shard: ShardId, output: Output) -> Result<(), ServerError> {
-        match output {
-            Output::Answer {
+    fn carry_out(&mut self, command: Command<Waiter>) -> Result<(), ServerError> {
+        match command {
+            Command::Answer {
                 ticket,
                 result,
                 leased,
-                ..
             } => self.answer_ticket(ticket, result, leased),
-            Output::Recall(recall) => self.recall(shard, recall),
-            Output::Send { to, message, .. } => {
-                pass(&mut self.faults, Stage::Sending, || {
-                    name_of_message(&message)
-                })?;
-                let server = self.map.server_of(to);
-                if server == self.id {
-                    self.inbox.push((to, Input::Peer(message)));
-                } else {
-                    self.send(server, message);
-                }
-            }
-            Output::WhenDurable { shard, input } => {
-                pass(&mut self.faults, Stage::Sending, || name_of_input(&input))?;
-                self.inbox.push((shard, input));
-            }
-            Output::Data {
-                server,
-                ticket,
-                request,
-                ..
-            } => {
-                return self.ask_for_data(shard, server, ticket, request);
-            }
-            Output::Replaced { ticket } => {
+            Command::Replaced { ticket } => {
                 self.take_pending(ticket);
             }
-            Output::Unreadable { ticket, error } => self.unreadable(shard, ticket, &error),
-            Output::Warm { keys, input } => {
+            Command::Unreadable {
+                shard,
+                ticket,
+                error,
+            } => self.unreadable(shard, ticket, &error),
+            Command::Send { server, message } => self.send(server, message),
+            Command::Data { origin, request } => {
+                self.counters.data_requests += 1;
+                return self.data.request(DataOrigin::Lane(origin), request);
+            }
+            Command::UnknownServer { shard, server } => tracing::warn!(
+                "shard {shard} has a data object on server {server}, which is unknown"
+            ),
+            Command::Warm { shard, keys, input } => {
                 let input = Box::new(input);
                 return self.readers.order(ReadJob::Warm { keys, shard, input });
             }
-            Output::Watch { session } => self.sessions.expect(session, Instant::now()),
+            Command::Watch { session } => self.sessions.expect(session, Instant::now()),
+            Command::Recall {
+                to: (connection, id),
+                number,
+                keys,
+            } => self.answer(connection, id, AnswerBody::Recalls { number, keys }),
+            Command::BeginAnew {
+                to: (connection, id),
+            } => self.answer(connection, id, AnswerBody::Done),
+            Command::Sync => return self.log_syncer.begin(),
+            Command::Flush { written } => return self.flusher.begin(written),
+            Command::FlushDone {
+                to: (connection, id),
+            } => self.answer(connection, id, AnswerBody::Admin(AdminReply::Done)),
         }
         Ok(())
     }
 
     /// Refuses a request whose answer is damaged in the store. The rest of the store is served: what fits
     /// its checksum is what was written.
-    pub(super) fn unreadable(&mut self, shard: ShardId, ticket: Ticket, error: &StoreError) {
+    fn unreadable(&mut self, shard: ShardId, ticket: Ticket, error: &StoreError) {
         let error = error.to_string();
         // Each place once: a walk of the tree meets it again and again.
         if self.damage_told.len() < MAX_DAMAGE_LISTED && !self.damage_told.contains(&error) {
@@ -104,42 +85,9 @@ impl Lane {
         self.answer_ticket(ticket, Err(Refusal::Fs(FsError::Io)), Vec::new());
     }
 
-    pub(super) fn send(&mut self, server: ServerId, message: PeerMessage) {
+    fn send(&mut self, server: ServerId, message: PeerMessage) {
         self.counters.peer_messages += 1;
         self.peers.send(server, message);
-    }
-
-    fn ask_for_data(
-        &mut self,
-        shard: ShardId,
-        server: ServerId,
-        ticket: u64,
-        request: DataRequest,
-    ) -> Result<(), ServerError> {
-        if server != self.id && !self.peers.knows(server) {
-            // The shard asks again; perhaps a later cluster map has that server.
-            tracing::warn!("shard {shard} has a data object on server {server}, which is unknown");
-            self.data_tickets.forget(shard, ticket);
-            return Ok(());
-        }
-        pass(&mut self.faults, Stage::Sending, || {
-            name_of_data_request(&request)
-        })?;
-        let (number, is_first) = self.data_tickets.send(shard, ticket);
-        if server != self.id {
-            self.send(
-                server,
-                PeerMessage::Data {
-                    ticket: number,
-                    request,
-                },
-            );
-        } else if is_first {
-            self.counters.data_requests += 1;
-            return self.data.request(DataOrigin::Shard { number }, request);
-        }
-        // Otherwise it is under way here, and nothing here is lost on the way.
-        Ok(())
     }
 
     fn answer_ticket(

@@ -1,15 +1,15 @@
 //! Intake of frames from connections.
 
 use super::rights::{may_ask, refusal};
-use super::{FlushWaiter, Lane, Pending};
+use super::{LaneThread, Pending, steady};
 use crate::connection::{Arrival, Connection, ConnectionKey, Role};
 use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
 use crate::limits::MAX_OWED_BYTES;
 use crate::readers::ReadJob;
 use pandofs_api::{AdminReply, AdminRequest, DataRequest, Refusal, ShardRequest};
-use pandofs_shard::{Input, Ticket};
-use pandofs_types::limits::{MAX_LANE_BATCH, MAX_SLOTS};
+use pandofs_shard::Ticket;
+use pandofs_types::limits::MAX_LANE_BATCH;
 use pandofs_types::{ServerId, SessionId};
 use pandofs_wire::address::Address;
 use pandofs_wire::frame::{self, FrameError};
@@ -41,11 +41,11 @@ enum Pause {
     Stopped,
 }
 
-impl Lane {
+impl LaneThread {
     /// Reads from the connections that have something, in turn, until the batch is full.
     pub(super) fn take_requests(&mut self, now: Instant) -> Result<(), ServerError> {
         for _ in 0..self.ready.len() {
-            if self.inbox.len() >= MAX_LANE_BATCH {
+            if self.lane.inputs() >= MAX_LANE_BATCH {
                 break;
             }
             let Some(key) = self.ready.pop_front() else {
@@ -108,7 +108,7 @@ impl Lane {
     fn take_frames(&mut self, key: ConnectionKey, now: Instant) -> Result<Pause, ServerError> {
         let mut heard = None;
         let pause = loop {
-            if self.inbox.len() >= MAX_LANE_BATCH {
+            if self.lane.inputs() >= MAX_LANE_BATCH {
                 break Pause::Full;
             }
             let Some(connection) = self.connections.get_mut(key) else {
@@ -126,7 +126,7 @@ impl Lane {
                 connection.is_paused = true;
                 break Pause::Stopped;
             }
-            match next(connection, self.map.fs) {
+            match next(connection, self.lane.map().fs) {
                 Ok(None) => break Pause::Empty,
                 Ok(Some(taken)) => {
                     if let Role::Client { session, .. } = connection.role {
@@ -238,7 +238,7 @@ impl Lane {
                         return;
                     }
                 };
-                let (server, boot, epoch) = (self.id, self.boot, self.map.epoch);
+                let (server, boot, epoch) = (self.lane.id(), self.boot, self.lane.map().epoch);
                 (
                     role,
                     HelloAnswer::Welcome {
@@ -282,7 +282,11 @@ impl Lane {
         let Some(genuine) = genuine.next() else {
             return true;
         };
-        let addresses = self.map.server(id).map(|server| &server.addresses[..]);
+        let addresses = self
+            .lane
+            .map()
+            .server(id)
+            .map(|server| &server.addresses[..]);
         comes_from(genuine) == Some(from) || is_of(from, addresses.unwrap_or_default())
     }
 
@@ -292,7 +296,7 @@ impl Lane {
             .get_mut(key)
             .is_some_and(|connection| connection.is_of(session));
         if is_its_own && self.sessions.remove(session) {
-            self.session_gone(session, true);
+            self.lane.session_gone(session, true);
         }
         self.answer(key, id, AnswerBody::Done);
     }
@@ -318,8 +322,14 @@ impl Lane {
                 self.answer(key, id, AnswerBody::Done);
             }
             RequestBody::AwaitRecalls { done } => {
-                if let Some(Role::Client { session, .. }) = role {
-                    self.await_recalls((key, id), session, done, now);
+                if let Some(Role::Client { session, .. }) = role
+                    && let Some(known) = self.connections.get_mut(key)
+                {
+                    known.hears_recalls = true;
+                    let connected = steady(self.started, known.since);
+                    let now = steady(self.started, now);
+                    self.lane
+                        .await_recalls(session, connected, (key, id), done, now);
                 }
             }
         }
@@ -333,34 +343,17 @@ impl Lane {
         request: ShardRequest,
         now: Instant,
     ) {
-        self.counters.requests += 1;
-        if request.epoch > self.map.epoch {
+        if request.epoch > self.lane.map().epoch {
             self.look_for_map(now);
         }
-        let refusal = match self
+        let is_its_own = self
             .connections
             .get_mut(key)
-            .map(|connection| connection.role)
-        {
-            Some(Role::Client { session, .. }) if session == request.key.session => {
-                if request.key.slot.0 >= MAX_SLOTS {
-                    Some(Refusal::Malformed(format!(
-                        "a session has {MAX_SLOTS} slots"
-                    )))
-                } else if request.epoch > self.map.epoch {
-                    // It may speak of shards that this server has not heard of.
-                    Some(Refusal::TryAgain)
-                } else if !self.shards.leads(request.shard)
-                    || request.epoch < self.map.epoch && request.request.operation().needs_map()
-                {
-                    Some(Refusal::WrongServer {
-                        epoch: self.map.epoch,
-                    })
-                } else {
-                    None
-                }
-            }
-            _ => Some(Refusal::Malformed(
+            .is_some_and(|connection| connection.is_of(request.key.session));
+        let admitted = self.lane.admit(&request);
+        let refusal = match is_its_own {
+            true => admitted.err(),
+            false => Some(Refusal::Malformed(
                 "not the session that said hello".to_owned(),
             )),
         };
@@ -382,8 +375,7 @@ impl Lane {
                 .data()
                 .as_ffi(),
         );
-        self.inbox
-            .push((request.shard, Input::Request { ticket, request }));
+        self.lane.request(ticket, request);
     }
 
     fn take_data_request(
@@ -423,9 +415,12 @@ impl Lane {
     ) -> Result<(), ServerError> {
         let reply = match request {
             AdminRequest::Status => AdminReply::Status(Box::new(self.status())),
-            AdminRequest::Map => AdminReply::Map(self.map.to_json()),
-            AdminRequest::Dump { shard, .. } if !self.shards.leads(shard) => {
-                AdminReply::Failed(format!("server {} does not lead shard {shard}", self.id))
+            AdminRequest::Map => AdminReply::Map(self.lane.map().to_json()),
+            AdminRequest::Dump { shard, .. } if !self.lane.shards().leads(shard) => {
+                AdminReply::Failed(format!(
+                    "server {} does not lead shard {shard}",
+                    self.lane.id()
+                ))
             }
             AdminRequest::Dump {
                 shard,
@@ -453,8 +448,7 @@ impl Lane {
                 return Ok(());
             }
             AdminRequest::Flush => {
-                let waiter: FlushWaiter = (key, id);
-                self.flush.wanted.push(waiter);
+                self.lane.want_flush((key, id));
                 return Ok(());
             }
         };

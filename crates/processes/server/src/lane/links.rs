@@ -1,21 +1,18 @@
 //! Talking with the other servers.
 
-use super::{Lane, pass};
+use super::LaneThread;
 use crate::connection::{ConnectionKey, Role};
-use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
-use crate::faults::{Stage, name_of_message};
 use crate::mailbox::{Mail, Mailbox};
 use crate::peers::{self, Opened};
 use pandofs_api::PeerMessage;
-use pandofs_shard::{Input, validate};
-use pandofs_types::limits::MAX_SHARDS;
-use pandofs_types::{FsId, ServerId, ShardId};
+use pandofs_lane::Heard;
+use pandofs_types::{FsId, ServerId};
 use pandofs_wire::address::Address;
 use std::thread;
 use std::time::Instant;
 
-impl Lane {
+impl LaneThread {
     /// Hands new messages to their connections, and begins to open links that are needed.
     pub(super) fn serve_links(&mut self, now: Instant) {
         for (key, messages) in self.peers.take_ready() {
@@ -25,11 +22,15 @@ impl Lane {
             }
         }
         for server in self.peers.take_due(now) {
-            let addresses = self.map.server(server).map(|info| info.addresses.clone());
+            let addresses = self
+                .lane
+                .map()
+                .server(server)
+                .map(|info| info.addresses.clone());
             open_link(
                 &self.mailbox,
-                self.map.fs,
-                self.id,
+                self.lane.map().fs,
+                self.lane.id(),
                 server,
                 addresses.unwrap_or_default(),
             );
@@ -43,7 +44,7 @@ impl Lane {
         now: Instant,
     ) {
         if let Ok(opened) = &result
-            && opened.epoch > self.map.epoch
+            && opened.epoch > self.lane.map().epoch
         {
             self.look_for_map(now);
         }
@@ -88,84 +89,34 @@ impl Lane {
         else {
             panic!("a server's message on another's connection");
         };
-        pass(&mut self.faults, Stage::Received, || {
-            name_of_message(&message)
-        })?;
-        match message {
-            PeerMessage::Data { ticket, request } => {
-                self.counters.data_requests += 1;
-                let origin = DataOrigin::Peer {
-                    server: sender,
-                    ticket,
-                };
-                return self.data.request(origin, request);
-            }
-            PeerMessage::DataDone { ticket, reply } => {
-                self.peers.forget_data(sender, ticket);
-                if let Some((shard, ticket)) = self.data_tickets.done(ticket) {
-                    self.inbox.push((shard, Input::DataDone { ticket, reply }));
-                }
-            }
-            PeerMessage::Load { load, wanted } => {
-                self.loads.report(sender, load);
-                if wanted {
-                    let load = self.own_load();
-                    let wanted = false;
-                    self.send(sender, PeerMessage::Load { load, wanted });
-                }
-            }
-            other => {
-                if !self.take_shard_message(sender, other) {
-                    // It will be sent again, if it matters.
+        if let PeerMessage::DataDone { ticket, .. } = message {
+            self.peers.forget_data(sender, ticket);
+        }
+        match self.lane.hear(sender, message)? {
+            Heard::Taken => {}
+            Heard::OtherMap {
+                from,
+                to,
+                may_be_newer,
+            } => {
+                tracing::warn!(
+                    "dropped a message of server {sender} from shard {from} to shard {to}: the two \
+                     servers go by different cluster maps"
+                );
+                if may_be_newer {
                     self.look_for_map(Instant::now());
                 }
             }
+            Heard::Misfit { from, to, misfit } => {
+                tracing::warn!(
+                    "dropped a message of server {sender} from shard {from} to shard {to} that cannot \
+                     be right: {misfit}"
+                );
+                // It will be sent again, if it matters.
+                self.look_for_map(Instant::now());
+            }
         }
         Ok(())
-    }
-
-    /// Gives a message to its shard; false if it may speak of what is in a newer cluster map.
-    fn take_shard_message(&mut self, sender: ServerId, message: PeerMessage) -> bool {
-        let Some((from, to)) = ends(&message) else {
-            panic!("a message between servers taken for one between shards");
-        };
-        let is_its_own = self.map.has_shard(from) && self.map.server_of(from) == sender;
-        if !is_its_own || !self.shards.leads(to) {
-            tracing::warn!(
-                "dropped a message of server {sender} from shard {from} to shard {to}: the two \
-                 servers go by different cluster maps"
-            );
-            self.map.has_shard(from) || from.0 >= MAX_SHARDS
-        } else if let Err(misfit) = validate(&self.map, &message) {
-            tracing::warn!(
-                "dropped a message of server {sender} from shard {from} to shard {to} that cannot \
-                 be right: {misfit}"
-            );
-            false
-        } else {
-            self.inbox.push((to, Input::Peer(message)));
-            true
-        }
-    }
-}
-
-/// The shards a message goes from and to; `None` when it is between servers.
-fn ends(message: &PeerMessage) -> Option<(ShardId, ShardId)> {
-    match *message {
-        PeerMessage::Commit { from, to, .. }
-        | PeerMessage::SplitChunk { from, to, .. }
-        | PeerMessage::SplitChunkDone { from, to, .. }
-        | PeerMessage::SplitAbandoned { from, to, .. }
-        | PeerMessage::MapNotice { from, to, .. }
-        | PeerMessage::MapNoticeDone { from, to, .. }
-        | PeerMessage::Forwarded { from, to, .. }
-        | PeerMessage::ForgetForwarding { from, to, .. }
-        | PeerMessage::ForgetForwardingDone { from, to, .. }
-        | PeerMessage::SlotsAsk { from, to, .. }
-        | PeerMessage::SlotsTold { from, to, .. }
-        | PeerMessage::MergeAsk { from, to, .. }
-        | PeerMessage::MergeGo { from, to, .. } => Some((from, to)),
-        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. } => None,
     }
 }
 

@@ -1,15 +1,12 @@
-//! Taking up a newer cluster map while serving: servers were added.
+//! Newer cluster maps: where they are found and kept.
 //!
 //! An administrator brings it (`TakeMap`), or the server hears of it (from a peer or client that goes by a larger
 //! epoch, or speaks of shards that are not in the map) and looks for it in the file it was started with and at the
 //! other servers.
 //!
-//! The effect of a record may follow from the map, and a replay must have the same. So before the
-//! map changes the store takes up all that was applied, and the map is kept in the server's
-//! directory: records of before are not replayed any more, and those of after are replayed by the
-//! new map. The lane waits for that flush, as it happens only when servers are added.
+//! How it is taken up is in `pandofs-lane`.
 
-use super::Lane;
+use super::LaneThread;
 use crate::connection::ConnectionKey;
 use crate::directory::keep_map;
 use crate::error::ServerError;
@@ -17,13 +14,12 @@ use crate::limits::MAP_LOOK_PAUSE;
 use crate::mailbox::Mail;
 use crate::peers;
 use pandofs_api::AdminReply;
+use pandofs_lane::{MapOutcome, MapTaken};
 use pandofs_placement::ClusterMap;
-use pandofs_store::Overlay;
 use pandofs_types::{Epoch, FsId};
 use pandofs_wire::address::Address;
 use pandofs_wire::message::AnswerBody;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::thread;
 use std::time::Instant;
 
@@ -35,44 +31,29 @@ pub(crate) struct MapSource {
     pub file: Option<PathBuf>,
 }
 
-/// A map that is to be taken up, and the search for one.
+/// The search for a newer map.
 #[derive(Debug)]
-pub(super) struct NextMap {
+pub(super) struct MapSearch {
     source: MapSource,
-    offered: Option<Box<ClusterMap>>,
-    /// Requests to answer when it is taken up: connection and number.
-    waiting: Vec<(ConnectionKey, u64)>,
-    is_looking: bool,
+    is_under_way: bool,
     next_look: Instant,
 }
 
-impl NextMap {
-    pub fn new(source: MapSource, now: Instant) -> NextMap {
-        NextMap {
+impl MapSearch {
+    pub fn new(source: MapSource, now: Instant) -> MapSearch {
+        MapSearch {
             source,
-            offered: None,
-            waiting: Vec::new(),
-            is_looking: false,
+            is_under_way: false,
             next_look: now,
-        }
-    }
-
-    fn offer(&mut self, map: Box<ClusterMap>) {
-        let best = self.offered.as_ref().map(|offered| offered.epoch);
-        if best.is_none_or(|best| best < map.epoch) {
-            self.offered = Some(map);
         }
     }
 }
 
-impl Lane {
+impl LaneThread {
     /// An administrator brings a map.
     pub(super) fn take_map(&mut self, key: ConnectionKey, id: u64, text: &str) {
         match ClusterMap::from_json(text) {
-            Ok(map) => {
-                self.next_map.offer(Box::new(map));
-                self.next_map.waiting.push((key, id));
-            }
+            Ok(map) => self.lane.offer_map(Box::new(map), Some((key, id))),
             Err(error) => {
                 let reply = AdminReply::Failed(error.to_string());
                 self.answer(key, id, AnswerBody::Admin(reply));
@@ -83,19 +64,19 @@ impl Lane {
     /// A peer or client goes by another map, perhaps a newer one: looks for it, on a thread that
     /// may wait for others.
     pub(super) fn look_for_map(&mut self, now: Instant) {
-        if self.next_map.is_looking || now < self.next_map.next_look {
+        if self.map_search.is_under_way || now < self.map_search.next_look {
             return;
         }
-        self.next_map.is_looking = true;
-        self.next_map.next_look = now + MAP_LOOK_PAUSE;
-        let others = self
-            .map
+        self.map_search.is_under_way = true;
+        self.map_search.next_look = now + MAP_LOOK_PAUSE;
+        let map = self.lane.map();
+        let others = map
             .servers
             .iter()
-            .filter(|server| server.id != self.id);
+            .filter(|server| server.id != self.lane.id());
         let others: Vec<Vec<String>> = others.map(|server| server.addresses.clone()).collect();
-        let (fs, epoch) = (self.map.fs, self.map.epoch);
-        let file = self.next_map.source.file.clone();
+        let (fs, epoch) = (map.fs, map.epoch);
+        let file = self.map_search.source.file.clone();
         let mailbox = self.mailbox.clone();
         let spawned = thread::Builder::new()
             .name("pandofs-map".to_owned())
@@ -104,14 +85,14 @@ impl Lane {
             });
         if let Err(error) = spawned {
             tracing::warn!("cannot look for a newer cluster map: {error}");
-            self.next_map.is_looking = false;
+            self.map_search.is_under_way = false;
         }
     }
 
     pub(super) fn map_found(&mut self, found: Option<Box<ClusterMap>>) {
-        self.next_map.is_looking = false;
+        self.map_search.is_under_way = false;
         if let Some(map) = found {
-            self.next_map.offer(map);
+            self.lane.offer_map(map, None);
         }
     }
 
@@ -119,70 +100,48 @@ impl Lane {
     ///
     /// # Errors
     /// When log or store fail.
-    pub(super) fn take_up_map(&mut self, overlay: &mut Overlay<'_>) -> Result<(), ServerError> {
-        let Some(next) = self.next_map.offered.take() else {
+    pub(super) fn take_up_map(&mut self) -> Result<(), ServerError> {
+        let kept = self.map_search.source.kept.as_deref();
+        let mut keep = |map: &ClusterMap| match kept {
+            Some(kept) => keep_map(kept, map)
+                .map_err(|error| format!("it cannot be kept in {}: {error}", kept.display())),
+            None => Ok(()),
+        };
+        let Some(MapTaken { waiting, outcome }) = self.lane.take_up_map(&mut keep)? else {
             return Ok(());
         };
-        let reply = if next.fs == self.map.fs && next.epoch <= self.map.epoch {
-            AdminReply::Done
-        } else {
-            match self.fits(&next) {
-                Ok(()) => self.go_by(*next, overlay)?,
-                Err(why) => {
-                    tracing::warn!(
-                        "cannot take up the cluster map that an administrator sent: {why}"
-                    );
-                    AdminReply::Failed(why)
-                }
+        let reply = match outcome {
+            MapOutcome::Known => AdminReply::Done,
+            MapOutcome::New => {
+                self.goes_by_new_map();
+                AdminReply::Done
+            }
+            MapOutcome::Unfit(why) => {
+                tracing::warn!("cannot take up the cluster map that an administrator sent: {why}");
+                AdminReply::Failed(why)
+            }
+            MapOutcome::NotKept(why) => {
+                tracing::error!("a newer cluster map is not taken up: {why}");
+                AdminReply::Failed(why)
             }
         };
-        for (key, id) in std::mem::take(&mut self.next_map.waiting) {
+        for (key, id) in waiting {
             self.answer(key, id, AnswerBody::Admin(reply.clone()));
         }
         Ok(())
     }
 
-    fn fits(&self, next: &ClusterMap) -> Result<(), String> {
-        let follows = self.map.check_successor(next);
-        follows.map_err(|error| error.to_string())?;
-        if next.shards_of(self.id) == self.shards.ids() {
-            Ok(())
-        } else {
-            Err(format!(
-                "it gives server {} shards that it does not have",
-                self.id
-            ))
-        }
-    }
-
-    fn go_by(
-        &mut self,
-        next: ClusterMap,
-        overlay: &mut Overlay<'_>,
-    ) -> Result<AdminReply, ServerError> {
-        self.log.sync()?;
-        self.write_to_store(overlay)?;
-        self.store.flush()?;
-        if let Some(kept) = &self.next_map.source.kept
-            && let Err(error) = keep_map(kept, &next)
-        {
-            let why = format!("it cannot be kept in {}: {error}", kept.display());
-            tracing::error!("a newer cluster map is not taken up: {why}");
-            return Ok(AdminReply::Failed(why));
-        }
-        let others = next.servers.iter().map(|server| server.id);
-        self.peers
-            .join(others.filter(|&other| other != self.id), Instant::now());
-        self.map = Arc::new(next);
-        self.shards.set_map(&self.map);
+    fn goes_by_new_map(&mut self) {
+        let (id, map) = (self.lane.id(), self.lane.map());
+        let others = map.servers.iter().map(|server| server.id);
+        let others = others.filter(|&other| other != id);
+        self.peers.join(others, Instant::now());
         tracing::info!(
-            "server {}: going by epoch {} of the cluster map, with {} servers and {} shards",
-            self.id,
-            self.map.epoch,
-            self.map.servers.len(),
-            self.map.shard_count()
+            "server {id}: going by epoch {} of the cluster map, with {} servers and {} shards",
+            map.epoch,
+            map.servers.len(),
+            map.shard_count()
         );
-        Ok(AdminReply::Done)
     }
 }
 

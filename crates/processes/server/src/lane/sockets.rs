@@ -1,12 +1,11 @@
 //! Sockets: accepting, noticing what arrived, writing, closing.
 
-use super::Lane;
+use super::LaneThread;
 use crate::connection::{Connection, ConnectionKey, Role};
 use crate::limits::{HELLO_TIMEOUT, MAX_OWED_BYTES, MAX_UNSENT_BYTES};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Token};
-use pandofs_types::SessionId;
 use pandofs_wire::address::Stream;
 use pandofs_wire::buffer::{Progress, WriteBuffer};
 use pandofs_wire::hello::{HelloAnswer, HelloRefusal};
@@ -30,7 +29,7 @@ fn key(token: Token) -> ConnectionKey {
     KeyData::from_ffi(token.0.wrapping_sub(FIRST_CONNECTION) as u64).into()
 }
 
-impl Lane {
+impl LaneThread {
     pub(super) fn listen(&mut self) -> io::Result<()> {
         for listener in &self.listeners {
             listener.set_nonblocking(true)?;
@@ -235,18 +234,13 @@ impl Lane {
             tracing::info!(
                 "client {session} has been silent for too long; its open files are released"
             );
-            self.session_gone(session, false);
+            self.lane.session_gone(session, false);
             self.close_all(now, |connection| connection.is_of(session));
         }
         self.close_all(now, |connection| {
             matches!(connection.role, Role::Unknown | Role::Refused)
                 && now.saturating_duration_since(connection.since) >= HELLO_TIMEOUT
         });
-    }
-
-    pub(super) fn session_gone(&mut self, session: SessionId, ended: bool) {
-        self.forget_recalls(session);
-        self.tell_all_shards(|| pandofs_shard::Input::SessionGone { session, ended });
     }
 
     pub(super) fn close_all(&mut self, now: Instant, which: impl Fn(&Connection) -> bool) {

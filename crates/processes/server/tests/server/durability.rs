@@ -11,6 +11,7 @@ use pandofs_api::{
     AdminReply, AdminRequest, DataReply, DataRequest, FIRST_TRUNCATIONS, PeerMessage, Refusal,
     Reply, Request, op,
 };
+use pandofs_lane::{LaneError, RecoverError};
 use pandofs_log::{Log, LogError};
 use pandofs_server::{Server, ServerError, StartError};
 use pandofs_store::Store;
@@ -119,7 +120,10 @@ fn a_log_that_cannot_be_synced_stops_the_server() {
     assert_eq!(client.next_body(), None, "nothing may be acknowledged");
     let error = server.join().unwrap_err();
     assert!(
-        matches!(error, ServerError::Log(LogError::Failed { .. })),
+        matches!(
+            error,
+            ServerError::Lane(LaneError::Log(LogError::Failed { .. }))
+        ),
         "{error}"
     );
 }
@@ -248,11 +252,11 @@ fn a_store_and_a_log_that_do_not_fit_each_other_are_refused() {
     assert!(
         matches!(
             error,
-            StartError::LogGap {
+            StartError::Recover(RecoverError::LogGap {
                 shard: ShardId(0),
                 missing_to: 3,
                 ..
-            }
+            })
         ),
         "{error}"
     );
@@ -261,10 +265,10 @@ fn a_store_and_a_log_that_do_not_fit_each_other_are_refused() {
     assert!(
         matches!(
             error,
-            StartError::Shard {
+            StartError::Recover(RecoverError::Shard {
                 shard: ShardId(0),
                 ..
-            }
+            })
         ),
         "{error}"
     );

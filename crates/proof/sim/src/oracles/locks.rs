@@ -9,7 +9,7 @@ pub fn check(server: &Server) -> Result<(), Finding> {
         return Ok(());
     };
     for config in server.configs() {
-        let left = process.shards.shard(config.shard).forgotten_locks();
+        let left = process.shards().shard(config.shard).forgotten_locks();
         if !left.is_empty() {
             return Err(Finding::new(
                 "locks",

@@ -61,5 +61,5 @@ impl Preserved {
 fn is_held(tables: &Tables, servers: &[Server], shard: ShardId, (dir, name): &Key) -> bool {
     let server = &servers[usize::from(tables.map.server_of(shard).0)];
     let process = server.process.as_ref();
-    process.is_some_and(|process| process.shards.shard(shard).is_held(*dir, name))
+    process.is_some_and(|process| process.shards().shard(shard).is_held(*dir, name))
 }

@@ -4,7 +4,7 @@
 
 use super::Finding;
 use crate::server::Server;
-use pandofs_store::{KvRead, MemoryStore};
+use pandofs_store::KvRead;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -13,7 +13,7 @@ pub fn check(servers: &[Server]) -> Result<(), Finding> {
         let again = server
             .replayed()
             .map_err(|error| Finding::new("replayed", format!("server {}: {error}", server.id)))?;
-        let (live, again) = (pairs(&server.store), pairs(&again));
+        let (live, again) = (pairs(server.stored()), pairs(&again));
         let keys = live.keys().chain(again.keys());
         if let Some(key) = keys.min_by_key(|key| (live.get(*key) == again.get(*key), *key))
             && live.get(key) != again.get(key)
@@ -30,7 +30,7 @@ pub fn check(servers: &[Server]) -> Result<(), Finding> {
     Ok(())
 }
 
-fn pairs(store: &MemoryStore) -> BTreeMap<Vec<u8>, Vec<u8>> {
+fn pairs(store: &dyn KvRead) -> BTreeMap<Vec<u8>, Vec<u8>> {
     let mut pairs = BTreeMap::new();
     store
         .scan(&[], &[0xff; 64], &mut |key, value| {

@@ -9,7 +9,7 @@ pub fn check(server: &Server) -> Result<(), Finding> {
         return Ok(());
     };
     for (&shard, &promised) in &server.promised {
-        let applied = process.shards.shard(shard).applied();
+        let applied = process.shards().shard(shard).applied();
         if applied < promised {
             return Err(Finding::new(
                 "survives",

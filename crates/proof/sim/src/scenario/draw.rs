@@ -1,8 +1,10 @@
 //! Drawing of a scenario from its seed.
 
 use super::{
-    End, Fault, Leasing, Loss, MILLISECOND, Moment, Op, Path, Planned, SECOND, Shape, TROUBLED,
+    End, Fault, Leasing, Loss, MILLISECOND, Memory, Moment, Op, Path, Planned, SECOND, Shape,
+    TROUBLED,
 };
+use pandofs_lane::limits::MAX_UNWRITTEN_BYTES;
 use pandofs_placement::{DirBounds, DirPolicy, FileBounds, FilePolicy};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::{CommitProtocol, LockKind};
@@ -58,6 +60,16 @@ pub fn shape(rng: &mut Rng) -> Shape {
             _ => CommitProtocol::S2pcMp,
         },
         leases: rng.chance(2, 3).then(|| leasing(rng, servers, clients)),
+        memory: Memory::default(),
+    }
+}
+
+/// By numbers of its own, so that all else of a seed stays as it was before there was this.
+pub fn memory(rng: &mut Rng) -> Memory {
+    Memory {
+        unwritten_bytes: *rng.pick(&[0, 2_000, 20_000, MAX_UNWRITTEN_BYTES]),
+        recent_reads: *rng.pick(&[0, 4_000, 4_000_000]),
+        cold: *rng.pick(&[0, 20, 200]),
     }
 }
 

@@ -3,71 +3,43 @@
 use super::{Death, Server, new_store};
 use crate::disk::Disk;
 use crate::history::Key;
-use crate::scenario::{Loss, MILLISECOND, Moment};
+use crate::scenario::Loss;
+use crate::store::SimStore;
 use pandofs_api::{Request, op};
+use pandofs_lane::{Written, flush};
 use pandofs_log::Log;
-use pandofs_server::parts;
 use pandofs_shard::{Record, Shard, ShardError};
 use pandofs_store::{MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
+use std::sync::Arc;
 
 impl Server {
-    /// Returns whether a sync is to begin now.
-    pub fn begins_sync(&mut self, now: Moment) -> bool {
-        let interval = self.map.settings.flush_interval_ms as Moment * MILLISECOND;
-        let unsynced = self.log.memory().unsynced();
-        let Some(process) = &mut self.process else {
-            return false;
-        };
-        let durable = &mut process.durable;
-        if !durable.is_behind() {
-            process.synced_at = now;
+    /// A sync begins.
+    pub fn begins_sync(&mut self) {
+        let covered = self.log.memory().unsynced();
+        if let Some(process) = &mut self.process {
+            process.covered = covered;
         }
-        let is_due = durable.is_behind() && now >= process.synced_at + interval;
-        if (!is_due && !durable.is_wanted()) || durable.is_under_way() {
-            return false;
-        }
-        durable.begin();
-        process.shards.sync_begins();
-        process.synced_at = now;
-        process.covered = Some(unsynced);
-        true
     }
 
-    pub fn ends_sync(&mut self) {
-        let Some(mut process) = self.process.take() else {
-            return;
-        };
-        let covered = process.covered.take().expect("a sync is under way");
-        self.log.memory().sync_first(covered);
-        process.shards.sync_ended();
-        for held in process.durable.finish() {
-            self.let_go(&mut process, held);
-        }
-        self.process = Some(process);
-    }
-
-    /// Returns whether a flush of the store is to begin now.
-    pub fn begins_flush(&mut self, after: u64) -> bool {
-        let Some(process) = &mut self.process else {
-            return false;
-        };
-        if process.unflushed_bytes <= after || process.flushing.is_some() {
-            return false;
-        }
-        process.unflushed_bytes = 0;
-        process.flushing = Some(process.shards.appended());
-        true
-    }
-
-    pub fn ends_flush(&mut self) -> Result<(), Death> {
+    pub fn ends_sync(&mut self) -> Result<(), Death> {
         let Some(process) = &mut self.process else {
             return Ok(());
         };
-        let written = process.flushing.take().expect("a flush is under way");
-        // It syncs the log, which the process does not know: a sync under way then covers nothing more.
-        process.covered = process.covered.map(|_| 0);
-        parts::flush(&self.store, &self.log, &written).map_err(|error| self.death(&error))
+        let covered = std::mem::take(&mut process.covered);
+        self.log.memory().sync_first(covered);
+        let done = process.lane.synced();
+        done.map_err(|error| self.death(&error))
+    }
+
+    pub fn ends_flush(&mut self, written: &Written) -> Result<(), Death> {
+        let Some(process) = &mut self.process else {
+            return Ok(());
+        };
+        // It syncs the log, which the lane does not know: a sync under way then covers nothing more.
+        process.covered = 0;
+        let done = flush(&*self.store, &*self.log, written).and_then(|()| process.lane.flushed());
+        done.map_err(|error| self.death(&error))
     }
 
     /// The process dies: what is in memory is gone, and of what is on the disk what was not synced, as told. Gives
@@ -87,11 +59,17 @@ impl Server {
                 *promised = last.map_or(0, |next| next - 1).max(*promised);
             }
         }
-        self.log = left;
-        let batches = random.below(self.store.unflushed() as u64 + 1) as usize;
-        self.store = self.store.crash(batches);
+        self.log = Arc::new(left);
+        let memory = self.store.memory();
+        let batches = random.below(memory.unflushed() as u64 + 1) as usize;
+        let left = memory.crash(batches);
+        self.store = Arc::new(SimStore::new(
+            left,
+            self.memory.cold,
+            random.next_u64(),
+            self.plant,
+        ));
         self.process = None;
-        self.acts.clear();
         lost
     }
 

@@ -21,6 +21,8 @@ pub struct Counted {
     pub believed: u64,
     /// Leases that were recalled.
     pub recalled: u64,
+    /// Keys that were read for an input that waited for them.
+    pub warmed: u64,
 }
 
 impl Counted {
@@ -30,7 +32,7 @@ impl Counted {
         let Some(process) = &server.process else {
             return;
         };
-        let shards = &process.shards;
+        let shards = process.shards();
         let splits = |&shard: &_| shards.shard(shard).is_splitting();
         self.crashes_in_splits += u64::from(shards.ids().iter().any(splits));
         let is_undecided = shards.status().iter().any(|status| status.undecided > 0);
@@ -47,9 +49,9 @@ impl Counted {
     /// The run has ended.
     pub(super) fn work_of(&mut self, server: &Server) {
         if let Some(process) = &server.process {
-            let finished = process.shards.finished();
+            let finished = process.shards().finished();
             self.distributed += finished.committed + finished.aborted;
-            let statuses = process.shards.status();
+            let statuses = process.shards().status();
             self.splits += statuses.iter().map(|status| status.splits).sum::<u64>();
         }
     }

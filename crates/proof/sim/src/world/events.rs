@@ -4,7 +4,9 @@ use crate::client::Hearer;
 use crate::scenario::{End, Moment};
 use crate::server::Asker;
 use pandofs_api::{PeerMessage, Refusal, Reply, ShardRequest};
-use pandofs_types::{LeaseKey, Leased, ServerId, SessionId};
+use pandofs_lane::Written;
+use pandofs_shard::Input;
+use pandofs_types::{LeaseKey, Leased, ServerId, SessionId, ShardId};
 
 /// Something on its way.
 #[derive(Clone, Debug)]
@@ -66,6 +68,14 @@ pub enum Event {
     Flushed {
         server: usize,
         boot: u64,
+        written: Written,
+    },
+    Warmed {
+        server: usize,
+        boot: u64,
+        shard: ShardId,
+        keys: Vec<Vec<u8>>,
+        input: Box<Input>,
     },
     Send {
         asker: Asker,

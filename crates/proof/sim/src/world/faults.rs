@@ -5,7 +5,6 @@ use crate::client::Client;
 use crate::history::Key;
 use crate::scenario::{Fault, Loss, MILLISECOND, Moment, SECOND};
 use pandofs_check::ClusterDump;
-use pandofs_shard::Input;
 use pandofs_types::Ino;
 use pandofs_types::limits::{CLIENT_TICK, SESSION_TIMEOUT};
 use std::collections::{BTreeMap, BTreeSet};
@@ -57,10 +56,7 @@ impl World {
 
     /// A server looks at its disk when something has changed.
     fn tell_of_space(&mut self, server: usize) {
-        let low = self.servers[server].is_low;
-        for config in self.servers[server].configs() {
-            self.servers[server].receive(config.shard, Input::Space { low });
-        }
+        self.servers[server].look_at_disk();
         self.schedule(server);
     }
 

@@ -1,61 +1,46 @@
 //! Messages: what servers and clients say, and who gets it.
 
-use super::{Event, Letter, World};
-use crate::client::{PATIENCE, TELLERS, Todo};
+use super::{Event, FLUSH_COST, Letter, READ_COST, SYNC_COST, World};
+use crate::client::{Hearer, PATIENCE, TELLERS, Todo};
 use crate::oracles::Finding;
 use crate::scenario::{End, MILLISECOND, Moment, Plant};
-use crate::server::{Act, Asker};
-use pandofs_api::PeerMessage;
-use pandofs_shard::{Input, validate};
+use crate::server::Asker;
+use pandofs_api::{PeerMessage, Refusal, Reply};
+use pandofs_lane::{Command, Heard};
 use pandofs_types::limits::SESSION_TIMEOUT;
-use pandofs_types::{ServerId, ShardId};
+use pandofs_types::{LeaseKey, Leased, ServerId};
 
 /// When what was lost over a connection is sent again.
 const RETRANSMISSION: Moment = 200 * MILLISECOND;
 
 impl World {
-    pub(super) fn act(&mut self, server: usize, act: Act) {
+    /// Does what a server's lane wants done.
+    pub(super) fn obey(&mut self, server: usize, command: Command<Hearer>) {
         let from = End::Server(server as u16);
-        match act {
-            Act::Answer {
-                asker,
+        match command {
+            Command::Answer {
+                ticket,
                 result,
                 leased,
             } => {
-                let line = || {
-                    let Asker {
-                        client,
-                        worker,
-                        attempt,
-                        ..
-                    } = asker;
-                    format!(
-                        "server {server} answers {client}.{worker}/{attempt}: {result:?}, leases {leased:?}"
-                    )
-                };
-                self.trace.line(self.now, line);
-                let letter = Letter::Answer {
-                    asker,
-                    result,
-                    leased,
-                };
-                self.mail(from, End::Client(asker.client), letter);
+                let asker = self.servers[server].take_ticket(ticket);
+                self.answer(server, asker, result, leased);
             }
-            Act::Recall { hearer, told } => {
-                self.trace.line(self.now, || {
-                    format!("server {server} recalls from {hearer:?}: {told:?}")
-                });
-                let letter = Letter::Recall { hearer, told };
-                self.mail_again(from, End::Client(hearer.client), letter);
+            Command::Replaced { ticket } => {
+                self.servers[server].take_ticket(ticket);
             }
-            Act::Watch { session } => {
+            Command::Recall { to, number, keys } => {
+                self.tell_recall(server, to, Some((number, keys)));
+            }
+            Command::BeginAnew { to } => self.tell_recall(server, to, None),
+            Command::Watch { session } => {
                 // It is not heard of any more.
                 if self.gone.contains(&session) {
                     let noticed = self.now + SESSION_TIMEOUT.as_nanos() as Moment;
                     self.put(noticed, Event::SessionGone { session });
                 }
             }
-            Act::Send {
+            Command::Send {
                 server: to,
                 message,
             } => {
@@ -74,7 +59,80 @@ impl World {
                 };
                 self.mail(from, End::Server(to.0), letter);
             }
+            Command::Data { origin, request } => self.servers[server].data(origin, request),
+            Command::Warm { shard, keys, input } => {
+                self.counted.warmed += 1;
+                let jitter = self.random.below(READ_COST as u64) as Moment;
+                let at = self.now + (READ_COST + jitter) * self.slowness(server);
+                let boot = self.servers[server].boot;
+                let input = Box::new(input);
+                let warmed = Event::Warmed {
+                    server,
+                    boot,
+                    shard,
+                    keys,
+                    input,
+                };
+                self.put(at, warmed);
+            }
+            Command::Sync => {
+                self.servers[server].begins_sync();
+                let jitter = self.random.below(SYNC_COST as u64) as Moment;
+                let at = self.now + (SYNC_COST + jitter) * self.slowness(server);
+                let boot = self.servers[server].boot;
+                self.put(at, Event::Synced { server, boot });
+            }
+            Command::Flush { written } => {
+                let at = self.now + FLUSH_COST * self.slowness(server);
+                let boot = self.servers[server].boot;
+                let flushed = Event::Flushed {
+                    server,
+                    boot,
+                    written,
+                };
+                self.put(at, flushed);
+            }
+            Command::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
+            Command::UnknownServer { server, .. } => unreachable!("{server} is on no map"),
+            Command::FlushDone { to } => unreachable!("{to:?} wants no flush"),
         }
+    }
+
+    fn answer(
+        &mut self,
+        server: usize,
+        asker: Asker,
+        result: Result<Reply, Refusal>,
+        leased: Vec<Leased>,
+    ) {
+        let line = || {
+            let Asker {
+                client,
+                worker,
+                attempt,
+                ..
+            } = asker;
+            format!(
+                "server {server} answers {client}.{worker}/{attempt}: {result:?}, leases {leased:?}"
+            )
+        };
+        self.trace.line(self.now, line);
+        let letter = Letter::Answer {
+            asker,
+            result,
+            leased,
+        };
+        let from = End::Server(server as u16);
+        self.mail(from, End::Client(asker.client), letter);
+    }
+
+    fn tell_recall(&mut self, server: usize, hearer: Hearer, told: Option<(u64, Vec<LeaseKey>)>) {
+        self.trace.line(self.now, || {
+            format!("server {server} recalls from {hearer:?}: {told:?}")
+        });
+        let letter = Letter::Recall { hearer, told };
+        let from = End::Server(server as u16);
+        self.mail_again(from, End::Client(hearer.client), letter);
     }
 
     pub(super) fn mail(&mut self, from: End, to: End, letter: Letter) {
@@ -120,9 +178,9 @@ impl World {
             ) => {
                 let server = usize::from(id);
                 if self.is_process(server, boot) {
-                    let shard = request.shard;
-                    let ticket = self.servers[server].ticket(asker);
-                    self.servers[server].receive(shard, Input::Request { ticket, request });
+                    if let Err(refusal) = self.servers[server].ask(asker, request) {
+                        self.answer(server, asker, Err(refusal), Vec::new());
+                    }
                     self.schedule(server);
                 }
             }
@@ -135,21 +193,17 @@ impl World {
                 },
             ) => {
                 let server = usize::from(id);
-                match shard_of(&message) {
-                    // Of what shards say to one another any copy may come at any time. This ends with the connection.
-                    None if !self.is_process(server, boot) => {}
-                    None => {
-                        self.servers[server].server_message(from, message);
-                        self.after(server);
+                // Of what shards say to one another any copy may come at any time. The rest ends with the connection.
+                if !is_between_servers(&message) || self.is_process(server, boot) {
+                    let heard = self.servers[server].hear(from, message);
+                    if let Some(
+                        heard @ (Err(_) | Ok(Heard::Misfit { .. } | Heard::OtherMap { .. })),
+                    ) = heard
+                    {
+                        let what = format!("server {server} hears of {from}: {heard:?}");
+                        self.found.get_or_insert(Finding::new("messages", what));
                     }
-                    Some(shard) => {
-                        if let Err(misfit) = validate(&self.map, &message) {
-                            let what = format!("server {from} sent {message:?}: {misfit}");
-                            self.found.get_or_insert(Finding::new("messages", what));
-                        }
-                        self.servers[server].receive(shard, Input::Peer(message));
-                        self.schedule(server);
-                    }
+                    self.after(server);
                 }
             }
             (End::Server(id), Letter::Hear { hearer, done, boot }) => {
@@ -314,22 +368,9 @@ fn said(message: &PeerMessage) -> String {
     }
 }
 
-/// The shard a message is to; `None` when it is between servers.
-fn shard_of(message: &PeerMessage) -> Option<ShardId> {
-    match *message {
-        PeerMessage::Commit { to, .. }
-        | PeerMessage::SplitChunk { to, .. }
-        | PeerMessage::SplitChunkDone { to, .. }
-        | PeerMessage::SplitAbandoned { to, .. }
-        | PeerMessage::MapNotice { to, .. }
-        | PeerMessage::MapNoticeDone { to, .. }
-        | PeerMessage::Forwarded { to, .. }
-        | PeerMessage::ForgetForwarding { to, .. }
-        | PeerMessage::ForgetForwardingDone { to, .. }
-        | PeerMessage::SlotsAsk { to, .. }
-        | PeerMessage::SlotsTold { to, .. }
-        | PeerMessage::MergeAsk { to, .. }
-        | PeerMessage::MergeGo { to, .. } => Some(to),
-        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. } => None,
-    }
+fn is_between_servers(message: &PeerMessage) -> bool {
+    matches!(
+        message,
+        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. }
+    )
 }

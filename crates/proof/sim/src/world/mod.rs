@@ -18,20 +18,19 @@ use events::{Event, Letter, Queued};
 use pandofs_api::ShardStatus;
 use pandofs_check::ClusterDump;
 use pandofs_placement::ClusterMap;
-use pandofs_shard::Input;
 use pandofs_testkit::rng::Rng;
-use pandofs_types::limits::{
-    CLIENT_TICK, RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL,
-};
+use pandofs_types::limits::{CLIENT_TICK, RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT};
 use pandofs_types::{Ino, Name, ServerId, SessionId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// What a batch costs, and each input in it.
 const BATCH_COST: Moment = 20 * MICROSECOND;
 const SYNC_COST: Moment = 300 * MICROSECOND;
+/// What it costs to read a key that is not in memory.
+const READ_COST: Moment = 100 * MICROSECOND;
 const FLUSH_COST: Moment = 5 * MILLISECOND;
 /// Servers start again that found their disks full.
 const RESTART_PAUSE: Moment = 500 * MILLISECOND;
@@ -83,10 +82,8 @@ impl World {
     pub fn new(scenario: Scenario, trace: Trace) -> World {
         let map = Arc::new(scenario.map());
         let shape = &scenario.shape;
-        // Of it only differences matter.
-        let start = Instant::now();
         let servers = (0..shape.servers)
-            .map(|id| Server::create(ServerId(id), &map, &scenario, start))
+            .map(|id| Server::create(ServerId(id), &map, &scenario))
             .collect();
         let clients = (0..shape.clients)
             .map(|number| {
@@ -293,7 +290,7 @@ impl World {
             match &server.process {
                 None => busy.push(ShardStatus::default()),
                 Some(process) => {
-                    let statuses = process.shards.status();
+                    let statuses = process.shards().status();
                     // All clients have ended, or will be found to be gone.
                     let is_busy = |status: &ShardStatus| {
                         let locks = status.locks + status.lock_waiters;
@@ -378,14 +375,12 @@ impl World {
             }
             Event::Tick { server, boot } => {
                 if self.is_process(server, boot) {
-                    for config in self.servers[server].configs() {
-                        self.servers[server].receive(config.shard, Input::Tick);
-                    }
-                    self.servers[server].look_at_loads(self.now);
-                    self.servers[server].answer_waiting(self.now);
-                    let next = self.now + self.tick();
-                    self.put(next, Event::Tick { server, boot });
+                    self.servers[server].run_timers(self.now);
                     self.after(server);
+                    if let Some(due) = self.servers[server].next_due() {
+                        let next = due.max(self.now + self.least_pause());
+                        self.put(next, Event::Tick { server, boot });
+                    }
                 }
             }
             Event::Synced { server, boot } => {
@@ -393,17 +388,34 @@ impl World {
                     if self.servers[server].log.dies_here() {
                         return self.crash(server, "at the end of a sync");
                     }
-                    self.servers[server].ends_sync();
+                    let done = self.servers[server].ends_sync();
+                    self.survive(server, done);
                     self.after(server);
                 }
             }
-            Event::Flushed { server, boot } => {
+            Event::Flushed {
+                server,
+                boot,
+                written,
+            } => {
                 if self.is_process(server, boot) {
                     if self.servers[server].log.dies_here() {
                         return self.crash(server, "at the end of a flush");
                     }
-                    let done = self.servers[server].ends_flush();
+                    let done = self.servers[server].ends_flush(&written);
                     self.survive(server, done);
+                    self.after(server);
+                }
+            }
+            Event::Warmed {
+                server,
+                boot,
+                shard,
+                keys,
+                input,
+            } => {
+                if self.is_process(server, boot) {
+                    self.servers[server].warmed(shard, keys, *input);
                     self.after(server);
                 }
             }
@@ -417,14 +429,7 @@ impl World {
             }
             Event::SessionGone { session } => {
                 for server in 0..self.servers.len() {
-                    for config in self.servers[server].configs() {
-                        let gone = Input::SessionGone {
-                            session,
-                            ended: false,
-                        };
-                        self.servers[server].receive(config.shard, gone);
-                    }
-                    self.servers[server].forget_recalls(session);
+                    self.servers[server].session_gone(session);
                     self.after(server);
                 }
             }
@@ -498,11 +503,11 @@ impl World {
         }
     }
 
-    /// The pause to the next tick of a server.
-    fn tick(&self) -> Moment {
+    /// Before that a server does not look at its clock again.
+    fn least_pause(&self) -> Moment {
         match self.leave_at {
             Some(leave_at) if self.now + REST_TICK < leave_at => REST_TICK,
-            _ => TICK_INTERVAL.as_nanos() as Moment,
+            _ => 1,
         }
     }
 
@@ -562,25 +567,23 @@ impl World {
 
     /// After anything that a server did: what it says goes out, what it has to do on its disk begins.
     fn after(&mut self, server: usize) {
-        for act in self.servers[server].take_acts() {
-            if self.servers[server].log.dies_here() {
-                return self.crash(server, "between two messages");
+        loop {
+            let commands = match self.servers[server].take_commands(self.now) {
+                Ok(commands) => commands,
+                Err(death) => return self.survive(server, Err(death)),
+            };
+            if commands.is_empty() {
+                break;
             }
-            self.act(server, act);
+            for command in commands {
+                if self.servers[server].log.dies_here() {
+                    return self.crash(server, "between two messages");
+                }
+                self.obey(server, command);
+            }
         }
         if self.servers[server].process.is_none() {
             return;
-        }
-        let slowness = self.slowness(server);
-        let boot = self.servers[server].boot;
-        if self.servers[server].begins_sync(self.now) {
-            let jitter = self.random.below(SYNC_COST as u64) as Moment;
-            let at = self.now + (SYNC_COST + jitter) * slowness;
-            self.put(at, Event::Synced { server, boot });
-        }
-        if self.servers[server].begins_flush(self.scenario.shape.flush_after) {
-            let at = self.now + FLUSH_COST * slowness;
-            self.put(at, Event::Flushed { server, boot });
         }
         if let Err(what) = self.moments.locks(&self.servers[server]) {
             self.found.get_or_insert(what);

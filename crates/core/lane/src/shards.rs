@@ -1,7 +1,7 @@
 //! The shards a lane leads, and how a batch of inputs goes through them.
 
-use crate::error::ServerError;
-use crate::faults::{Faults, Stage, name_of_record};
+use crate::error::LaneError;
+use crate::faults::{Points, Stage, Subject};
 use pandofs_api::ShardStatus;
 use pandofs_log::{Entry, Log};
 use pandofs_placement::{ClusterMap, Granularity};
@@ -32,6 +32,8 @@ struct Led {
     being_synced: u64,
     /// Index of the last synced record.
     synced: u64,
+    /// Index of the last record after which something was said that had waited for the disk.
+    promised: u64,
     is_touched: bool,
 }
 
@@ -59,6 +61,7 @@ impl Shards {
                 appended: last,
                 being_synced: last,
                 synced: last,
+                promised: 0,
                 is_touched: false,
             });
         }
@@ -99,7 +102,7 @@ impl Shards {
         environment: &mut Environment<'_>,
         shard: ShardId,
         input: Input,
-    ) -> Result<(), ServerError> {
+    ) -> Result<(), LaneError> {
         environment.held = self.objects;
         let led = get(&mut self.led, shard);
         led.shard
@@ -125,33 +128,21 @@ impl Shards {
     }
 
     /// Appends what the shards propose, all with one write, and applies it; again until they propose
-    /// nothing more.
+    /// nothing more. Each record passes its fault points.
     ///
     /// # Errors
-    /// A shard's or the log's; what the shards hold in memory is in doubt then.
+    /// A shard's, the log's or the points'; what the shards hold in memory is in doubt then.
     pub fn append_and_apply(
         &mut self,
         overlay: &mut Overlay<'_>,
         environment: &mut Environment<'_>,
         log: &dyn Log,
-    ) -> Result<Appended, ServerError> {
-        self.append_and_apply_past(overlay, environment, log, &mut None)
-    }
-
-    /// [`Shards::append_and_apply`], past the fault points of each record.
-    ///
-    /// # Errors
-    /// Those too, and when a point cannot be noted.
-    pub(crate) fn append_and_apply_past(
-        &mut self,
-        overlay: &mut Overlay<'_>,
-        environment: &mut Environment<'_>,
-        log: &dyn Log,
-        faults: &mut Option<Faults>,
-    ) -> Result<Appended, ServerError> {
+        points: &mut Points,
+    ) -> Result<Appended, LaneError> {
         let mut total = Appended::default();
         let mut proposals = Vec::new();
-        let mut names = Vec::new();
+        // All records, for those who are told of the points.
+        let mut passed: Vec<Vec<u8>> = Vec::new();
         loop {
             for &id in &self.touched {
                 let led = get(&mut self.led, id);
@@ -166,19 +157,20 @@ impl Shards {
                 }
             }
             if proposals.is_empty() {
-                pass_all(faults, Stage::Applied, &names)?;
+                pass_all(points, Stage::Applied, &passed)?;
                 return Ok(total);
             }
-            let begun = names.len();
-            if faults.is_some() {
-                for (id, proposal) in &proposals {
-                    let name = name_of_record(&proposal.payload);
-                    names.push(name.map_err(|source| failure(*id, source))?);
-                }
+            let begun = passed.len();
+            if points.are_on() {
+                passed.extend(
+                    proposals
+                        .iter()
+                        .map(|(_, proposal)| proposal.payload.clone()),
+                );
             }
-            pass_all(faults, Stage::Appending, &names[begun..])?;
+            pass_all(points, Stage::Appending, &passed[begun..])?;
             total.batches += append(log, &proposals)?;
-            pass_all(faults, Stage::Appended, &names[begun..])?;
+            pass_all(points, Stage::Appended, &passed[begun..])?;
             for (id, proposal) in proposals.drain(..) {
                 let led = get(&mut self.led, id);
                 let before = led.shard.objects();
@@ -222,13 +214,29 @@ impl Shards {
         }
     }
 
+    /// Notes that something is said which waited for this record to be synced. Whether it is.
+    pub fn promise(&mut self, shard: ShardId, record: u64) -> bool {
+        let led = get(&mut self.led, shard);
+        led.promised = led.promised.max(record);
+        record <= led.synced
+    }
+
+    /// The last record after which something was said that had waited for the disk; 0 if nothing was.
+    pub fn promised(&self, shard: ShardId) -> u64 {
+        self.led(shard).promised
+    }
+
     /// One shard, to be looked at.
     ///
     /// # Panics
     /// When [`Shards::leads`] would deny it.
     pub fn shard(&self, shard: ShardId) -> &Shard {
+        &self.led(shard).shard
+    }
+
+    fn led(&self, shard: ShardId) -> &Led {
         match self.led.get(usize::from(shard.0)) {
-            Some(Some(led)) => &led.shard,
+            Some(Some(led)) => led,
             _ => panic!("shard {shard} is not led here"),
         }
     }
@@ -286,15 +294,9 @@ impl Shards {
 
 /// # Errors
 /// When a point cannot be noted.
-fn pass_all(
-    faults: &mut Option<Faults>,
-    stage: Stage,
-    names: &[String],
-) -> Result<(), ServerError> {
-    if let Some(faults) = faults {
-        for name in names {
-            faults.pass(stage, name).map_err(ServerError::FaultPoints)?;
-        }
+fn pass_all(points: &mut Points, stage: Stage, records: &[Vec<u8>]) -> Result<(), LaneError> {
+    for record in records {
+        points.pass(stage, Subject::Record(record))?;
     }
     Ok(())
 }
@@ -306,13 +308,13 @@ fn get(led: &mut [Option<Led>], shard: ShardId) -> &mut Led {
     }
 }
 
-fn failure(shard: ShardId, source: ShardError) -> ServerError {
-    ServerError::Shard { shard, source }
+fn failure(shard: ShardId, source: ShardError) -> LaneError {
+    LaneError::Shard { shard, source }
 }
 
 /// Appends records in their order, with one write unless they are too many for that. Answers the
 /// number of writes.
-fn append(log: &dyn Log, proposals: &[(ShardId, Proposal)]) -> Result<u64, ServerError> {
+fn append(log: &dyn Log, proposals: &[(ShardId, Proposal)]) -> Result<u64, LaneError> {
     let (mut entries, mut bytes, mut batches) = (Vec::with_capacity(proposals.len()), 0, 0);
     for (id, proposal) in proposals {
         if bytes + proposal.payload.len() > MAX_LOG_APPEND_BYTES && !entries.is_empty() {

@@ -14,9 +14,8 @@
 use crate::limits::MAX_RECALLS_UNDER_WAY;
 use pandofs_shard::Recall;
 use pandofs_types::limits::{MAX_KEYS_PER_RECALL, RECALL_WAIT};
-use pandofs_types::{LeaseKey, SessionId, ShardId};
+use pandofs_types::{LeaseKey, SessionId, ShardId, Steady};
 use std::collections::{BTreeMap, VecDeque};
-use std::time::Instant;
 
 /// Of all sessions that take leases. `A` is where an answer goes.
 #[derive(Debug)]
@@ -27,9 +26,9 @@ pub struct Recalls<A> {
 #[derive(Debug)]
 struct Session<A> {
     /// When the connection was made over which it hears of recalls.
-    connected: Instant,
+    connected: Steady,
     /// Where the answer to the request goes that waits, and since when it does.
-    waiting: Option<(A, Instant)>,
+    waiting: Option<(A, Steady)>,
     /// To be told.
     queue: VecDeque<(ShardId, u64, Vec<LeaseKey>)>,
     /// The number of the last answer.
@@ -102,10 +101,10 @@ impl<A> Recalls<A> {
     pub fn wait(
         &mut self,
         session: SessionId,
-        connected: Instant,
+        connected: Steady,
         to: A,
         done: Option<u64>,
-        now: Instant,
+        now: Steady,
     ) -> Said<A> {
         let known = self.sessions.get_mut(&session);
         if known
@@ -143,10 +142,10 @@ impl<A> Recalls<A> {
     }
 
     /// Answers to those who have waited for long.
-    pub fn overdue(&mut self, now: Instant) -> Vec<Answer<A>> {
+    pub fn overdue(&mut self, now: Steady) -> Vec<Answer<A>> {
         let has_waited = |session: &&mut Session<A>| {
             let since = session.waiting.as_ref().map(|(_, since)| *since);
-            since.is_some_and(|since| now.saturating_duration_since(since) >= RECALL_WAIT)
+            since.is_some_and(|since| now.since(since) >= RECALL_WAIT)
         };
         let sessions = self.sessions.values_mut().filter(has_waited);
         sessions
@@ -187,7 +186,7 @@ mod tests {
     #[test]
     fn what_is_to_be_told_waits_for_a_request_and_is_let_go_with_the_next() {
         let mut recalls = Recalls::default();
-        let start = Instant::now();
+        let start = Steady(5);
         assert_eq!(recalls.tell(SHARD, recall(1)), None, "nobody is there");
         let mut wait = |to, done| recalls.wait(SESSION, start, to, done, start);
         assert_eq!(wait(1, Some(0)), Said::Late);
@@ -209,7 +208,7 @@ mod tests {
     #[test]
     fn what_takes_a_while_to_let_go_of_holds_up_nothing_else() {
         let mut recalls = Recalls::default();
-        let start = Instant::now();
+        let start = Steady(5);
         recalls.wait(SESSION, start, 1, None, start);
         recalls.wait(SESSION, start, 2, Some(0), start);
         assert_eq!(recalls.tell(SHARD, recall(5)), Some(answer(2, 1, &[5])));
@@ -231,7 +230,7 @@ mod tests {
     #[test]
     fn only_so_much_is_told_to_who_lets_go_of_nothing() {
         let mut recalls = Recalls::default();
-        let start = Instant::now();
+        let start = Steady(5);
         recalls.wait(SESSION, start, 0, None, start);
         for number in 1..=MAX_RECALLS_UNDER_WAY as u64 {
             recalls.wait(SESSION, start, 1, Some(0), start);
@@ -239,7 +238,7 @@ mod tests {
         }
         recalls.wait(SESSION, start, 2, Some(0), start);
         assert_eq!(recalls.tell(SHARD, recall(500)), None);
-        assert_eq!(recalls.overdue(start + RECALL_WAIT).len(), 1);
+        assert_eq!(recalls.overdue(start.after(RECALL_WAIT)).len(), 1);
         let Said::LetGo { recalls, answer } = recalls.wait(SESSION, start, 3, Some(7), start)
         else {
             panic!("it is known");
@@ -252,15 +251,18 @@ mod tests {
     #[test]
     fn whoever_waits_for_long_is_told_nothing() {
         let mut recalls = Recalls::default();
-        let start = Instant::now();
+        let start = Steady(5);
         recalls.wait(SESSION, start, 1, None, start);
         recalls.wait(SESSION, start, 2, Some(0), start);
         assert!(
             recalls
-                .overdue(start + RECALL_WAIT - Duration::from_nanos(1))
+                .overdue(start.after(RECALL_WAIT - Duration::from_nanos(1)))
                 .is_empty()
         );
-        assert_eq!(recalls.overdue(start + RECALL_WAIT), [answer(2, 1, &[])]);
+        assert_eq!(
+            recalls.overdue(start.after(RECALL_WAIT)),
+            [answer(2, 1, &[])]
+        );
         recalls.wait(SESSION, start, 3, Some(1), start);
         assert_eq!(recalls.forget(SESSION), Some(answer(3, 2, &[])));
         assert_eq!(recalls.forget(SESSION), None);
@@ -269,8 +271,8 @@ mod tests {
     #[test]
     fn what_was_said_over_an_older_connection_is_not_heard() {
         let mut recalls = Recalls::default();
-        let first = Instant::now();
-        let second = first + Duration::from_millis(1);
+        let first = Steady(5);
+        let second = first.after(Duration::from_millis(1));
         assert_eq!(recalls.wait(SESSION, second, 1, None, second), Said::Begins);
         recalls.wait(SESSION, second, 2, Some(0), second);
         assert_eq!(recalls.wait(SESSION, first, 3, None, second), Said::Late);

@@ -1,7 +1,6 @@
 //! Bringing the shards to where the log ends.
 
-use crate::error::StartError;
-use crate::faults;
+use crate::error::RecoverError;
 use crate::limits::REPLAY_BATCH_BYTES;
 use pandofs_log::{Log, LogError};
 use pandofs_placement::ClusterMap;
@@ -9,21 +8,31 @@ use pandofs_shard::{Environment, Shard, ShardConfig, ShardError};
 use pandofs_store::{Overlay, Store, StoreError};
 use pandofs_types::{ServerId, ShardId};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 /// Counts of what was applied again at start.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
     pub records: u64,
     /// Of their payloads.
     pub bytes: u64,
-    pub elapsed: Duration,
+    /// Shards whose log had lost records that the store has.
+    pub behind: Vec<LogBehind>,
 }
 
-/// How a server's shards are set up.
-pub fn configs(map: &Arc<ClusterMap>, server: ServerId) -> Vec<ShardConfig> {
+/// A shard whose log ended before its store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LogBehind {
+    pub shard: ShardId,
+    /// The last record that the store has.
+    pub applied: u64,
+    /// The record that the log would have gone on with.
+    pub next: u64,
+}
+
+/// How a server's shards are set up; `grace` as in [`ShardConfig`].
+pub fn configs(map: &Arc<ClusterMap>, server: ServerId, grace: Duration) -> Vec<ShardConfig> {
     let sync_every_batch = map.settings.flush_interval_ms == 0;
-    let grace = faults::grace();
     let config = |shard| ShardConfig {
         shard,
         map: Arc::clone(map),
@@ -43,16 +52,15 @@ pub fn recover(
     environment: &mut Environment<'_>,
     store: &dyn Store,
     log: &dyn Log,
-) -> Result<(Vec<(ShardId, Shard)>, Replayed), StartError> {
-    let start = Instant::now();
+) -> Result<(Vec<(ShardId, Shard)>, Replayed), RecoverError> {
     let mut replayed = Replayed::default();
     let mut shards = Vec::with_capacity(configs.len());
     let mut overlay = Overlay::new(store);
     for config in configs {
         let id = config.shard;
-        let mut shard =
-            Shard::open(config, store).map_err(|source| StartError::Shard { shard: id, source })?;
-        align(log, id, shard.applied())?;
+        let mut shard = Shard::open(config, store)
+            .map_err(|source| RecoverError::Shard { shard: id, source })?;
+        replayed.behind.extend(align(log, id, shard.applied())?);
         replay(&mut shard, id, &mut overlay, store, log, &mut replayed)?;
         shards.push((id, shard));
     }
@@ -61,36 +69,37 @@ pub fn recover(
     for (id, shard) in &mut shards {
         shard
             .recover(&mut overlay, environment)
-            .map_err(|source| StartError::Shard { shard: *id, source })?;
+            .map_err(|source| RecoverError::Shard { shard: *id, source })?;
     }
     write(&mut overlay, store)?;
-    replayed.elapsed = start.elapsed();
     Ok((shards, replayed))
 }
 
 /// Makes the log go on where the store is, if it lost records that the store has: they were not
 /// synced, but their effects had reached the disk with a flush. They were not acknowledged as
 /// durable, and all of the store is of one moment, so they may stand.
-fn align(log: &dyn Log, shard: ShardId, applied: u64) -> Result<(), StartError> {
+fn align(log: &dyn Log, shard: ShardId, applied: u64) -> Result<Option<LogBehind>, RecoverError> {
     let stream = u64::from(shard.0);
     let Some(next) = log.next_index(stream) else {
-        return Ok(());
+        return Ok(None);
     };
     if next <= applied {
-        tracing::info!(
-            "shard {shard}: the store is at record {applied}, the log ended before {next}"
-        );
-        return Ok(log.prune(stream, applied)?);
+        log.prune(stream, applied)?;
+        return Ok(Some(LogBehind {
+            shard,
+            applied,
+            next,
+        }));
     }
     let first = log.span(stream).map_or(next, |(first, _)| first);
     if first > applied + 1 {
-        return Err(StartError::LogGap {
+        return Err(RecoverError::LogGap {
             shard,
             missing_from: applied + 1,
             missing_to: first - 1,
         });
     }
-    Ok(())
+    Ok(None)
 }
 
 fn replay(
@@ -100,7 +109,7 @@ fn replay(
     store: &dyn Store,
     log: &dyn Log,
     replayed: &mut Replayed,
-) -> Result<(), StartError> {
+) -> Result<(), RecoverError> {
     enum Failure {
         Shard(ShardError),
         Store(StoreError),
@@ -132,7 +141,7 @@ fn replay(
         })
     });
     match failure {
-        Some(Failure::Shard(source)) => Err(StartError::Shard { shard: id, source }),
+        Some(Failure::Shard(source)) => Err(RecoverError::Shard { shard: id, source }),
         Some(Failure::Store(error)) => Err(error.into()),
         None => {
             read?;
@@ -172,7 +181,12 @@ mod tests {
     #[test]
     fn a_log_behind_its_store_goes_on_where_the_store_is() {
         let log = log_with(1..=5);
-        align(&log, SHARD, 9).unwrap();
+        let behind = LogBehind {
+            shard: SHARD,
+            applied: 9,
+            next: 6,
+        };
+        assert_eq!(align(&log, SHARD, 9).unwrap(), Some(behind));
         assert_eq!((log.span(3), log.next_index(3)), (None, Some(10)));
         log.append(&[Entry {
             stream: 3,
@@ -186,7 +200,7 @@ mod tests {
     fn a_log_that_reaches_beyond_its_store_is_left_alone() {
         for applied in [0, 3, 5] {
             let log = log_with(1..=5);
-            align(&log, SHARD, applied).unwrap();
+            assert_eq!(align(&log, SHARD, applied).unwrap(), None);
             assert_eq!((log.span(3), log.next_index(3)), (Some((1, 5)), Some(6)));
         }
         align(&MemoryLog::new(), SHARD, 7).unwrap();
@@ -201,7 +215,7 @@ mod tests {
         assert!(
             matches!(
                 error,
-                StartError::LogGap {
+                RecoverError::LogGap {
                     missing_from: 2,
                     missing_to: 3,
                     ..
@@ -214,7 +228,7 @@ mod tests {
         assert!(
             matches!(
                 error,
-                StartError::LogGap {
+                RecoverError::LogGap {
                     missing_from: 5,
                     missing_to: 5,
                     ..
