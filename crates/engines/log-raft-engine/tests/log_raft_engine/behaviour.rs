@@ -1,8 +1,5 @@
 //! Mistakes that raft-engine would make by itself, and the edges of the system.
 
-// Test code throughout.
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{

@@ -1,8 +1,5 @@
 //! Bytes that changed and files that went missing.
 
-// Test code throughout.
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{

@@ -1,4 +1,5 @@
 //! Tests of the log on disk, one binary for all: each more would be linked by itself.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod behaviour;
 #[path = "../common/mod.rs"]

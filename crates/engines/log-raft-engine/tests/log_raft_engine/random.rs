@@ -1,8 +1,5 @@
 //! Random operations and crashes against a model.
 
-// Test code throughout.
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{killed, open_with, unsynced};

@@ -1,8 +1,5 @@
 //! The suite of the log port, with each kind of crash.
 
-// Test code throughout.
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{killed, open_with, unsynced};

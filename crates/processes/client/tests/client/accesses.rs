@@ -1,5 +1,4 @@
 //! Reads are reported later, many at once.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

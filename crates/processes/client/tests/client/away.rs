@@ -1,5 +1,4 @@
 //! A server goes away and comes back: calls wait and go on, and the log says so, once each.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

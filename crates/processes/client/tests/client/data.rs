@@ -1,5 +1,4 @@
 //! Files: in their inodes, in data objects, and on the way from the one to the other.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

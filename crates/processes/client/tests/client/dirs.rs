@@ -1,5 +1,4 @@
 //! Directories on several shards: listings through splits, gathered attributes.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

@@ -1,5 +1,4 @@
 //! Programs killed while they wait: cancelled calls, and changes that are made to their end.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

@@ -1,5 +1,4 @@
 //! Files that are held open for a moment: opened at their shard, and released by themselves.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

@@ -1,5 +1,4 @@
 //! Locks: registered again at a restarted server, lost ones, waiting and its end.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

@@ -2,7 +2,6 @@
 //!
 //! Changes that were acknowledged and not synced may be gone, and a sync that comes afterwards
 //! fails.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

@@ -1,4 +1,5 @@
 //! Tests of the client against real servers, one binary for all: each more would be linked by itself.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod accesses;
 mod away;

@@ -1,8 +1,6 @@
 //! The client library against the model: four servers in this process, whose stores and logs are in
 //! memory, and two clients over sockets, with directories on all shards that split all the time.
 
-#![allow(clippy::unwrap_used)]
-
 use pandofs_client::{Client, Options};
 use pandofs_log::MemoryLog;
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};

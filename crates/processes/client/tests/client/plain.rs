@@ -1,5 +1,4 @@
 //! Operations that are one request and one answer: extended attributes, rights, servers' own words.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

@@ -1,5 +1,4 @@
 //! Recalls of leases, and writes that are under way.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

@@ -1,5 +1,4 @@
 //! Stale maps and hints are put right by the shards that are asked wrongly.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

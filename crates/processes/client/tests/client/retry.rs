@@ -1,5 +1,4 @@
 //! Lost answers, absent servers and refusals that pass: each request is done once.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

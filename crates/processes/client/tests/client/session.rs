@@ -1,5 +1,4 @@
 //! Open files of the session: registered again, released in batches, let go at the end.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

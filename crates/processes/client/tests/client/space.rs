@@ -1,5 +1,4 @@
 //! Space of files and appending to them: requests and their servers.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

@@ -1,5 +1,4 @@
 //! Tracing of a session: each operation once, at its end, and nothing that is asked on the way.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

@@ -1,5 +1,4 @@
 //! Files that are truncated while this client changes their data objects.
-#![allow(clippy::unwrap_used)]
 
 use crate::common;
 

@@ -1,7 +1,5 @@
 //! Several servers: operations that touch shards of more than one.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{Connection, Memory, eventually, mkdir};

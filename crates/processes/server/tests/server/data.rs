@@ -1,7 +1,5 @@
 //! Data objects and administration over the wire.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::link::Shards;

@@ -1,7 +1,5 @@
 //! Answers before and after the disk has a change, and the state after a restart.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::held_log::HeldLog;

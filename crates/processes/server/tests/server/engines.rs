@@ -1,7 +1,5 @@
 //! A server in its own directory, with the engines it ships with.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{Connection, FS, ID, map};

@@ -1,7 +1,5 @@
 //! Connections that a client has given up: what the network still delivers of them is not done.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{Connection, FS, Memory, eventually};

@@ -1,7 +1,5 @@
 //! Admission of connections, and the end of those that are refused or misbehave.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{Connection, FS, ID, Memory, eventually};

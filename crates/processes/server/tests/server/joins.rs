@@ -1,7 +1,5 @@
 //! Servers join a file system while its servers run.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{Connection, FS, ID, SHARDS, eventually, map, socket};

@@ -1,4 +1,5 @@
 //! Tests of a server over its sockets, one binary for all: each more would be linked by itself.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod cluster;
 mod common;

@@ -1,7 +1,5 @@
 //! Servers among themselves. The other server is played by the test.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::link::{OTHER, accept, listen, messages, send};

@@ -1,7 +1,5 @@
 //! Scrubbing, over the wire.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::link::Shards;

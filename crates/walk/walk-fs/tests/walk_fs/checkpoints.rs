@@ -2,8 +2,6 @@
 //!
 //! They are interrupted after a number of entries, not of seconds.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::together::{root_of, together};

@@ -1,7 +1,5 @@
 //! Walks that are interrupted to go on later.
 
-#![allow(clippy::unwrap_used)]
-
 use pandofs_walk_fs::{Entry, Flow, Options, Saved, Visitor, go_on, walk};
 use std::collections::HashSet;
 use std::fs::File;

@@ -1,4 +1,5 @@
 //! Tests of the walk on real trees, one binary for all: each more would be linked by itself.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 mod checkpoints;
 #[path = "../common/mod.rs"]

@@ -1,7 +1,5 @@
 //! Walks by several processes, which are threads here, with queues between them.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::together::{Mailbox, Post, root_of, together};

@@ -1,7 +1,5 @@
 //! Comparison of a walk with GNU find, with every algorithm.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{Lister, find, lines, make_chain, make_tree, remove, settings};

@@ -1,7 +1,5 @@
 //! Failures in real trees, and the ends of walks.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{Lister, lines, make_tree, settings};

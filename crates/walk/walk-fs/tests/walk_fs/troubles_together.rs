@@ -1,7 +1,5 @@
 //! Failures, links and mounts in real trees when several processes walk; these are threads here.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::together::{root_of, together};

@@ -1,5 +1,4 @@
 //! Protection of files that a checkpoint would be written over.
-#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use crate::common;
 

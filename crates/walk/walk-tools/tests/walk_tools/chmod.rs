@@ -1,7 +1,5 @@
 //! chmod beside that of GNU: links that are named.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ours, run_in, stderr};

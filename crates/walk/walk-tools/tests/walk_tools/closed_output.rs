@@ -1,7 +1,5 @@
 //! Tools whose output is not read, or cannot be written.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ours, run_in, stderr};

@@ -1,7 +1,5 @@
 //! Tests of cp, sync, cmp, sum, chmod and tar on ordinary trees, and of their messages.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ALGORITHMS, killed, ours, ours_by_permissions, run_in, sorted, stderr, tree};

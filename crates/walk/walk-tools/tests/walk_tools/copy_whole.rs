@@ -2,8 +2,6 @@
 //!
 //! A part has no name that the next run takes for the copy. Nothing leads to a copy that failed.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ours, run_in, stderr};

@@ -1,7 +1,5 @@
 //! Comparison of du with GNU du, but for the order.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ALGORITHMS, killed, ours, run_in, sorted, stderr, tree};

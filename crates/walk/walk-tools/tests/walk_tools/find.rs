@@ -1,7 +1,5 @@
 //! Comparison of find with GNU find, but for the order.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ALGORITHMS, killed, ours, run_in, sorted, stderr, tree};

@@ -1,7 +1,5 @@
 //! Actions of find, compared with those of GNU find.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ALGORITHMS, make_tree, ours, run_in, sorted, stderr, tree};

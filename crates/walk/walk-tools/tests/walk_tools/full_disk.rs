@@ -1,7 +1,5 @@
 //! Walks with a checkpoint whose list cannot be written, or was lost.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ours, run_in, stderr, tree};

@@ -1,7 +1,5 @@
 //! Options of cp and rsync that cp and sync have as well.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ours, run_in, sorted, stderr};

@@ -1,7 +1,5 @@
 //! Tools that are interrupted, or whose tree changes meanwhile: what they leave and say.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{

@@ -1,7 +1,5 @@
 //! Large copies that something ends in the middle, and what the next run makes of them.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{LARGE_BYTES, becomes, begin, long_ago, names, ours, send, stderr, write_large};

@@ -1,7 +1,5 @@
 //! Objects of `--json`, one in each line of standard output, for `jq` and the like.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ours, run_in, stderr};

@@ -1,7 +1,5 @@
 //! Tests of the progress line.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::tree;

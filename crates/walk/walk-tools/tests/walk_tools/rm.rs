@@ -1,7 +1,5 @@
 //! Removal: what goes, and what stays.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ALGORITHMS, make_tree, ours, run_in, sorted, stderr, tree};

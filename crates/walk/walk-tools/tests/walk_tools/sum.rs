@@ -1,7 +1,5 @@
 //! Lists of digests that are compared with what is there.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ours, ours_by_permissions, run_in, stderr, tree};

@@ -1,7 +1,5 @@
 //! Entries that `sync --delete` does not remove.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ours, run_in, stderr};

@@ -1,7 +1,5 @@
 //! tar beside GNU tar: what it lists, takes out, leaves alone and refuses.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ours, run_in, sorted, stderr};

@@ -1,7 +1,5 @@
 //! Access control lists in archives of tar and of GNU tar.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ours, run_in, stderr};

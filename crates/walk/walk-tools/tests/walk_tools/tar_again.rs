@@ -1,7 +1,5 @@
 //! Unpacking of archives that have a path more than once, or that end too early.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ours, run_in, stderr};

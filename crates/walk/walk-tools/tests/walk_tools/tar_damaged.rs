@@ -1,7 +1,5 @@
 //! Archives with false claims, and old ones.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use common::{ours, run_in, stderr};

@@ -1,7 +1,5 @@
 //! Counts and lists.
 
-#![allow(clippy::unwrap_used)]
-
 use crate::common;
 
 use bytes::Bytes;

@@ -1,7 +1,5 @@
 //! One operation, numbered 7 by its coordinator `HOME`, and short names for what is said about it.
 
-#![allow(dead_code, reason = "no test file needs every helper")]
-
 use pandofs_api::{
     Age, Ask, CommitMessage, FileBody, InodeReply, Refused, Step, StepNumber, StepResult, step,
 };

@@ -1,5 +1,4 @@
 //! Servers that speak the real protocol and answer as a test says.
-#![allow(dead_code, reason = "each test uses its part")]
 
 use pandofs_api::{DataReply, DirReply, DirSettings, EntryReply, FileBody, InodeReply, Layout};
 use pandofs_api::{Refusal, Reply, ShardRequest};

@@ -1,5 +1,4 @@
 //! A tree with everything in it, and programs run on it.
-#![allow(dead_code, reason = "each test file uses its part")]
 
 use rustix::process::{Pid, Signal, kill_process};
 use std::ffi::OsStr;
