@@ -1,8 +1,6 @@
 //! The coordinator, one event after the other: what each leads to, whole.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{Refused, StepNumber};
 use pandofs_commit::{Coordination, Decision, Progress, StepState};
 use pandofs_types::limits::MAX_PARTICIPANTS;

@@ -1,8 +1,6 @@
 //! The participant: each state's answer to each question.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::Refused;
 use pandofs_commit::{Participation, ParticipationState};
 

@@ -1,8 +1,6 @@
 //! Two-phase and three-phase commit, message by message, beside which S2PC-MP needs fewer.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{Ask, CommitMessage, StepNumber};
 use pandofs_commit::{Coordination, Decision, ParticipationState, Progress, StepState};
 use pandofs_types::CommitProtocol::{ThreePhase, TwoPhase};

@@ -1,9 +1,7 @@
 //! The coordinator after a restart, and what it sends again, in every state it can be found in
 //! (Xiong et al., section 4.4.1).
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{CommitMessage, Refused, StepNumber};
 use pandofs_commit::{Coordination, Decision, Progress, StepState};
 use pandofs_types::ShardId;

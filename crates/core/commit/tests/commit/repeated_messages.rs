@@ -2,9 +2,7 @@
 //! operation every message that no longer fits leaves the state as it is, and is answered if its
 //! sender still waits for the answer.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{CommitMessage, Refused};
 use pandofs_commit::{Coordination, Progress, StepState};
 use pandofs_types::ShardId;

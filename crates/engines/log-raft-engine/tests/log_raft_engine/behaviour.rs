@@ -1,8 +1,6 @@
 //! Mistakes that raft-engine would make by itself, and the edges of the system.
 
-use crate::common;
-
-use common::{
+use crate::common::{
     append_files, append_pair, killed, open, open_with, refused, rewrite_files, unsynced,
 };
 use pandofs_log::suite::{self, append_one_each, assert_holds, contents};

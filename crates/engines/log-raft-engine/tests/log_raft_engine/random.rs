@@ -1,8 +1,6 @@
 //! Random operations and crashes against a model.
 
-use crate::common;
-
-use common::{killed, open_with, unsynced};
+use crate::common::{killed, open_with, unsynced};
 use pandofs_log::suite::contents;
 use pandofs_log::{Entry, Log};
 use std::collections::BTreeMap;

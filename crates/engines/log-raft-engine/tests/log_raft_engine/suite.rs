@@ -1,8 +1,6 @@
 //! The suite of the log port, with each kind of crash.
 
-use crate::common;
-
-use common::{killed, open_with, unsynced};
+use crate::common::{killed, open_with, unsynced};
 use pandofs_log::suite::{self, ReopenableLog};
 use pandofs_log::{Entry, Log, LogError, Visit};
 use pandofs_log_raft_engine::RaftEngineLog;

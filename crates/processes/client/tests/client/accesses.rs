@@ -1,8 +1,6 @@
 //! Reads are reported later, many at once.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{Reply, Request, op};
 use pandofs_types::limits::MAX_ACCESSES_PER_MESSAGE;
 use pandofs_types::{AtimeRule, Credentials, Ino, SetAttr, SetTime, Time};

@@ -1,8 +1,6 @@
 //! A server goes away and comes back: calls wait and go on, and the log says so, once each.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::Reply;
 use pandofs_types::Ino;
 use pandofs_wire::message::RequestBody;

@@ -1,8 +1,6 @@
 //! Files: in their inodes, in data objects, and on the way from the one to the other.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{
     DataReply, DataRequest, FIRST_TRUNCATIONS, FileBody, InodeReply, Layout, Refusal, Reply,
     Request, op,

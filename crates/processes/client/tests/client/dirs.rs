@@ -1,8 +1,6 @@
 //! Directories on several shards: listings through splits, gathered attributes.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{
     DirEntry, DirPart, DirSettings, EntriesReply, EntryReply, InodeReply, Refusal, Reply, Request,
     op,

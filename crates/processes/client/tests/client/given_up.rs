@@ -1,8 +1,6 @@
 //! Programs killed while they wait: cancelled calls, and changes that are made to their end.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Reply, Request, op};
 use pandofs_client::{Cancellation, Client, ClientError, set_cancellation};
 use pandofs_placement::ClusterMap;

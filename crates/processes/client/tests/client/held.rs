@@ -1,8 +1,6 @@
 //! Files that are held open for a moment: opened at their shard, and released by themselves.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{Reply, Request, op};
 use pandofs_client::ClientError;
 use pandofs_types::limits::MAX_HELD;

@@ -1,8 +1,6 @@
 //! Locks: registered again at a restarted server, lost ones, waiting and its end.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, op};
 use pandofs_client::{Cancellation, ClientError, Tried, set_cancellation};
 use pandofs_types::{FileLock, FsError, Ino, LockKind, LockMode, LockRange};

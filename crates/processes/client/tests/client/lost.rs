@@ -3,9 +3,7 @@
 //! Changes that were acknowledged and not synced may be gone, and a sync that comes afterwards
 //! fails.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Layout, Reply, Request, op};
 use pandofs_client::{Client, ClientError, OpenHow};
 use pandofs_placement::DirMap;

@@ -1,8 +1,6 @@
 //! Operations that are one request and one answer: extended attributes, rights, servers' own words.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{AdminReply, AdminRequest, Reply, Request, XattrMode, op};
 use pandofs_client::ClientError;
 use pandofs_types::limits::MAX_XATTR_VALUE_BYTES;

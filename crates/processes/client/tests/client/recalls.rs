@@ -1,8 +1,6 @@
 //! Recalls of leases, and writes that are under way.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{DataReply, DataRequest, FileBody, InodeReply, Reply, Request};
 use pandofs_types::{Attr, Ino, LeaseKey, Leased};
 use pandofs_wire::message::{AnswerBody, RequestBody};

@@ -1,8 +1,6 @@
 //! Stale maps and hints are put right by the shards that are asked wrongly.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{EntryReply, Refusal, Reply, Request, op};
 use pandofs_client::ClientError;
 use pandofs_placement::DirMap;

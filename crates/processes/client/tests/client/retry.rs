@@ -1,8 +1,6 @@
 //! Lost answers, absent servers and refusals that pass: each request is done once.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{
     AdminReply, AdminRequest, DataReply, DataRequest, NewNode, Refusal, Reply, Request,
 };

@@ -1,8 +1,6 @@
 //! Open files of the session: registered again, released in batches, let go at the end.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{DataReply, DataRequest, FileBody, Layout, op};
 use pandofs_api::{Reply, Request, ShardRequest};
 use pandofs_client::{Client, ClientError, OpenHow};

@@ -1,8 +1,6 @@
 //! Space of files and appending to them: requests and their servers.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{
     Allocation, DataReply, DataRequest, FIRST_TRUNCATIONS, FileBody, InodeReply, Layout, Refusal,
     Reply, Request, op,

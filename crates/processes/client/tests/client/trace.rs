@@ -1,8 +1,6 @@
 //! Tracing of a session: each operation once, at its end, and nothing that is asked on the way.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{Reply, Request, op};
 use pandofs_client::trace::{Event, Outcome, Tracer, again, untraced};
 use pandofs_client::{Cancellation, OpenHow, set_cancellation};

@@ -1,8 +1,6 @@
 //! Files that are truncated while this client changes their data objects.
 
-use crate::common;
-
-use common::*;
+use crate::common::*;
 use pandofs_api::{
     DataReply, DataRequest, FIRST_TRUNCATIONS, FileBody, InodeReply, Layout, Reply, Request, op,
 };

@@ -1,8 +1,6 @@
 //! Several servers: operations that touch shards of more than one.
 
-use crate::common;
-
-use common::{Connection, Memory, eventually, mkdir};
+use crate::common::{Connection, Memory, eventually, mkdir};
 use pandofs_api::{EntryReply, Reply, Request, op};
 use pandofs_placement::ClusterMap;
 use pandofs_server::ServerHandle;

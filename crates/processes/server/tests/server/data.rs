@@ -1,9 +1,7 @@
 //! Data objects and administration over the wire.
 
-use crate::common;
-
-use common::link::Shards;
-use common::{Connection, FS, ID, Memory, map};
+use crate::common::link::Shards;
+use crate::common::{Connection, FS, ID, Memory, map};
 use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, FIRST_TRUNCATIONS};
 use pandofs_placement::ClusterMap;
 use pandofs_server::limits::MAX_OWED_BYTES;

@@ -1,8 +1,6 @@
 //! A server in its own directory, with the engines it ships with.
 
-use crate::common;
-
-use common::{Connection, FS, ID, map};
+use crate::common::{Connection, FS, ID, map};
 use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, FIRST_TRUNCATIONS};
 use pandofs_log::LogError;
 use pandofs_server::{Options, Pairs, Server, ServerHandle, StartError, stored};

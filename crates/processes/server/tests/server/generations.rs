@@ -1,8 +1,6 @@
 //! Connections that a client has given up: what the network still delivers of them is not done.
 
-use crate::common;
-
-use common::{Connection, FS, Memory, eventually};
+use crate::common::{Connection, FS, Memory, eventually};
 use pandofs_api::{DataReply, DataRequest, FIRST_TRUNCATIONS};
 use pandofs_types::{Ino, SessionId};
 use pandofs_wire::buffer::{Progress, WriteBuffer};

@@ -1,8 +1,6 @@
 //! Servers join a file system while its servers run.
 
-use crate::common;
-
-use common::{Connection, FS, ID, SHARDS, eventually, map, socket};
+use crate::common::{Connection, FS, ID, SHARDS, eventually, map, socket};
 use pandofs_api::{AdminReply, AdminRequest, Refusal, Request, op};
 use pandofs_placement::{ClusterMap, ServerInfo};
 use pandofs_server::{Options, Server, ServerHandle};

@@ -1,9 +1,7 @@
 //! Servers among themselves. The other server is played by the test.
 
-use crate::common;
-
-use common::link::{OTHER, accept, listen, messages, send};
-use common::{Connection, ID, Memory, eventually, map};
+use crate::common::link::{OTHER, accept, listen, messages, send};
+use crate::common::{Connection, ID, Memory, eventually, map};
 use pandofs_api::{CommitMessage, DataReply, DataRequest, FIRST_TRUNCATIONS, Horizon, PeerMessage};
 use pandofs_placement::{DirBounds, DirPolicy, Granularity, ServerLoad, objects};
 use pandofs_types::{Epoch, Ino, ServerId, ShardId, TxId};

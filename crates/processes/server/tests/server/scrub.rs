@@ -1,9 +1,7 @@
 //! Scrubbing, over the wire.
 
-use crate::common;
-
-use common::link::Shards;
-use common::{Connection, DEADLINE, Memory, map};
+use crate::common::link::Shards;
+use crate::common::{Connection, DEADLINE, Memory, map};
 use pandofs_api::{
     AdminReply, AdminRequest, DataReply, DataRequest, FIRST_TRUNCATIONS, Refusal, ScrubOrder,
     ScrubReport, ScrubState,

@@ -2,10 +2,8 @@
 //!
 //! They are interrupted after a number of entries, not of seconds.
 
-use crate::common;
-
-use common::together::{root_of, together};
-use common::{make_chain, make_tree, remove};
+use crate::common::together::{root_of, together};
+use crate::common::{make_chain, make_tree, remove};
 use pandofs_walk::{Algorithm, Rng};
 use pandofs_walk_fs::{
     DirState, Entry, FileType, Flow, Leaving, Merge, Options, Problem, Processes, Saved, Task,

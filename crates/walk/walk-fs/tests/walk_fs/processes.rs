@@ -1,9 +1,7 @@
 //! Walks by several processes, which are threads here, with queues between them.
 
-use crate::common;
-
-use common::together::{Mailbox, Post, root_of, together};
-use common::{Lister, find, lines, make_chain, make_tree, remove};
+use crate::common::together::{Mailbox, Post, root_of, together};
+use crate::common::{Lister, find, lines, make_chain, make_tree, remove};
 use pandofs_walk::Algorithm;
 use pandofs_walk_fs::{
     Dir, DirState, Entry, Flow, Leaving, Meter, Options, Problem, Processes, Rpc, Task, Unreadable,

@@ -1,8 +1,6 @@
 //! Comparison of a walk with GNU find, with every algorithm.
 
-use crate::common;
-
-use common::{Lister, find, lines, make_chain, make_tree, remove, settings};
+use crate::common::{Lister, find, lines, make_chain, make_tree, remove, settings};
 use pandofs_walk_fs::{Follow, Options, walk};
 use std::ffi::OsString;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! Failures in real trees, and the ends of walks.
 
-use crate::common;
-
-use common::{Lister, lines, make_tree, settings};
+use crate::common::{Lister, lines, make_tree, settings};
 use pandofs_walk_fs::{
     DirState, Entry, Flow, Follow, Leaving, Options, ProblemKind, Visitor, WalkError, walk,
 };

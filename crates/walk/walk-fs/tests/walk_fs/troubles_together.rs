@@ -1,9 +1,7 @@
 //! Failures, links and mounts in real trees when several processes walk; these are threads here.
 
-use crate::common;
-
-use common::together::{root_of, together};
-use common::{Lister, find, lines};
+use crate::common::together::{root_of, together};
+use crate::common::{Lister, find, lines};
 use pandofs_walk::Algorithm;
 use pandofs_walk_fs::{Entry, Flow, Follow, Options, Problem, ProblemKind, Visitor};
 use rustix::io::Errno;

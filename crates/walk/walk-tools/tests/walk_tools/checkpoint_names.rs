@@ -1,8 +1,6 @@
 //! Protection of files that a checkpoint would be written over.
 
-use crate::common;
-
-use common::{ours, run_in, stderr};
+use crate::common::{ours, run_in, stderr};
 
 /// As tar's, another one than of others.
 fn failure(tool: &[&str]) -> i32 {

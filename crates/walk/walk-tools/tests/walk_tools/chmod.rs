@@ -1,8 +1,6 @@
 //! chmod beside that of GNU: links that are named.
 
-use crate::common;
-
-use common::{ours, run_in, stderr};
+use crate::common::{ours, run_in, stderr};
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::Path;
 

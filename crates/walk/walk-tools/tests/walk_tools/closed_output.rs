@@ -1,8 +1,6 @@
 //! Tools whose output is not read, or cannot be written.
 
-use crate::common;
-
-use common::{ours, run_in, stderr};
+use crate::common::{ours, run_in, stderr};
 use std::fs::File;
 use std::io::Read;
 use std::path::Path;

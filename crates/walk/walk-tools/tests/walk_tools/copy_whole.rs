@@ -2,9 +2,7 @@
 //!
 //! A part has no name that the next run takes for the copy. Nothing leads to a copy that failed.
 
-use crate::common;
-
-use common::{ours, run_in, stderr};
+use crate::common::{ours, run_in, stderr};
 use std::fs::File;
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! Comparison of du with GNU du, but for the order.
 
-use crate::common;
-
-use common::{ALGORITHMS, killed, ours, run_in, sorted, stderr, tree};
+use crate::common::{ALGORITHMS, killed, ours, run_in, sorted, stderr, tree};
 use std::collections::BTreeMap;
 
 #[test]

@@ -1,8 +1,6 @@
 //! Actions of find, compared with those of GNU find.
 
-use crate::common;
-
-use common::{ALGORITHMS, make_tree, ours, run_in, sorted, stderr, tree};
+use crate::common::{ALGORITHMS, make_tree, ours, run_in, sorted, stderr, tree};
 use std::path::Path;
 
 /// Both print the same records and end the same way.

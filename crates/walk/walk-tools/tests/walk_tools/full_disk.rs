@@ -1,8 +1,6 @@
 //! Walks with a checkpoint whose list cannot be written, or was lost.
 
-use crate::common;
-
-use common::{ours, run_in, stderr, tree};
+use crate::common::{ours, run_in, stderr, tree};
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};

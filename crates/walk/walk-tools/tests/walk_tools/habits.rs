@@ -1,8 +1,6 @@
 //! Options of cp and rsync that cp and sync have as well.
 
-use crate::common;
-
-use common::{ours, run_in, sorted, stderr};
+use crate::common::{ours, run_in, sorted, stderr};
 use std::fs::{File, FileTimes};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

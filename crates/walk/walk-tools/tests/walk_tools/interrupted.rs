@@ -1,8 +1,6 @@
 //! Tools that are interrupted, or whose tree changes meanwhile: what they leave and say.
 
-use crate::common;
-
-use common::{
+use crate::common::{
     LARGE_BYTES, becomes, begin, long_ago, names, ours, run_in, send, stderr, write_large,
 };
 use rustix::process::Signal;

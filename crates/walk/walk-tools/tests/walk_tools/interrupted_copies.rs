@@ -1,8 +1,8 @@
 //! Large copies that something ends in the middle, and what the next run makes of them.
 
-use crate::common;
-
-use common::{LARGE_BYTES, becomes, begin, long_ago, names, ours, send, stderr, write_large};
+use crate::common::{
+    LARGE_BYTES, becomes, begin, long_ago, names, ours, send, stderr, write_large,
+};
 use rustix::process::Signal;
 use std::fs::{File, FileTimes};
 use std::os::unix::fs::MetadataExt;

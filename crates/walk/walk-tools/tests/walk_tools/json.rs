@@ -1,8 +1,6 @@
 //! Objects of `--json`, one in each line of standard output, for `jq` and the like.
 
-use crate::common;
-
-use common::{ours, run_in, stderr};
+use crate::common::{ours, run_in, stderr};
 use serde_json::{Value, json};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;

@@ -1,8 +1,6 @@
 //! Tests of the progress line.
 
-use crate::common;
-
-use common::tree;
+use crate::common::tree;
 use std::io::Read;
 use std::path::Path;
 use std::process::{Command, Stdio};

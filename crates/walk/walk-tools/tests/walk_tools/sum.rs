@@ -1,8 +1,6 @@
 //! Lists of digests that are compared with what is there.
 
-use crate::common;
-
-use common::{ours, ours_by_permissions, run_in, stderr, tree};
+use crate::common::{ours, ours_by_permissions, run_in, stderr, tree};
 use std::os::unix::fs::PermissionsExt;
 use std::process::Output;
 

@@ -1,8 +1,6 @@
 //! Entries that `sync --delete` does not remove.
 
-use crate::common;
-
-use common::{ours, run_in, stderr};
+use crate::common::{ours, run_in, stderr};
 use std::path::Path;
 
 fn write(path: &Path) {

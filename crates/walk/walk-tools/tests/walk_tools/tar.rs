@@ -1,8 +1,6 @@
 //! tar beside GNU tar: what it lists, takes out, leaves alone and refuses.
 
-use crate::common;
-
-use common::{ours, run_in, sorted, stderr};
+use crate::common::{ours, run_in, sorted, stderr};
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::{MetadataExt, PermissionsExt, symlink};
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! Access control lists in archives of tar and of GNU tar.
 
-use crate::common;
-
-use common::{ours, run_in, stderr};
+use crate::common::{ours, run_in, stderr};
 use std::path::Path;
 use std::process::Output;
 

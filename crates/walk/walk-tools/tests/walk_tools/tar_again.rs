@@ -1,8 +1,6 @@
 //! Unpacking of archives that have a path more than once, or that end too early.
 
-use crate::common;
-
-use common::{ours, run_in, stderr};
+use crate::common::{ours, run_in, stderr};
 use std::io::Write;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! Archives with false claims, and old ones.
 
-use crate::common;
-
-use common::{ours, run_in, stderr};
+use crate::common::{ours, run_in, stderr};
 use std::path::Path;
 use std::process::Output;
 

@@ -1,9 +1,7 @@
 //! Counts and lists.
 
-use crate::common;
-
+use crate::common::{ALGORITHMS, killed, ours, run_in, sorted, stderr, tree};
 use bytes::Bytes;
-use common::{ALGORITHMS, killed, ours, run_in, sorted, stderr, tree};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::RowAccessor;
 use std::process::Output;

@@ -1,7 +1,5 @@
 //! A client, a cluster of one or more servers in memory, and waiting.
 
-// Each test binary uses a part of this.
-
 pub mod held_log;
 pub mod link;
 
