@@ -20,6 +20,7 @@
 
 mod answers;
 mod apply;
+mod closing;
 mod commands;
 mod coordinate;
 mod early_votes;

@@ -1,7 +1,7 @@
 //! Tests of the machine of leases: each compares all commands.
 
 use super::*;
-use crate::port::Proposal;
+use crate::port::{Input, Proposal};
 use pandofs_api::RequestKey;
 use pandofs_leases::Recall;
 use pandofs_types::{Credentials, Epoch, SlotId};

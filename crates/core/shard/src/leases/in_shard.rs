@@ -1,0 +1,117 @@
+//! Leases within the shard: its records, and inputs that wait for leases to end.
+
+use super::{Around, Cleared, Leases};
+use crate::port::{Input, Output};
+use crate::record::Record;
+use crate::shard::Shard;
+use crate::waiting::Until;
+use pandofs_api::{CommitMessage, Horizon, PeerMessage, Refusal, Reply, ShardRequest, Step};
+use pandofs_namespace::touches::Touched;
+use pandofs_namespace::{Stop, View, keys, steps};
+use pandofs_store::Overlay;
+use pandofs_types::{LeaseKey, Leased, SessionId, ShardId, Steady};
+
+impl Shard {
+    /// Puts a change aside.
+    pub(crate) fn put_aside(&mut self, cleared: &Cleared, input: Input) {
+        match cleared {
+            Cleared::Yes => unreachable!("what may be proposed does not wait"),
+            Cleared::Wait(id) => self.wait(Until::Clear(*id), input),
+            Cleared::Early => self.wait(Until::Leaseholders, input),
+        }
+    }
+
+    /// Recalls what steps of another shard's operation touch; whether the message may be proposed. If not it
+    /// is put aside.
+    pub(crate) fn clear_steps<'a>(
+        &mut self,
+        view: &View<'_>,
+        steps: impl Iterator<Item = &'a Step>,
+        from: ShardId,
+        horizon: &Horizon,
+        message: &CommitMessage,
+    ) -> Option<Vec<LeaseKey>> {
+        if !self.leases.is_used() {
+            return Some(Vec::new());
+        }
+        if self.commands.waiting.has_message(from, message) {
+            // It came again.
+            return None;
+        }
+        let keys: Vec<LeaseKey> = steps
+            .flat_map(|step| steps::of(step).touches(view))
+            .collect();
+        let is_known = false;
+        let touched: Vec<_> = keys.iter().map(|&key| Touched { key, is_known }).collect();
+        let cleared = self.leases.clear(&touched, None);
+        if cleared == Cleared::Yes {
+            return Some(keys);
+        }
+        let to = self.config.shard;
+        let message = PeerMessage::Commit {
+            from,
+            to,
+            horizon: horizon.clone(),
+            held: None,
+            message: message.clone(),
+        };
+        self.put_aside(&cleared, Input::Peer(message));
+        None
+    }
+
+    /// As [`Shard::propose`], for a record that changes these.
+    pub(crate) fn propose_change(&mut self, record: &Record, keys: Vec<LeaseKey>) {
+        let index = self.commands.propose(record);
+        self.leases.propose(index, keys);
+    }
+
+    /// Leases of an answer. To be called when the state is what is answered.
+    pub(crate) fn lease(
+        &mut self,
+        request: &ShardRequest,
+        result: &Result<Reply, Refusal>,
+    ) -> Vec<Leased> {
+        let around = Around {
+            shard: self.config.shard,
+            hash_key: self.config.map.hash_key,
+            applied: self.meta.applied,
+            locks: &self.operations.locks,
+            reclaims: &self.reclaims,
+        };
+        self.leases
+            .lease(&mut self.commands, around, request, result)
+    }
+
+    /// Applies that the session may have leases here, or has none any more.
+    pub(crate) fn apply_leaseholder(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        session: SessionId,
+        has: bool,
+    ) {
+        let key = keys::leaseholder(self.config.shard, session);
+        if !has {
+            overlay.delete(key);
+            return;
+        }
+        overlay.put(key, vec![1]);
+        if !self.commands.replaying {
+            let record = self.meta.applied;
+            self.commands
+                .when_durable(Input::LeaseholderKept { session, record });
+        }
+    }
+
+    pub(crate) fn recover_leases(
+        &mut self,
+        overlay: &Overlay<'_>,
+        now: Steady,
+    ) -> Result<(), Stop> {
+        let found = self.stored_holders(overlay, keys::Kind::Leaseholder)?;
+        for &session in &found {
+            self.commands.outputs.push(Output::Watch { session });
+        }
+        self.leases = Leases::recovered(found, now);
+        Ok(())
+    }
+}
