@@ -42,7 +42,7 @@ impl Timers {
     }
 }
 
-/// What the store has not flushed, and who waits for it. `W`: see [`Command`].
+/// Bytes that the store has not flushed, and those who wait for a flush. `W`: see [`Command`].
 #[derive(Debug)]
 pub(crate) struct FlushState<W> {
     /// Bytes of records appended and not known to be flushed.

@@ -26,7 +26,7 @@ impl<W> Default for NextMap<W> {
     }
 }
 
-/// What became of a map that was offered.
+/// Fate of a map that was offered.
 #[derive(Debug)]
 pub struct MapTaken<W> {
     /// Those who wait for it.

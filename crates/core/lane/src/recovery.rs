@@ -30,7 +30,7 @@ pub struct LogBehind {
     pub next: u64,
 }
 
-/// How a server's shards are set up; `grace` as in [`ShardConfig`].
+/// Configurations of a server's shards; `grace` as in [`ShardConfig`].
 pub fn configs(map: &Arc<ClusterMap>, server: ServerId, grace: Duration) -> Vec<ShardConfig> {
     let sync_every_batch = map.settings.flush_interval_ms == 0;
     let config = |shard| ShardConfig {

@@ -10,10 +10,10 @@ pub const MAX_CACHED_INODE_SHARDS: usize = 262_144;
 /// Files of which one client knows at once under which lease it writes to them; writes to further
 /// ones are not answered early.
 pub const MAX_WRITE_LEASES: usize = 16_384;
-/// How long a recall waits for writes that were answered early under the lease. One that takes
+/// Time limit of a recall for writes that were answered early under the lease. One that takes
 /// longer, and finds the file truncated, has failed.
 pub const MAX_WRITE_LEASE_WAIT: Duration = Duration::from_secs(4);
-/// How long after a lease was asked for in vain a client answers no write early before it asks
+/// Pause after a lease was asked for in vain, in which a client answers no write early and does not ask
 /// again.
 pub const WRITE_LEASE_RETRY: Duration = Duration::from_millis(250);
 /// When it caches one in so many of what it may, all but directories are cached for as long

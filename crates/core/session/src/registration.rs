@@ -9,7 +9,7 @@ use pandofs_types::limits::{MAX_LOCKS_PER_MESSAGE, MAX_RELEASES_PER_MESSAGE};
 use pandofs_types::{FileLock, Ino, ShardId};
 use std::collections::VecDeque;
 
-/// What a server knows of the session; `K` tells its processes apart, and their acquaintances with the session.
+/// Knowledge that a server has of the session; `K` tells its processes apart, and their acquaintances with the session.
 #[derive(Debug)]
 pub struct Registration<K> {
     /// All is registered with the process that gave this.
@@ -164,8 +164,8 @@ fn kind(request: &Request) -> Kind {
     }
 }
 
-/// What one shard is told of these locks: all of them, as an inode may have moved there without this client having heard
-/// of it.
+/// Messages that tell one shard of these locks: all of them, as an inode may have moved there without this client having
+/// heard of it.
 fn relock(shard: ShardId, locks: &[(Ino, FileLock)]) -> Vec<(ShardId, Request)> {
     let mut rest = locks;
     let mut messages = Vec::new();

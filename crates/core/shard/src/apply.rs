@@ -48,7 +48,7 @@ impl Shard {
                     self.leases.check(shard, overlay, mark)?;
                 }
                 self.track_writes(overlay, mark)?;
-                self.effects(overlay, env)?;
+                self.effects(overlay)?;
                 if self.commands.proposals.is_empty() && self.meta.applied == self.commands.proposed
                 {
                     self.sessions.opens.all_applied();
@@ -290,7 +290,7 @@ impl Shard {
         }
     }
 
-    fn effects(&mut self, overlay: &Overlay<'_>, env: &mut Environment<'_>) -> Result<(), Stop> {
+    fn effects(&mut self, overlay: &Overlay<'_>) -> Result<(), Stop> {
         for effect in std::mem::take(&mut self.commands.effects) {
             match effect {
                 Effect::Grew { dir, index } => self.consider_split(overlay, dir, index)?,
@@ -298,9 +298,7 @@ impl Shard {
                     self.consider_all_splits(overlay, dir)?;
                     self.consider_all_merges(overlay, dir)?;
                 }
-                Effect::Reclaim { ino } => {
-                    self.consider_reclaim(overlay, env.steady, ino, false)?
-                }
+                Effect::Reclaim { ino } => self.consider_reclaim(overlay, ino, false)?,
                 // Of an operation that nobody waits for any more.
                 Effect::Opened { .. } => {}
                 Effect::Shrank { dir, index } => self.consider_merge(overlay, dir, index)?,

@@ -283,8 +283,13 @@ impl FileLocks {
     }
 
     /// All up to this record, which says that the session may have locks, is on disk.
-    pub fn holder_is_durable(&mut self, commands: &mut Commands, session: SessionId, record: u64) {
-        if self.holders.is_durable(session, record) {
+    pub fn holder_reached_disk(
+        &mut self,
+        commands: &mut Commands,
+        session: SessionId,
+        record: u64,
+    ) {
+        if self.holders.reached_disk(session, record) {
             commands.release(Until::LockHolder(session));
         }
     }
@@ -454,16 +459,28 @@ impl Shard {
         session: SessionId,
         has: bool,
     ) {
+        let record = self.meta.applied;
+        let kept = Input::LockHolderKept { session, record };
         let key = keys::lock_holder(self.config.shard, session);
+        self.apply_holder(overlay, key, has, kept);
+    }
+
+    /// Stores under this key that a session may hold something, or that it does not any more. `kept` is handed back when
+    /// that is on disk.
+    pub(crate) fn apply_holder(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        key: Vec<u8>,
+        has: bool,
+        kept: Input,
+    ) {
         if !has {
             overlay.delete(key);
             return;
         }
         overlay.put(key, vec![1]);
         if !self.commands.replaying {
-            let record = self.meta.applied;
-            self.commands
-                .when_durable(Input::LockHolderKept { session, record });
+            self.commands.when_durable(kept);
         }
     }
 

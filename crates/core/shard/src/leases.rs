@@ -464,8 +464,8 @@ impl Leases {
     }
 
     /// All up to this record, which says that the session may have leases, is on disk.
-    pub fn holder_is_durable(&mut self, session: SessionId, record: u64) {
-        self.holders.is_durable(session, record);
+    pub fn holder_reached_disk(&mut self, session: SessionId, record: u64) {
+        self.holders.reached_disk(session, record);
     }
 
     pub fn tick(&mut self, commands: &mut Commands) {

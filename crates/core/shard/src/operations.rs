@@ -18,6 +18,7 @@ pub struct Finished {
     pub aborted: u64,
 }
 
+/// Their steps, locks, and what is to be sent again.
 #[derive(Debug)]
 pub struct Operations {
     // Stored as well; changed by records alone.

@@ -126,9 +126,10 @@ impl Reclaims {
     pub fn consider(
         &mut self,
         commands: &mut Commands,
-        (sessions, locks): (&mut Sessions, &Locks),
-        now: Steady,
-        (ino, record): (Ino, Option<ReclaimRecord>),
+        sessions: &mut Sessions,
+        locks: &Locks,
+        ino: Ino,
+        record: Option<ReclaimRecord>,
         before: bool,
     ) {
         match record {
@@ -149,7 +150,7 @@ impl Reclaims {
                 // not need.
                 let is_waited_for = !matches!(record, ReclaimRecord::Gone { .. });
                 if is_waited_for || self.work.len() < MAX_RECLAIMS_IN_FLIGHT {
-                    self.begin(commands, ino, record, now);
+                    self.begin(commands, ino, record);
                 } else {
                     self.queue.insert(ino);
                 }
@@ -184,7 +185,7 @@ impl Reclaims {
         }
     }
 
-    fn begin(&mut self, commands: &mut Commands, ino: Ino, record: ReclaimRecord, now: Steady) {
+    fn begin(&mut self, commands: &mut Commands, ino: Ino, record: ReclaimRecord) {
         let mut servers = BTreeMap::new();
         let mut shards = BTreeSet::new();
         let mut ticket = |server, request| {
@@ -235,7 +236,7 @@ impl Reclaims {
             record,
             servers,
             shards,
-            sent: now,
+            sent: commands.now,
             proposed: false,
         };
         work.send(commands, ino);
@@ -243,19 +244,13 @@ impl Reclaims {
     }
 
     /// A data object has replied to the request with this ticket.
-    pub fn data_done(
-        &mut self,
-        commands: &mut Commands,
-        ticket: u64,
-        reply: &DataReply,
-        now: Steady,
-    ) {
+    pub fn data_done(&mut self, commands: &mut Commands, ticket: u64, reply: &DataReply) {
         // What failed is sent again.
         if !matches!(reply, DataReply::Done) {
             if let (DataReply::Failed(FsError::NoSpace), Some(&(_, server))) =
                 (reply, self.tickets.get(&ticket))
             {
-                self.full.insert(server, now);
+                self.full.insert(server, commands.now);
             }
             return;
         }
@@ -287,13 +282,8 @@ impl Reclaims {
         }
     }
 
-    pub fn tick(
-        &mut self,
-        commands: &mut Commands,
-        sessions: &mut Sessions,
-        locks: &Locks,
-        now: Steady,
-    ) {
+    pub fn tick(&mut self, commands: &mut Commands, sessions: &mut Sessions, locks: &Locks) {
+        let now = commands.now;
         if sessions.grace.is_over() {
             self.moved_here = HashSet::new();
         }
@@ -357,7 +347,6 @@ impl Shard {
     pub(crate) fn recover_reclaims(
         &mut self,
         overlay: &Overlay<'_>,
-        now: Steady,
         first: Ino,
     ) -> Result<(), Stop> {
         self.reclaims.first = Some(first);
@@ -373,7 +362,7 @@ impl Shard {
         })?;
         for ino in found {
             let before = true;
-            self.consider_reclaim(overlay, now, ino, before)?;
+            self.consider_reclaim(overlay, ino, before)?;
         }
         Ok(())
     }
@@ -382,14 +371,13 @@ impl Shard {
     pub(crate) fn consider_reclaim(
         &mut self,
         overlay: &Overlay<'_>,
-        now: Steady,
         ino: Ino,
         before: bool,
     ) -> Result<(), Stop> {
-        let item = (ino, view_of(&self.config, overlay, false).reclaim(ino)?);
-        let around = (&mut self.sessions, &self.operations.locks);
+        let record = view_of(&self.config, overlay, false).reclaim(ino)?;
+        let (sessions, locks) = (&mut self.sessions, &self.operations.locks);
         self.reclaims
-            .consider(&mut self.commands, around, now, item, before);
+            .consider(&mut self.commands, sessions, locks, ino, record, before);
         Ok(())
     }
 

@@ -59,7 +59,7 @@ impl Holders {
     /// The index matters: a session is told to be gone, and comes back. Of the three records, that it is one, is not, and is
     /// again, the first is on disk. Were it given something now, a crash could leave the first two, and nobody would wait
     /// for it.
-    pub fn is_durable(&mut self, session: SessionId, record: u64) -> bool {
+    pub fn reached_disk(&mut self, session: SessionId, record: u64) -> bool {
         let is_it = self.keeping.get(&session).is_some_and(|&own| own <= record);
         if is_it {
             self.keeping.remove(&session);
@@ -111,11 +111,11 @@ mod tests {
         // It is gone (record 6) and comes back before any of it is on disk.
         assert!(holders.remove(A));
         holders.keep(A, 7);
-        assert!(!holders.is_durable(A, 5));
+        assert!(!holders.reached_disk(A, 5));
         assert!(!holders.is_kept(A));
-        assert!(holders.is_durable(A, 7));
+        assert!(holders.reached_disk(A, 7));
         assert!(holders.is_kept(A) && !holders.is_being_kept(A));
-        assert!(!holders.is_durable(A, 7));
+        assert!(!holders.reached_disk(A, 7));
         assert!(holders.remove(A) && !holders.remove(A));
     }
 

@@ -343,7 +343,7 @@ impl Shard {
         self.sessions.grace = Grace::new(self.config.grace, env.steady);
         let done = self
             .recover_splits(overlay)
-            .and_then(|()| self.recover_reclaims(overlay, env.steady, Ino::new(shard, next)))
+            .and_then(|()| self.recover_reclaims(overlay, Ino::new(shard, next)))
             .and_then(|()| self.recover_sessions(overlay, env.steady))
             .and_then(|()| self.recover_lock_holders(overlay, env.steady))
             .and_then(|()| self.recover_leases(overlay, env.steady))

@@ -33,9 +33,7 @@ impl Shard {
             Input::Request { ticket, request } => self.request(overlay, env, ticket, request),
             Input::Peer(message) => self.peer(overlay, env, message),
             Input::DataDone { ticket, reply } => {
-                let now = env.steady;
-                self.reclaims
-                    .data_done(&mut self.commands, ticket, &reply, now);
+                self.reclaims.data_done(&mut self.commands, ticket, &reply);
                 Ok(())
             }
             Input::SessionGone { session, ended } => {
@@ -60,11 +58,12 @@ impl Shard {
             }
             Input::LockHolderKept { session, record } => {
                 let commands = &mut self.commands;
-                self.file_locks.holder_is_durable(commands, session, record);
+                self.file_locks
+                    .holder_reached_disk(commands, session, record);
                 Ok(())
             }
             Input::LeaseholderKept { session, record } => {
-                self.leases.holder_is_durable(session, record);
+                self.leases.holder_reached_disk(session, record);
                 Ok(())
             }
             Input::Tick => self.tick(overlay, env),
@@ -492,12 +491,7 @@ impl Shard {
     }
 
     pub(crate) fn answer(&mut self, ticket: Ticket, result: Result<Reply, Refusal>, durable: bool) {
-        self.commands.outputs.push(Output::Answer {
-            ticket,
-            result,
-            leased: Vec::new(),
-            durable,
-        });
+        self.commands.answer(ticket, result, durable);
     }
 
     fn tick(&mut self, overlay: &Overlay<'_>, env: &mut Environment<'_>) -> Result<(), Stop> {
@@ -520,7 +514,7 @@ impl Shard {
         self.sessions.grace.tick(now);
         self.tick_splits(overlay, env)?;
         let (sessions, locks) = (&mut self.sessions, &self.operations.locks);
-        self.reclaims.tick(&mut self.commands, sessions, locks, now);
+        self.reclaims.tick(&mut self.commands, sessions, locks);
         self.tick_map_notices(now);
         let grace_is_over = self.sessions.grace.is_over();
         let locks = &self.operations.locks;

@@ -148,9 +148,9 @@ fn a_session_is_on_disk_before_its_first_lock() {
     // Another one waits with it, and makes no record.
     case.ask(2, &set(A, 3, 0));
     assert_eq!(case.taken(), (vec![], vec![]));
-    case.machine.holder_is_durable(&mut case.commands, A, 10);
+    case.machine.holder_reached_disk(&mut case.commands, A, 10);
     assert_eq!(case.commands.waiting.take_ready(), []);
-    case.machine.holder_is_durable(&mut case.commands, A, 11);
+    case.machine.holder_reached_disk(&mut case.commands, A, 11);
     let ready = case.commands.waiting.take_ready();
     assert_eq!(ready.len(), 2);
     case.ask(1, &first);
@@ -180,9 +180,9 @@ fn a_session_that_ends_before_it_is_on_disk_gets_no_lock() {
     // It comes back. That its first record is on disk is nothing: the second takes it back.
     case.ask(2, &set(A, 2, 0));
     assert_eq!(case.taken(), (vec![holder(13, A, true)], vec![]));
-    case.machine.holder_is_durable(&mut case.commands, A, 11);
+    case.machine.holder_reached_disk(&mut case.commands, A, 11);
     assert_eq!(case.commands.waiting.take_ready(), []);
-    case.machine.holder_is_durable(&mut case.commands, A, 13);
+    case.machine.holder_reached_disk(&mut case.commands, A, 13);
     assert_eq!(case.commands.waiting.take_ready().len(), 1);
 }
 

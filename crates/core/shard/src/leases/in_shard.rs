@@ -89,17 +89,10 @@ impl Shard {
         session: SessionId,
         has: bool,
     ) {
+        let record = self.meta.applied;
+        let kept = Input::LeaseholderKept { session, record };
         let key = keys::leaseholder(self.config.shard, session);
-        if !has {
-            overlay.delete(key);
-            return;
-        }
-        overlay.put(key, vec![1]);
-        if !self.commands.replaying {
-            let record = self.meta.applied;
-            self.commands
-                .when_durable(Input::LeaseholderKept { session, record });
-        }
+        self.apply_holder(overlay, key, has, kept);
     }
 
     pub(crate) fn recover_leases(

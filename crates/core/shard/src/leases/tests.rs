@@ -106,9 +106,9 @@ fn a_session_is_on_disk_before_its_first_lease() {
     assert_eq!(case.look_up(A), []);
     assert_eq!(case.look_up(A), []);
     assert_eq!(case.taken(), (vec![holder(11, A, true)], vec![]));
-    case.machine.holder_is_durable(A, 10);
+    case.machine.holder_reached_disk(A, 10);
     assert_eq!(case.look_up(A), []);
-    case.machine.holder_is_durable(A, 11);
+    case.machine.holder_reached_disk(A, 11);
     assert_eq!(case.look_up(A), [Leased::ENTRY]);
     assert_eq!(case.taken(), (vec![], vec![]));
     case.machine.session_gone(&mut case.commands, A);

@@ -30,15 +30,22 @@ impl Case {
     }
 
     fn consider(&mut self, ino: Ino, record: ReclaimRecord, before: bool) {
-        let around = (&mut self.sessions, &self.locks);
-        let item = (ino, Some(record));
-        self.machine
-            .consider(&mut self.commands, around, Steady(1), item, before);
+        self.commands.now = Steady(1);
+        let (sessions, locks) = (&mut self.sessions, &self.locks);
+        self.machine.consider(
+            &mut self.commands,
+            sessions,
+            locks,
+            ino,
+            Some(record),
+            before,
+        );
     }
 
     fn tick(&mut self, now: Steady) {
+        self.commands.now = now;
         let (sessions, locks) = (&mut self.sessions, &self.locks);
-        self.machine.tick(&mut self.commands, sessions, locks, now);
+        self.machine.tick(&mut self.commands, sessions, locks);
     }
 
     fn close(&mut self) {
@@ -162,16 +169,16 @@ fn what_is_gone_is_off_the_list_when_all_have_done_their_part() {
     // A failure is no part done. What is late is asked again, all of it that is still to do.
     let failed = DataReply::Failed(FsError::Io);
     let (machine, commands) = (&mut case.machine, &mut case.commands);
-    machine.data_done(commands, 1, &failed, Steady(2));
-    machine.data_done(commands, 2, &DataReply::Done, Steady(2));
+    machine.data_done(commands, 1, &failed);
+    machine.data_done(commands, 2, &DataReply::Done);
     case.tick(Steady(2).after(RESEND_INTERVAL));
     let late = vec![remove(0, 1), forget()];
     assert_eq!(case.taken(), (vec![], late));
     let (machine, commands) = (&mut case.machine, &mut case.commands);
     machine.forwarding_forgotten(commands, FILE, ShardId(3));
-    machine.data_done(commands, 1, &DataReply::Done, Steady(3));
+    machine.data_done(commands, 1, &DataReply::Done);
     // Both come again.
-    machine.data_done(commands, 1, &DataReply::Done, Steady(3));
+    machine.data_done(commands, 1, &DataReply::Done);
     machine.forwarding_forgotten(commands, FILE, ShardId(3));
     let done = Record::Reclaimed {
         ino: FILE,
