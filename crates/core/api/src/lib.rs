@@ -21,8 +21,8 @@ pub use data::{DataReply, DataRequest, FIRST_TRUNCATIONS, Layout};
 pub use horizon::Horizon;
 pub use layout::LayoutChoice;
 pub use peer::{Age, Ask, CommitMessage, PeerMessage, Refused};
+pub use reply::{BatchReply, DirReply, EntriesReply, GrantTerms, Granted};
 pub use reply::{DirEntry, DirPart, EntryReply, FileBody, InodeReply, Refusal, Reply};
-pub use reply::{DirReply, EntriesReply};
 pub use request::{DirSettings, NewNode, Request, RequestKey, ShardRequest, XattrMode};
 pub use step::{
     Adopt, MovedInode, NewDir, NewFile, NewPart, SetAcl, SplitChunk, SplitId, SplitItem, Step,

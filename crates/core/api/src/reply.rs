@@ -2,7 +2,7 @@
 
 use crate::data::Layout;
 use crate::request::DirSettings;
-use pandofs_placement::DirMap;
+use pandofs_placement::{DirMap, Placing};
 use pandofs_types::{Attr, Epoch, FileKind, FileLock, FsError, Ino, Name, Position, ShardId, Time};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +33,50 @@ pub enum Reply {
     /// Closes that did not count here, once for each, and the shard that is to be told of them: another one if the
     /// inode has moved, this one once more if an operation that may move it is under way. All others counted.
     NotClosed(Vec<(Ino, ShardId)>),
+    /// `None`: there is no grant to be had now.
+    Granted(Option<Box<Granted>>),
+    /// A block of inode numbers, which follow one another.
+    Numbers {
+        first: Ino,
+        count: u32,
+    },
+    Batch(Box<BatchReply>),
+}
+
+/// Grant of a directory: what the shard has of it and of the inodes in it.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Granted {
+    /// Random number that is the same for all grants that the session has of the shard at a time, and another one after
+    /// these were lost.
+    pub incarnation: u64,
+    pub terms: GrantTerms,
+    /// Keys and values as the shard's store has them (`docs/data-layout.md`): the directory, all its entries, all inodes
+    /// on this shard that they lead to, with their extended attributes.
+    pub pairs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
+}
+
+/// Conditions of what a session does under grants of a shard, as they are now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct GrantTerms {
+    /// Clock of the server.
+    pub time: Time,
+    /// Placement where the policy follows the load.
+    pub placing: Option<Placing>,
+    /// The disk has little space: what needs some is to be asked for.
+    pub is_low: bool,
+}
+
+/// Outcome of a [`Batch`](crate::op::Batch).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BatchReply {
+    /// Operations that were executed, from the first on.
+    pub done: u32,
+    /// Refusal of the next one.
+    pub refused: Option<Refusal>,
+    /// [`Granted::incarnation`] of the grants that the session has, which were renewed, those of directories that were
+    /// made among them; `None` if it has none.
+    pub incarnation: Option<u64>,
+    pub terms: GrantTerms,
 }
 
 /// Inode that a name leads to.

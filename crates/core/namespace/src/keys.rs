@@ -40,10 +40,12 @@ pub enum Kind {
     LockHolder = 14,
     /// `0f shard session(8)`: a session that may have leases of this shard
     Leaseholder = 15,
+    /// `10 shard session(8)`: inode numbers that a session has taken
+    Numbers = 16,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 15] = [
+    pub const ALL: [Kind; 16] = [
         Kind::Meta,
         Kind::Inode,
         Kind::Entry,
@@ -59,6 +61,7 @@ impl Kind {
         Kind::Horizon,
         Kind::LockHolder,
         Kind::Leaseholder,
+        Kind::Numbers,
     ];
 
     pub fn from_byte(byte: u8) -> Option<Kind> {
@@ -233,6 +236,10 @@ pub fn horizon(shard: ShardId, coordinator: ShardId) -> Vec<u8> {
 
 pub fn leaseholder(shard: ShardId, session: SessionId) -> Vec<u8> {
     with_u64(Kind::Leaseholder, shard, session.0)
+}
+
+pub fn numbers(shard: ShardId, session: SessionId) -> Vec<u8> {
+    with_u64(Kind::Numbers, shard, session.0)
 }
 
 pub fn lock_holder(shard: ShardId, session: SessionId) -> Vec<u8> {

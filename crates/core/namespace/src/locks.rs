@@ -153,6 +153,9 @@ impl Locks {
                     || self.ranges.contains_key(&dir)
                     || self.inodes.contains_key(&dir)
             }
+            LeaseKey::Grant(dir) => {
+                self.covers(LeaseKey::Inode(dir)) || self.covers(LeaseKey::Parts(dir))
+            }
         }
     }
 

@@ -281,6 +281,13 @@ pub struct SlotRecord {
     pub result: Result<Reply, Refusal>,
 }
 
+/// Inode numbers that a session has taken and not used yet.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct NumbersRecord {
+    /// Serials from one to before another, in ascending order; at most `MAX_BLOCKS_PER_SESSION`.
+    pub blocks: Vec<(u64, u64)>,
+}
+
 /// Encodes a value.
 pub fn encode<T: Serialize>(value: &T) -> Vec<u8> {
     postcard::to_stdvec(value).expect("a record in memory has an encoding")

@@ -1,8 +1,8 @@
 //! Typed writes of a shard's state.
 
 use crate::records::{
-    EntryRecord, InodeRecord, PartsRecord, ReclaimRecord, SlotRecord, SplitRecord, StagingRecord,
-    encode,
+    EntryRecord, InodeRecord, NumbersRecord, PartsRecord, ReclaimRecord, SlotRecord, SplitRecord,
+    StagingRecord, encode,
 };
 use crate::{View, keys};
 use pandofs_api::SplitId;
@@ -74,8 +74,11 @@ impl Txn<'_, '_> {
         }
     }
 
-    /// A number for a new inode.
-    pub fn new_ino(&mut self) -> Ino {
+    /// A number for a new inode: the one that was chosen, which nothing has yet, or the next.
+    pub fn new_ino(&mut self, chosen: Option<Ino>) -> Ino {
+        if let Some(ino) = chosen {
+            return ino;
+        }
         let ino = Ino::new(self.shard, self.meta.next_serial);
         self.meta.next_serial += 1;
         ino
@@ -180,6 +183,11 @@ impl Txn<'_, '_> {
     pub fn put_slot(&mut self, session: SessionId, slot: SlotId, record: &SlotRecord) {
         self.overlay
             .put(keys::slot(self.shard, session, slot), encode(record));
+    }
+
+    pub fn put_numbers(&mut self, session: SessionId, numbers: &NumbersRecord) {
+        self.overlay
+            .put(keys::numbers(self.shard, session), encode(numbers));
     }
 
     pub fn put_meta(&mut self) {

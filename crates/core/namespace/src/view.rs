@@ -1,8 +1,8 @@
 //! Typed reads of a shard's state.
 
 use crate::records::{
-    EntryRecord, InodeRecord, PartsRecord, ReclaimRecord, SlotRecord, SplitRecord, StagingRecord,
-    decode,
+    EntryRecord, InodeRecord, NumbersRecord, PartsRecord, ReclaimRecord, SlotRecord, SplitRecord,
+    StagingRecord, decode,
 };
 use crate::{Stop, keys};
 use pandofs_api::{Horizon, Refusal, SplitId};
@@ -140,6 +140,10 @@ impl<'a> View<'a> {
 
     pub fn slot(&self, session: SessionId, slot: SlotId) -> Result<Option<SlotRecord>, Stop> {
         self.typed("slot", &keys::slot(self.shard, session, slot))
+    }
+
+    pub fn numbers(&self, session: SessionId) -> Result<Option<NumbersRecord>, Stop> {
+        self.typed("numbers", &keys::numbers(self.shard, session))
     }
 
     pub fn horizon(&self, coordinator: ShardId) -> Result<Horizon, Stop> {

@@ -158,6 +158,7 @@ impl State {
                 self.inodes.swap_remove(&dir);
                 self.parts.remove(&dir);
             }
+            LeaseKey::Grant(_) => {}
         }
     }
 
@@ -244,6 +245,7 @@ impl State {
                     }
                     self.drop_ended_dir(dir, now);
                 }
+                LeaseKey::Grant(_) => {}
             }
         }
     }

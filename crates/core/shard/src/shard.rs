@@ -105,7 +105,7 @@ impl Shard {
             effects: &mut effects,
         };
         if config.shard == Ino::ROOT.birth_shard() {
-            let ino = txn.new_ino();
+            let ino = txn.new_ino(None);
             assert!(ino == Ino::ROOT);
             let inode = InodeRecord {
                 kind: FileKind::Dir,

@@ -17,6 +17,8 @@ pub enum LeaseKey {
     Inode(Ino),
     /// The part of a directory's attributes that goes with the partitions on one shard.
     Parts(Ino),
+    /// A directory and all that is in it, exclusively: its names, and the inodes that they lead to.
+    Grant(Ino),
 }
 
 /// For how long something is leased.

@@ -299,6 +299,23 @@ pub const RECALL_WAIT: Duration = Duration::from_secs(5);
 /// How long a directory has to be left alone by others until its times and numbers of entries are leased: it
 /// would cost them a recall for each name that they make.
 pub const LEASE_QUIET: Duration = Duration::from_millis(100);
+/// Operations in a batch of what was executed under grants.
+pub const MAX_BATCH_OPERATIONS: usize = 512;
+/// Bytes of such a batch, about.
+pub const MAX_BATCH_BYTES: usize = 1 << 20;
+/// Entries of a directory that is granted.
+pub const MAX_GRANTED_ENTRIES: u64 = 1_024;
+/// Bytes of a granted directory's keys and values.
+pub const MAX_GRANTED_BYTES: usize = 512 << 10;
+/// Directories of a shard that are granted.
+pub const MAX_GRANTS_PER_SHARD: usize = 16_384;
+/// Inode numbers that a session takes at once.
+pub const MAX_NUMBERS_PER_BLOCK: u32 = 65_536;
+/// Blocks of inode numbers of a shard that a session has; a further one takes the place of the oldest.
+pub const MAX_BLOCKS_PER_SESSION: usize = 4;
+/// How far the time of an operation may be ahead of the server's clock: that of a client which has gone by an answer of
+/// the server is hardly ahead at all.
+pub const MAX_TIME_AHEAD: Duration = Duration::from_secs(10);
 /// Entries that one client caches at once, and as many attributes; more are not cached. The index of as many
 /// has 65,536 places, and with one more would take twice the memory.
 pub const MAX_CACHED_LEASES: usize = 65_536 / 8 * 7;

@@ -7,11 +7,13 @@
 mod accessed;
 mod allocate;
 mod append;
+mod batch;
 mod create;
 mod create_unnamed;
 mod dir_part;
 mod exchange;
 mod getattr;
+mod grant;
 mod link;
 mod locks;
 mod lookup;
@@ -36,11 +38,13 @@ mod xattr;
 pub use accessed::Accessed;
 pub use allocate::Allocate;
 pub use append::{AppendInline, Extend};
+pub use batch::{Batch, Early, EarlyOperation};
 pub use create::Create;
 pub use create_unnamed::CreateUnnamed;
 pub use dir_part::DirPart;
 pub use exchange::Exchange;
 pub use getattr::{Followed, GetAttr};
+pub use grant::{Grant, Renew, TakeNumbers};
 pub use link::Link;
 pub use locks::{Closing, GetLock, Relock, SetLock, Unlock};
 pub use lookup::Lookup;
@@ -70,7 +74,7 @@ use pandofs_types::{Ino, Name, Position, ShardId};
 macro_rules! operations {
     ($with:ident) => {
         $with! {
-            Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen, ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr, RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline, Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock, CreateUnnamed, SetLayout, Spread, Followed
+            Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen, ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr, RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline, Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock, CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch
         }
     };
 }
@@ -142,6 +146,11 @@ pub trait Operation {
     /// session says once of itself.
     fn needs_map(&self) -> bool {
         true
+    }
+
+    /// Whether the answer of what is done waits until it is on disk.
+    fn answers_when_synced(&self) -> bool {
+        false
     }
 
     /// Bytes that the answer may have at most; 0 where it is never large.

@@ -42,7 +42,7 @@ impl Execute for op::Create {
             txn.put_parts(self.dir, &placed.owned.parts);
             return Ok(Mutation::Plan(plan));
         }
-        Ok(Mutation::Done(make(self, txn, placed)))
+        Ok(Mutation::Done(make(self, txn, placed, cx.choices.ino)))
     }
 
     fn needs_space(&self, _view: &View<'_>) -> Result<bool, Stop> {
@@ -138,7 +138,7 @@ impl Placed {
 }
 
 /// Makes it with its entry.
-fn make(create: &op::Create, txn: &mut Txn<'_, '_>, placed: Placed) -> Reply {
+fn make(create: &op::Create, txn: &mut Txn<'_, '_>, placed: Placed, number: Option<Ino>) -> Reply {
     let Placed {
         owned: Owned {
             mut parts,
@@ -151,7 +151,7 @@ fn make(create: &op::Create, txn: &mut Txn<'_, '_>, placed: Placed) -> Reply {
     } = placed;
     assert!(shard == txn.shard, "a branch file is made by a plan");
     let dir = create.dir;
-    let ino = txn.new_ino();
+    let ino = txn.new_ino(number);
     let (kind, time) = (kind_of(&new.node), new.time);
     let inode = inode_of(&txn.view(), ino, &new);
     txn.add_inode(ino, &inode);

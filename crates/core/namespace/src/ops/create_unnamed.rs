@@ -19,7 +19,7 @@ impl Execute for op::CreateUnnamed {
 
     fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
         let parts = parts(self, &txn.view(), cx)?;
-        let ino = txn.new_ino();
+        let ino = txn.new_ino(cx.choices.ino);
         let modes = (self.mode, self.umask);
         let mut inode = new_file(&txn.view(), ino, cx.caller, &parts, modes, cx.choices.time);
         inode.nlink = 0;

@@ -27,6 +27,7 @@ mod rename;
 mod set_layout;
 pub mod setattr;
 mod stripe;
+mod take_numbers;
 mod write_inline;
 mod wrote_data;
 pub mod xattr;
@@ -56,6 +57,8 @@ pub struct Choices {
     pub placing: Option<Placing>,
     /// Nobody but who asks has the file open that is given a size.
     pub alone: bool,
+    /// The number of the inode that is made, if the session has chosen it. An operation that makes an inode makes one.
+    pub ino: Option<Ino>,
 }
 
 impl Choices {

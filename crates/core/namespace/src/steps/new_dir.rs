@@ -30,7 +30,7 @@ impl Perform for NewDir {
         } else {
             DirMap::single(txn.shard)
         };
-        let ino = txn.new_ino();
+        let ino = txn.new_ino(cx.choices.ino);
         let follow = map
             .shards()
             .into_iter()

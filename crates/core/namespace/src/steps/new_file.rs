@@ -13,8 +13,8 @@ use pandofs_types::Ino;
 
 impl Perform for NewFile {
     /// Fixes the inode number. If the operation is aborted the number is lost, which harms nothing.
-    fn prepare(&self, txn: &mut Txn<'_, '_>, _cx: &Held<'_>) -> Result<Prepared, Stop> {
-        let ino = txn.new_ino();
+    fn prepare(&self, txn: &mut Txn<'_, '_>, cx: &Held<'_>) -> Result<Prepared, Stop> {
+        let ino = txn.new_ino(cx.choices.ino);
         let view = txn.view();
         let inode = inode_reply(&view, ino, &inode_of(&view, ino, self))?;
         Ok(Prepared {

@@ -25,7 +25,7 @@ impl Perform for Whiteout {
             caller,
         } = self;
         let prepared = takeable(&txn.view(), cx, *dir, name, *ino, caller)?;
-        let ino = txn.new_ino();
+        let ino = txn.new_ino(cx.choices.ino);
         let view = txn.view();
         let inode = inode_reply(&view, ino, &inode_of(&view, ino, new))?;
         Ok(Prepared {
