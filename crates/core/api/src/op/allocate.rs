@@ -16,6 +16,10 @@ pub struct Allocate {
 }
 
 impl Operation for Allocate {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_mutation(&self) -> bool {
         true
     }

@@ -14,6 +14,10 @@ pub struct AppendInline {
 }
 
 impl Operation for AppendInline {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_mutation(&self) -> bool {
         true
     }
@@ -33,6 +37,10 @@ pub struct Extend {
 }
 
 impl Operation for Extend {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_mutation(&self) -> bool {
         true
     }

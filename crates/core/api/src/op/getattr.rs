@@ -11,6 +11,10 @@ pub struct GetAttr {
 }
 
 impl Operation for GetAttr {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn dirs(&self) -> [Option<Ino>; 2] {
         [Some(self.ino), None]
     }
@@ -27,4 +31,8 @@ pub struct Followed {
     pub ino: Ino,
 }
 
-impl Operation for Followed {}
+impl Operation for Followed {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+}

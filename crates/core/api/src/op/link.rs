@@ -14,6 +14,10 @@ pub struct Link {
 }
 
 impl Operation for Link {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_mutation(&self) -> bool {
         true
     }

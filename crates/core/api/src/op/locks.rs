@@ -19,6 +19,10 @@ pub struct SetLock {
 }
 
 impl Operation for SetLock {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_lock(&self) -> bool {
         true
     }
@@ -38,6 +42,10 @@ pub struct Unlock {
 }
 
 impl Operation for Unlock {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_lock(&self) -> bool {
         true
     }
@@ -55,6 +63,10 @@ pub struct GetLock {
 }
 
 impl Operation for GetLock {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_lock(&self) -> bool {
         true
     }
@@ -72,6 +84,10 @@ pub struct Closing {
 }
 
 impl Operation for Closing {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_lock(&self) -> bool {
         true
     }

@@ -91,6 +91,11 @@ pub trait Operation {
         None
     }
 
+    /// The inode that it is about by its number.
+    fn inode(&self) -> Option<Ino> {
+        None
+    }
+
     /// The second name of a rename or an exchange.
     fn new_name(&self) -> Option<NewName<'_>> {
         None

@@ -14,6 +14,10 @@ pub struct Open {
 }
 
 impl Operation for Open {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_mutation(&self) -> bool {
         self.truncate
     }

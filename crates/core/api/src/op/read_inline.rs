@@ -10,4 +10,8 @@ pub struct ReadInline {
     pub ino: Ino,
 }
 
-impl Operation for ReadInline {}
+impl Operation for ReadInline {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+}

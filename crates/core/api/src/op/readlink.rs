@@ -11,6 +11,10 @@ pub struct ReadLink {
 }
 
 impl Operation for ReadLink {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn dirs(&self) -> [Option<Ino>; 2] {
         [Some(self.ino), None]
     }

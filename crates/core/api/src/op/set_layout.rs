@@ -13,6 +13,10 @@ pub struct SetLayout {
 }
 
 impl Operation for SetLayout {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_mutation(&self) -> bool {
         true
     }

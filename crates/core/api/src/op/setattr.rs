@@ -12,6 +12,10 @@ pub struct SetAttr {
 }
 
 impl Operation for SetAttr {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_mutation(&self) -> bool {
         true
     }

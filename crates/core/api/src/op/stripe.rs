@@ -12,6 +12,10 @@ pub struct Stripe {
 }
 
 impl Operation for Stripe {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_mutation(&self) -> bool {
         true
     }

@@ -15,6 +15,10 @@ pub struct WriteInline {
 }
 
 impl Operation for WriteInline {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_mutation(&self) -> bool {
         true
     }

@@ -19,6 +19,10 @@ pub struct WroteData {
 }
 
 impl Operation for WroteData {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_mutation(&self) -> bool {
         true
     }

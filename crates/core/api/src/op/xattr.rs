@@ -15,6 +15,10 @@ pub struct GetXattr {
 }
 
 impl Operation for GetXattr {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn dirs(&self) -> [Option<Ino>; 2] {
         [Some(self.ino), None]
     }
@@ -31,6 +35,10 @@ pub struct ListXattr {
 }
 
 impl Operation for ListXattr {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn dirs(&self) -> [Option<Ino>; 2] {
         [Some(self.ino), None]
     }
@@ -52,6 +60,10 @@ pub struct SetXattr {
 }
 
 impl Operation for SetXattr {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_mutation(&self) -> bool {
         true
     }
@@ -74,6 +86,10 @@ pub struct RemoveXattr {
 }
 
 impl Operation for RemoveXattr {
+    fn inode(&self) -> Option<Ino> {
+        Some(self.ino)
+    }
+
     fn is_mutation(&self) -> bool {
         true
     }

@@ -15,6 +15,7 @@ mod dir_part;
 mod exchange;
 mod execute;
 mod getattr;
+pub mod here;
 mod link;
 mod lookup;
 mod mkdir;

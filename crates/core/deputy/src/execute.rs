@@ -1,0 +1,147 @@
+//! Request executed on an image.
+
+use crate::covers;
+use crate::image::Image;
+use pandofs_api::{Refusal, Reply, Request};
+use pandofs_namespace::keys::{self, Kind};
+use pandofs_namespace::ops::{self, Mutation, here};
+use pandofs_namespace::{Choices, Context, Effect, Locks, Meta, Stop, Txn};
+use pandofs_placement::ClusterMap;
+use pandofs_store::{Batch, Overlay};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, SessionId};
+
+/// Figures that an image does not have are counted from here, so that none falls below 0.
+const COUNTED_FROM: u64 = 1 << 40;
+
+/// What came of a request.
+#[derive(Debug)]
+pub(crate) enum Executed {
+    /// It is answered, and changes nothing.
+    Read(Result<Reply, FsError>),
+    /// It is answered, and changes this.
+    Changed { reply: Reply, batch: Batch },
+    /// The image does not say.
+    Undecided,
+}
+
+/// Caller and choices of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Chosen<'a> {
+    pub session: SessionId,
+    pub caller: &'a Credentials,
+    pub choices: &'a Choices,
+}
+
+/// Executes a request, unless the image does not say all that it goes by.
+pub(crate) fn execute(
+    image: &Image,
+    map: &ClusterMap,
+    chosen: Chosen<'_>,
+    request: &Request,
+) -> Executed {
+    match covers::decides(image, &image.view(map), request) {
+        Ok(true) => {}
+        Ok(false) | Err(_) => return Executed::Undecided,
+    }
+    let locks = Locks::default();
+    let cx = Context {
+        locks: &locks,
+        session: chosen.session,
+        caller: chosen.caller,
+        choices: chosen.choices,
+    };
+    if !request.is_mutation() {
+        return read(ops::read(&image.view(map), &cx, request));
+    }
+    let mut overlay = Overlay::with_room(image, 0);
+    let mut meta = Meta {
+        format: 0,
+        fs: map.fs,
+        applied: 0,
+        next_serial: 1,
+        next_sequence: 1,
+        entries: COUNTED_FROM,
+        inodes: COUNTED_FROM,
+        partitions: COUNTED_FROM,
+        splits: 0,
+    };
+    let mut effects: Vec<Effect> = Vec::new();
+    let mut txn = Txn {
+        overlay: &mut overlay,
+        shard: image.shard,
+        map,
+        meta: &mut meta,
+        effects: &mut effects,
+    };
+    let done = ops::mutate(&mut txn, &cx, request).and_then(|mutation| match mutation {
+        Mutation::Done(reply) => Ok(Some(reply)),
+        Mutation::Plan(plan) => here::perform(&mut txn, &locks, plan, chosen.choices),
+    });
+    match done {
+        Ok(Some(reply)) => Executed::Changed {
+            reply,
+            batch: overlay.take_batch(),
+        },
+        Ok(None) => Executed::Undecided,
+        Err(stop) => read(Err(stop)),
+    }
+}
+
+/// Only what is final for the program is an answer: of anything else the shard knows more.
+fn read(done: Result<Reply, Stop>) -> Executed {
+    match done {
+        Ok(reply) => Executed::Read(Ok(reply)),
+        Err(Stop::Refuse(Refusal::Fs(error))) => Executed::Read(Err(error)),
+        Err(_) => Executed::Undecided,
+    }
+}
+
+impl Image {
+    /// Takes in what a request has changed.
+    pub fn changed(&mut self, request: &Request, reply: &Reply, batch: &Batch) {
+        self.apply(batch);
+        match (request, reply) {
+            (Request::Mkdir(_), Reply::Entry(entry)) => {
+                self.granted.insert(entry.ino);
+            }
+            (Request::Create(_), Reply::Entry(entry)) => {
+                self.made.insert(entry.ino);
+            }
+            (Request::Rmdir(_), Reply::Removed { ino }) => {
+                self.granted.remove(ino);
+            }
+            _ => {}
+        }
+        self.forget_the_dead(batch);
+    }
+
+    /// Inodes and directories whose records are gone.
+    fn forget_the_dead(&mut self, batch: &Batch) {
+        for (key, _) in batch.iter().filter(|(_, value)| value.is_none()) {
+            if key.first() == Some(&(Kind::Inode as u8))
+                && let Some(ino) = keys::parse_ino(key)
+            {
+                self.made.remove(&ino);
+                self.granted.remove(&ino);
+            }
+        }
+    }
+}
+
+/// The inode that the request takes a name from, as far as the image knows, if it is no directory.
+pub(crate) fn victims(image: &Image, map: &ClusterMap, request: &Request) -> Vec<Ino> {
+    let view = image.view(map);
+    let taken = match request {
+        Request::Unlink(unlink) => Some((unlink.dir, &unlink.name)),
+        Request::Rename(rename) => Some((rename.new_dir, &rename.new_name)),
+        _ => None,
+    };
+    let Some((dir, name)) = taken else {
+        return Vec::new();
+    };
+    let position = map.hash_key.position(name.as_bytes());
+    match view.entry(dir, position, name) {
+        Ok(Some(entry)) if entry.kind != FileKind::Dir => vec![entry.ino],
+        _ => Vec::new(),
+    }
+}

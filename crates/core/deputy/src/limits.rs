@@ -1,0 +1,26 @@
+//! Limits of a session's grants.
+
+use pandofs_types::limits::LEASE;
+use std::time::Duration;
+
+/// Bytes of keys and values of one image. With more its grants are given back.
+pub const MAX_IMAGE_BYTES: usize = 32 << 20;
+/// Operations that are queued for one shard. A further one waits.
+pub const MAX_QUEUED_OPERATIONS: usize = 4_096;
+/// Bytes that are queued for one shard, about.
+pub const MAX_QUEUED_BYTES: usize = 8 << 20;
+/// Inode numbers that are asked for at once.
+pub const NUMBERS_PER_BLOCK: u32 = 4_096;
+/// With fewer left the next block is asked for.
+pub const FEW_NUMBERS: u64 = 1_024;
+/// Changes within [`WISH_TERM`] after which a grant of a directory is asked for.
+pub const CHANGES_PER_WISH: u32 = 2;
+/// How long changes of a directory count.
+pub const WISH_TERM: Duration = LEASE;
+/// Directories of which it is known that they change.
+pub const MAX_WISHES: usize = 1_024;
+/// After a grant was refused, or recalled, none is asked for as long; twice as long with each time.
+pub const MIN_WISH_PAUSE: Duration = Duration::from_millis(250);
+pub const MAX_WISH_PAUSE: Duration = Duration::from_secs(30);
+/// Grants are renewed when they end in less than this.
+pub const RENEW_BEFORE: Duration = Duration::from_secs(6);

@@ -1,0 +1,204 @@
+//! Random requests, answered early or not, beside a name space that executes them one after the other.
+
+use crate::server::{SHARD, Session, create, ino_of, lookup, mkdir, name, rename, unlink, write};
+use pandofs_api::{NewNode, Refusal, Reply, Request, XattrMode, op};
+use pandofs_types::{Credentials, Ino, Position, SetAttr};
+
+/// Numbers from a seed (SplitMix64: Steele, Lea, Flood 2014).
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        (mixed ^ (mixed >> 31)) % limit
+    }
+}
+
+const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
+
+fn request(draw: &mut Draw, dirs: &[Ino], files: &[Ino]) -> Request {
+    let dir = dirs[draw.below(dirs.len() as u64) as usize];
+    let new_dir = dirs[draw.below(dirs.len() as u64) as usize];
+    let of = NAMES[draw.below(6) as usize];
+    let to = NAMES[draw.below(6) as usize];
+    let file = files.get(draw.below(files.len().max(1) as u64) as usize);
+    let ino = file.copied().unwrap_or(dir);
+    match draw.below(15) {
+        0..3 => create(dir, of),
+        3 => mkdir(dir, of),
+        4 => unlink(dir, of),
+        5 => Request::Rmdir(op::Rmdir {
+            dir,
+            name: name(of),
+        }),
+        6 | 7 => rename(dir, of, new_dir, to),
+        8 => Request::Link(op::Link {
+            dir,
+            name: name(of),
+            ino,
+            inode_shard: SHARD,
+        }),
+        9 => write(ino, draw.below(20), &[7; 10]),
+        10 => Request::SetAttr(op::SetAttr {
+            ino,
+            set: SetAttr {
+                mode: Some(0o700),
+                size: (file.is_some() && draw.below(2) == 0).then(|| draw.below(30)),
+                ..SetAttr::default()
+            },
+        }),
+        11 => Request::SetXattr(op::SetXattr {
+            ino,
+            name: b"user.colour".to_vec(),
+            value: vec![1; draw.below(9) as usize],
+            mode: XattrMode::Either,
+        }),
+        12 => Request::RemoveXattr(op::RemoveXattr {
+            ino,
+            name: b"user.colour".to_vec(),
+        }),
+        13 => Request::Create(op::Create {
+            dir,
+            name: name(of),
+            node: NewNode::Symlink {
+                target: b"somewhere".to_vec(),
+            },
+            mode: 0o777,
+            umask: 0,
+            open: false,
+        }),
+        _ => lookup(dir, of),
+    }
+}
+
+/// The answers without numbers and times, which each side chooses for itself.
+fn plain(answer: &Result<Reply, Refusal>) -> String {
+    match answer {
+        Ok(Reply::Entry(entry)) => {
+            let inode = entry
+                .inode
+                .as_ref()
+                .map(|inode| (inode.attr.mode, inode.attr.nlink, inode.attr.size));
+            format!("{:?} {inode:?}", entry.kind)
+        }
+        Ok(Reply::Inode(inode)) => {
+            format!(
+                "{:o} {} {}",
+                inode.attr.mode, inode.attr.nlink, inode.attr.size
+            )
+        }
+        Ok(Reply::Removed { .. }) => "removed".to_owned(),
+        Ok(Reply::Renamed { .. }) => "renamed".to_owned(),
+        other => format!("{other:?}"),
+    }
+}
+
+/// With the inodes of the one name space in place of those of the other.
+fn translated(request: &Request, to: impl Fn(Ino) -> Ino) -> Request {
+    let mut request = request.clone();
+    match &mut request {
+        Request::Create(op::Create { dir, .. })
+        | Request::Mkdir(op::Mkdir { dir, .. })
+        | Request::Unlink(op::Unlink { dir, .. })
+        | Request::Rmdir(op::Rmdir { dir, .. })
+        | Request::Lookup(op::Lookup { dir, .. }) => *dir = to(*dir),
+        Request::Rename(rename) => {
+            rename.dir = to(rename.dir);
+            rename.new_dir = to(rename.new_dir);
+        }
+        Request::Link(link) => {
+            link.dir = to(link.dir);
+            link.ino = to(link.ino);
+        }
+        Request::WriteInline(op::WriteInline { ino, .. })
+        | Request::SetAttr(op::SetAttr { ino, .. })
+        | Request::SetXattr(op::SetXattr { ino, .. })
+        | Request::RemoveXattr(op::RemoveXattr { ino, .. }) => *ino = to(*ino),
+        other => panic!("{other:?} is not drawn"),
+    }
+    request
+}
+
+fn run(seed: u64) -> u64 {
+    let mut draw = Draw(seed);
+    let mut session = Session::new();
+    let mut plainly = Session::new();
+    let top = session.granted_dir("top");
+    let there = ino_of(
+        &plainly
+            .server
+            .ask(&Credentials::ROOT, &mkdir(Ino::ROOT, "top"))
+            .unwrap(),
+    );
+    let mut dirs = vec![top];
+    let mut files: Vec<Ino> = Vec::new();
+    let mut pairs = vec![(top, there)];
+    for _ in 0..300 {
+        match draw.below(40) {
+            0 => {
+                session.send();
+            }
+            1 => {
+                let dir = dirs[draw.below(dirs.len() as u64) as usize];
+                session.deputy.recall(dir, crate::server::at(session.now));
+                session.drain();
+                session.deputy.let_go(dir);
+            }
+            2 => session.deputy.lost([SHARD]),
+            3 => session.now += 3_000,
+            _ => {}
+        }
+        let asked = request(&mut draw, &dirs, &files);
+        let to = |ino| {
+            pairs
+                .iter()
+                .find(|(here, _)| *here == ino)
+                .map_or(ino, |(_, there)| *there)
+        };
+        let other = translated(&asked, to);
+        let answer = session.ask(asked.clone());
+        let expected = plainly.server.ask(&Credentials::ROOT, &other);
+        assert!(session.lost.is_empty(), "seed {seed}: {:?}", session.lost);
+        assert_eq!(plain(&answer), plain(&expected), "seed {seed}: {asked:?}");
+        if let (Ok(Reply::Entry(here)), Ok(Reply::Entry(there))) = (&answer, &expected)
+            && !pairs.contains(&(here.ino, there.ino))
+        {
+            pairs.push((here.ino, there.ino));
+            match asked {
+                Request::Mkdir(_) => dirs.push(here.ino),
+                _ => files.push(here.ino),
+            }
+        }
+    }
+    // What the image says is what the server has once it was sent.
+    session.drain();
+    assert!(session.lost.is_empty(), "seed {seed}: {:?}", session.lost);
+    for dir in dirs {
+        for of in NAMES {
+            let asked = lookup(dir, of);
+            let here = session.ask(asked.clone());
+            let there = session.server.ask(&Credentials::ROOT, &asked);
+            assert_eq!(here, there, "seed {seed}: {asked:?}");
+        }
+        let asked = Request::ReadDir(op::ReadDir {
+            dir,
+            from: Position::FIRST,
+            plus: true,
+            max_entries: 100,
+            max_bytes: 100_000,
+        });
+        let here = session.ask(asked.clone());
+        let there = session.server.ask(&Credentials::ROOT, &asked);
+        assert_eq!(here, there, "seed {seed}: {asked:?}");
+    }
+    session.early
+}
+
+#[test]
+fn every_answer_is_that_of_a_server() {
+    let early: u64 = (0..300).map(run).sum();
+    assert!(early > 30_000, "only {early} requests were answered early");
+}

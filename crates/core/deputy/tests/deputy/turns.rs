@@ -1,0 +1,226 @@
+//! Grants given, used, recalled, lost and over.
+
+use crate::server::{SHARD, Session, at, create, ino_of, lookup, mkdir, rename, unlink, write};
+use pandofs_api::{Refusal, Reply, Request, op};
+use pandofs_deputy::{Recalled, Taken};
+use pandofs_types::{Credentials, FsError, Ino, Name, SetAttr, ShardId};
+
+fn answered(taken: Taken) -> Result<Reply, Refusal> {
+    match taken {
+        Taken::Answered(answer) => answer,
+        other => panic!("{other:?} is no answer"),
+    }
+}
+
+#[test]
+fn a_tree_is_made_without_a_server() {
+    let mut session = Session::new();
+    let top = session.granted_dir("top");
+    session
+        .deputy
+        .took_numbers(SHARD, Some((Ino::new(SHARD, 1 << 30), 100)));
+    let sub = ino_of(&answered(session.offer(&mkdir(top, "sub"))).unwrap());
+    let file = ino_of(&answered(session.offer(&create(sub, "file"))).unwrap());
+    answered(session.offer(&write(file, 0, b"hello"))).unwrap();
+    answered(session.offer(&rename(sub, "file", top, "moved"))).unwrap();
+    let set = SetAttr {
+        mode: Some(0o600),
+        ..SetAttr::default()
+    };
+    answered(session.offer(&Request::SetAttr(op::SetAttr { ino: file, set }))).unwrap();
+    answered(session.offer(&Request::Rmdir(op::Rmdir {
+        dir: top,
+        name: Name::new(b"sub").unwrap(),
+    })))
+    .unwrap();
+    assert_eq!(session.deputy.queued(SHARD), 6);
+    // The server has nothing of it yet.
+    let root = Credentials::ROOT;
+    let moved = lookup(top, "moved");
+    assert_eq!(
+        session.server.ask(&root, &moved),
+        Err(Refusal::Fs(FsError::NotFound))
+    );
+    let here = answered(session.offer(&moved));
+    session.drain();
+    assert_eq!(session.server.ask(&root, &moved), here);
+    assert!(session.lost.is_empty());
+}
+
+#[test]
+fn absent_names_need_no_server_and_taken_ones_are_refused() {
+    let mut session = Session::new();
+    let top = session.granted_dir("top");
+    let nothing = answered(session.offer(&lookup(top, "nothing")));
+    assert_eq!(nothing, Err(Refusal::Fs(FsError::NotFound)));
+    session.ask(create(top, "file")).unwrap();
+    let again = answered(session.offer(&create(top, "file")));
+    assert_eq!(again, Err(Refusal::Fs(FsError::Exists)));
+}
+
+#[test]
+fn what_others_may_change_is_asked_of_the_server() {
+    let mut session = Session::new();
+    let root = Credentials::ROOT;
+    let top = ino_of(&session.server.ask(&root, &mkdir(Ino::ROOT, "top")).unwrap());
+    let old = ino_of(&session.server.ask(&root, &create(top, "old")).unwrap());
+    session.deputy.made_elsewhere(top, at(0));
+    session.ask(create(top, "new")).unwrap();
+    assert_eq!(session.deputy.queued(SHARD), 1);
+    // Nothing that is queued is about this inode, but its name is in the directory.
+    assert!(matches!(
+        session.offer(&lookup(top, "old")),
+        Taken::Drain { .. }
+    ));
+    session.drain();
+    assert!(matches!(session.offer(&lookup(top, "old")), Taken::Ask(_)));
+    let stat = Request::GetAttr(op::GetAttr { ino: old });
+    assert!(matches!(session.offer(&stat), Taken::Ask(_)));
+    // The directory changes without the image: it is no longer answered from.
+    let Taken::Ask(asked) = session.offer(&unlink(top, "old")) else {
+        panic!("an inode that others may know is theirs as well");
+    };
+    assert_eq!(session.deputy.granted_until(top), None);
+    assert!(matches!(session.offer(&lookup(top, "new")), Taken::Ask(_)));
+    session.deputy.was_asked(asked);
+}
+
+#[test]
+fn a_recalled_directory_is_let_go_of_once_its_queue_is_sent() {
+    let mut session = Session::new();
+    let top = session.granted_dir("top");
+    let other = session.granted_dir("other");
+    session.ask(create(top, "file")).unwrap();
+    let Recalled::Drain { until, .. } = session.deputy.recall(top, at(10)) else {
+        panic!("there is something to send");
+    };
+    assert_eq!(until, 1);
+    // Nothing overtakes what is queued, and nothing is executed here any more.
+    assert!(matches!(
+        session.offer(&lookup(top, "file")),
+        Taken::Drain { .. }
+    ));
+    answered(session.offer(&create(other, "file"))).unwrap();
+    assert!(session.send());
+    session.deputy.let_go(top);
+    assert!(matches!(session.offer(&lookup(top, "file")), Taken::Ask(_)));
+    assert!(session.deputy.granted_until(other).is_some());
+    assert_eq!(session.deputy.recall(top, at(20)), Recalled::Over);
+}
+
+#[test]
+fn a_grant_that_was_recalled_before_it_came_is_none() {
+    let mut session = Session::new();
+    let root = Credentials::ROOT;
+    let top = ino_of(&session.server.ask(&root, &mkdir(Ino::ROOT, "top")).unwrap());
+    session.deputy.made_elsewhere(top, at(0));
+    let wants = session.offer(&create(top, "file"));
+    assert_eq!(wants, Taken::WantsGrant { dir: top });
+    let granted = session.server.grant(top);
+    assert_eq!(session.deputy.recall(top, at(1)), Recalled::Over);
+    session.deputy.granted(top, at(0), Some(granted), at(2));
+    assert_eq!(session.deputy.granted_until(top), None);
+    assert!(matches!(session.offer(&create(top, "file")), Taken::Ask(_)));
+}
+
+#[test]
+fn a_grant_from_before_a_change_by_a_server_is_none() {
+    let mut session = Session::new();
+    let root = Credentials::ROOT;
+    let top = ino_of(&session.server.ask(&root, &mkdir(Ino::ROOT, "top")).unwrap());
+    session.deputy.made_elsewhere(top, at(0));
+    assert_eq!(
+        session.offer(&create(top, "one")),
+        Taken::WantsGrant { dir: top }
+    );
+    // Another thread does not wait for it.
+    let Taken::Ask(asked) = session.offer(&create(top, "two")) else {
+        panic!("it is asked for once");
+    };
+    let granted = session.server.grant(top);
+    session.server.ask(&root, &create(top, "two")).unwrap();
+    session.deputy.was_asked(asked);
+    session.deputy.granted(top, at(0), Some(granted), at(2));
+    assert_eq!(session.deputy.granted_until(top), None);
+}
+
+#[test]
+fn after_its_time_a_grant_is_sent_and_dropped() {
+    let mut session = Session::new();
+    let top = session.granted_dir("top");
+    session.ask(create(top, "file")).unwrap();
+    session.now += 20_000;
+    assert!(matches!(
+        session.offer(&create(top, "late")),
+        Taken::Drain { .. }
+    ));
+    // The server has them no more, and says so.
+    let batch = session.deputy.next_batch(SHARD).unwrap();
+    let mut reply = session.server.batch(batch);
+    reply.incarnation = None;
+    let lost = session
+        .deputy
+        .batch_answered(SHARD, at(session.now), Some(reply));
+    assert!(lost.is_empty());
+    assert!(matches!(session.offer(&lookup(top, "file")), Taken::Ask(_)));
+    assert_eq!(session.deputy.granted_directories(), 0);
+}
+
+#[test]
+fn batches_and_renewals_keep_grants() {
+    let mut session = Session::new();
+    let top = session.granted_dir("top");
+    let first = session.deputy.granted_until(top).unwrap();
+    session.now += 5_000;
+    session.ask(create(top, "file")).unwrap();
+    session.drain();
+    let second = session.deputy.granted_until(top).unwrap();
+    assert!(second > first);
+    let now = at(session.now + 5_000);
+    let [(shard, incarnation)] = session.deputy.to_renew(now)[..] else {
+        panic!("it was used of late");
+    };
+    session.deputy.renewed(shard, incarnation, now, true);
+    assert!(session.deputy.granted_until(top).unwrap() > second);
+    assert_eq!(session.deputy.to_renew(now), []);
+    session.deputy.renewed(shard, incarnation, now, false);
+    assert_eq!(session.deputy.granted_until(top), None);
+}
+
+#[test]
+fn a_lost_server_gets_what_is_queued_and_grants_nothing_until_then() {
+    let mut session = Session::new();
+    let top = session.granted_dir("top");
+    session.ask(create(top, "file")).unwrap();
+    session.deputy.lost([ShardId(3)]);
+    assert!(session.deputy.granted_until(top).is_some());
+    session.deputy.lost([SHARD]);
+    assert_eq!(session.deputy.granted_until(top), None);
+    assert!(matches!(
+        session.offer(&create(top, "next")),
+        Taken::Drain { .. }
+    ));
+    session.drain();
+    assert!(session.lost.is_empty());
+    let root = Credentials::ROOT;
+    assert!(session.server.ask(&root, &lookup(top, "file")).is_ok());
+    session.ask(create(top, "next")).unwrap();
+}
+
+#[test]
+fn an_open_file_stays_when_its_name_goes() {
+    let mut session = Session::new();
+    let top = session.granted_dir("top");
+    let kept = ino_of(&session.ask(create(top, "kept")).unwrap());
+    let gone = ino_of(&session.ask(create(top, "gone")).unwrap());
+    session.open.push(kept);
+    session.ask(unlink(top, "kept")).unwrap();
+    session.ask(unlink(top, "gone")).unwrap();
+    let stat = |ino| Request::GetAttr(op::GetAttr { ino });
+    let Ok(Reply::Inode(inode)) = answered(session.offer(&stat(kept))) else {
+        panic!("an open file has attributes");
+    };
+    assert_eq!(inode.attr.nlink, 0);
+    session.drain();
+    assert!(matches!(session.offer(&stat(gone)), Taken::Ask(_)));
+}
