@@ -7,8 +7,8 @@ use crate::queue::{Lost, Queue};
 use crate::wishes::Wishes;
 use hashbrown::{HashMap, HashSet};
 use pandofs_api::op::{Batch, Change, Early, EarlyOperation, Operation};
-use pandofs_api::{BatchReply, GrantTerms, Granted, Refusal, Reply, Request};
-use pandofs_namespace::Choices;
+use pandofs_api::{BatchReply, GrantTerms, Granted, InodeReply, Refusal, Reply, Request};
+use pandofs_namespace::{Choices, ops};
 use pandofs_placement::ClusterMap;
 use pandofs_session::Boottime;
 use pandofs_types::limits::LEASE;
@@ -28,6 +28,8 @@ pub struct Deputy {
     asking: HashMap<Ino, bool>,
     /// Directories and inodes that requests are about which are under way to servers, and may change them.
     asked: HashMap<Ino, u32>,
+    /// Requests under way that may remove or move any directory.
+    moving: u32,
     executed: u64,
 }
 
@@ -73,6 +75,8 @@ pub enum Taken {
     Ask(Asked),
     /// So many operations of the shard's queue are to end; then it is to be offered again.
     Drain { shard: ShardId, until: u64 },
+    /// A request is to end that is under way ([`Deputy::was_asked`]); then it is to be offered again.
+    Wait,
     /// A grant of the directory is to be asked for ([`Deputy::granted`]); then it is to be offered again.
     WantsGrant { dir: Ino },
     /// Inode numbers are to be taken of the shard ([`Deputy::took_numbers`]); then it is to be offered again.
@@ -82,7 +86,11 @@ pub enum Taken {
 /// Directories and inodes that a request may change which is under way to a server.
 #[derive(Debug, Default, PartialEq, Eq)]
 #[must_use]
-pub struct Asked(Vec<Ino>);
+pub struct Asked {
+    subjects: Vec<Ino>,
+    /// It takes or moves a name, and does not tell of what: perhaps a granted directory.
+    moves: bool,
+}
 
 /// What is to be done before a recall is answered.
 #[derive(Debug, PartialEq, Eq)]
@@ -104,6 +112,7 @@ impl Deputy {
             wishes: Wishes::default(),
             asking: HashMap::new(),
             asked: HashMap::new(),
+            moving: 0,
             executed: 0,
         }
     }
@@ -149,10 +158,10 @@ impl Deputy {
             }
         };
         if concerned.is_empty() {
-            return self.none_of_ours(&offer, &subjects);
+            return self.none_of_ours(&offer, subjects);
         }
         if let [shard] = concerned[..]
-            && let Some(taken) = self.take(shard, &offer)
+            && let Some(taken) = self.take(shard, &offer, &subjects)
         {
             return taken;
         }
@@ -164,11 +173,11 @@ impl Deputy {
         self.ask(&offer, subjects)
     }
 
-    /// Shards whose images have any of these.
+    /// Shards whose images or queues have any of these.
     fn concerned(&self, subjects: &[Ino]) -> Vec<ShardId> {
         let has = |ino: &&Ino| {
             let of = self.shards.get(&ino.birth_shard());
-            of.is_some_and(|of| of.image.is_exclusive(**ino))
+            of.is_some_and(|of| of.image.is_exclusive(**ino) || of.queue.is_about(**ino))
         };
         let shards: BTreeSet<ShardId> = subjects
             .iter()
@@ -212,7 +221,7 @@ impl Deputy {
     }
 
     /// A request that is about nothing that is granted.
-    fn none_of_ours(&mut self, offer: &Offer<'_>, subjects: &[Ino]) -> Taken {
+    fn none_of_ours(&mut self, offer: &Offer<'_>, subjects: Vec<Ino>) -> Taken {
         if !offer.request.is_mutation() {
             return Taken::Ask(Asked::default());
         }
@@ -238,11 +247,11 @@ impl Deputy {
                 }
             }
         }
-        Taken::Ask(self.under_way(subjects.to_vec()))
+        self.under_way(offer, subjects)
     }
 
     /// Executes a request on one image; `None` if it does not say what comes of it.
-    fn take(&mut self, shard: ShardId, offer: &Offer<'_>) -> Option<Taken> {
+    fn take(&mut self, shard: ShardId, offer: &Offer<'_>, subjects: &[Ino]) -> Option<Taken> {
         let (session, map) = (self.session, Arc::clone(&self.map));
         let of = self.shards.get_mut(&shard)?;
         of.used = offer.now;
@@ -262,6 +271,9 @@ impl Deputy {
             };
         }
         let operation = EarlyOperation::of(offer.request)?;
+        if self.moving > 0 {
+            return Some(Taken::Wait);
+        }
         if of.queue.is_full() {
             let until = of.queue.begun() - of.queue.len() as u64 / 2;
             return Some(Taken::Drain { shard, until });
@@ -311,7 +323,9 @@ impl Deputy {
                     operation,
                 };
                 of.last_time = choices.time;
-                of.queue.push(offer.caller, early, choices.placing);
+                let mut about = subjects.to_vec();
+                about.extend(ino_of(&reply));
+                of.queue.push(offer.caller, early, choices.placing, about);
                 self.executed += 1;
                 Some(Taken::Answered(Ok(reply)))
             }
@@ -340,25 +354,50 @@ impl Deputy {
             }
             of.image.forget_made(*ino);
         }
-        Taken::Ask(self.under_way(subjects))
+        self.under_way(offer, subjects)
     }
 
-    fn under_way(&mut self, subjects: Vec<Ino>) -> Asked {
+    /// What takes or moves a name may be about any directory that is granted: nothing is queued before it, and nothing is
+    /// executed here until it has ended. (A file is made in a directory, and queued; the directory's name is removed by the
+    /// server, for which it is empty.)
+    fn under_way(&mut self, offer: &Offer<'_>, subjects: Vec<Ino>) -> Taken {
+        let takes = matches!(
+            offer.request,
+            Request::Rmdir(_) | Request::Rename(_) | Request::Exchange(_)
+        );
+        let moves = takes && !self.shards.is_empty();
+        if moves {
+            if let Some(drain) = self.shards.values().find_map(OfShard::drain) {
+                return drain;
+            }
+            self.moving += 1;
+        }
         for ino in &subjects {
             *self.asked.entry(*ino).or_default() += 1;
             if let Some(is_old) = self.asking.get_mut(ino) {
                 *is_old = true;
             }
         }
-        Asked(subjects)
+        Taken::Ask(Asked { subjects, moves })
     }
 
-    /// A request that a server was asked has ended.
+    /// A request that a server was asked has ended, with this reply; `None`: it was refused, or nobody knows.
     ///
     /// # Panics
     /// When it had not begun.
-    pub fn was_asked(&mut self, asked: Asked) {
-        for ino in asked.0 {
+    pub fn was_asked(&mut self, asked: Asked, reply: Option<&Reply>) {
+        if asked.moves {
+            self.moving -= 1;
+            match reply {
+                Some(Reply::Removed { ino } | Reply::Renamed { ino }) => self.has_moved(*ino),
+                Some(Reply::Exchanged { ino, other }) => {
+                    self.has_moved(*ino);
+                    self.has_moved(*other);
+                }
+                _ => {}
+            }
+        }
+        for ino in asked.subjects {
             let Some(count) = self.asked.get_mut(&ino) else {
                 panic!("a request about {ino} ends that has not begun");
             };
@@ -367,6 +406,49 @@ impl Deputy {
                 self.asked.remove(&ino);
             }
         }
+    }
+
+    /// A server has removed or moved the inode.
+    fn has_moved(&mut self, ino: Ino) {
+        let Some(of) = self.shards.get_mut(&ino.birth_shard()) else {
+            return;
+        };
+        if of.image.granted.contains(&ino) {
+            of.let_go(ino);
+        }
+        of.image.forget_made(ino);
+    }
+
+    /// Puts what the images know into a server's answer: attributes of inodes that a name leads to, which the request did
+    /// not tell. (A directory is granted, files are made in it, and its own name is looked up in one that is not.)
+    pub fn correct(&self, reply: &mut Reply, now: Boottime) {
+        match reply {
+            Reply::Entry(entry) => {
+                let known = entry.inode.is_some().then(|| self.inode(entry.ino, now));
+                entry.inode = known.flatten().or(entry.inode.take());
+            }
+            Reply::Entries(listed) => {
+                let with_inodes = listed.entries.iter_mut().filter(|e| e.inode.is_some());
+                for entry in with_inodes {
+                    if let Some(known) = self.inode(entry.ino, now) {
+                        entry.inode = Some(known);
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+
+    /// An exclusive inode as its image has it.
+    fn inode(&self, ino: Ino, now: Boottime) -> Option<InodeReply> {
+        let of = self.shards.get(&ino.birth_shard())?;
+        // What is over and still queued the shard does not have either.
+        if !of.image.is_exclusive(ino) || of.is_over(now) && of.queue.is_empty() {
+            return None;
+        }
+        let view = of.image.view(&self.map);
+        let inode = view.inode(ino).ok()?;
+        ops::inode_reply(&view, ino, &inode).ok()
     }
 
     /// A server has made a directory for this session.
@@ -654,6 +736,15 @@ impl OfShard {
 
 fn believed_until(sent: Boottime) -> Boottime {
     sent + Term::Long.believed_for()
+}
+
+/// The inode that a reply tells of besides those that were asked for.
+fn ino_of(reply: &Reply) -> Option<Ino> {
+    match reply {
+        Reply::Entry(entry) => Some(entry.ino),
+        Reply::Removed { ino } | Reply::Renamed { ino } => Some(*ino),
+        _ => None,
+    }
 }
 
 /// Directories and inodes that an operation is about, as far as its request tells.

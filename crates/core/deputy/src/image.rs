@@ -47,9 +47,9 @@ impl Image {
     /// The directory is granted, with this.
     pub fn grant(&mut self, dir: Ino, granted: Granted) {
         for (key, value) in granted.pairs {
-            // What the session has made itself it knows better.
+            // The shard has not executed what is queued of these.
             let of = keys::parse_ino(&key);
-            let is_inode = matches!(kind(&key), Some(Kind::Inode | Kind::Xattr));
+            let is_inode = matches!(kind(&key), Some(Kind::Inode | Kind::Xattr | Kind::Parts));
             if is_inode && of.is_some_and(|ino| ino != dir && self.is_exclusive(ino)) {
                 continue;
             }

@@ -1,11 +1,12 @@
 //! Queue of what was executed on an image and is to be executed by its shard.
 
 use crate::limits::{MAX_QUEUED_BYTES, MAX_QUEUED_OPERATIONS};
+use hashbrown::HashMap;
 use pandofs_api::op::{Batch, Early, EarlyOperation};
 use pandofs_api::{Refusal, Request};
 use pandofs_placement::Placing;
-use pandofs_types::Credentials;
 use pandofs_types::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
+use pandofs_types::{Credentials, Ino};
 use std::collections::VecDeque;
 
 /// Bytes of an operation besides its names and data, about.
@@ -25,6 +26,8 @@ struct Queued {
     early: Early,
     bytes: usize,
     placing: Option<Placing>,
+    /// Directories and inodes that it is about.
+    about: Vec<Ino>,
 }
 
 /// Operations in their order. The first of them may be under way.
@@ -36,6 +39,8 @@ pub(crate) struct Queue {
     under_way: usize,
     /// Operations that have left the queue, ever.
     ended: u64,
+    /// Directories and inodes that operations are about, and how many.
+    about: HashMap<Ino, u32>,
 }
 
 impl Queue {
@@ -62,7 +67,21 @@ impl Queue {
         self.queued.len()
     }
 
-    pub fn push(&mut self, caller: &Credentials, early: Early, placing: Option<Placing>) {
+    /// Returns whether an operation is about it.
+    pub fn is_about(&self, ino: Ino) -> bool {
+        self.about.contains_key(&ino)
+    }
+
+    pub fn push(
+        &mut self,
+        caller: &Credentials,
+        early: Early,
+        placing: Option<Placing>,
+        about: Vec<Ino>,
+    ) {
+        for ino in &about {
+            *self.about.entry(*ino).or_default() += 1;
+        }
         let bytes = OPERATION_BYTES + bytes_of(&early.operation);
         self.bytes += bytes;
         self.queued.push_back(Queued {
@@ -70,6 +89,7 @@ impl Queue {
             early,
             bytes,
             placing,
+            about,
         });
     }
 
@@ -122,6 +142,15 @@ impl Queue {
         for queued in self.queued.drain(..done) {
             self.bytes -= queued.bytes;
             self.ended += 1;
+            for ino in queued.about {
+                let Some(count) = self.about.get_mut(&ino) else {
+                    panic!("an operation about {ino} was not counted");
+                };
+                *count -= 1;
+                if *count == 0 {
+                    self.about.remove(&ino);
+                }
+            }
         }
         self.under_way = 0;
         if is_whole {
@@ -130,6 +159,7 @@ impl Queue {
         let mut refusal = refusal;
         self.ended += self.queued.len() as u64;
         self.bytes = 0;
+        self.about.clear();
         let lost = self.queued.drain(..).map(|queued| Lost {
             request: queued.early.operation.into(),
             refusal: refusal.take(),

@@ -169,7 +169,11 @@ fn run(seed: u64) -> u64 {
             pairs.push((here.ino, there.ino));
             match asked {
                 Request::Mkdir(_) => dirs.push(here.ino),
-                _ => files.push(here.ino),
+                _ => {
+                    // The other name space closes nothing.
+                    session.open.push(here.ino);
+                    files.push(here.ino);
+                }
             }
         }
     }
@@ -200,5 +204,5 @@ fn run(seed: u64) -> u64 {
 #[test]
 fn every_answer_is_that_of_a_server() {
     let early: u64 = (0..300).map(run).sum();
-    assert!(early > 30_000, "only {early} requests were answered early");
+    assert!(early > 10_000, "only {early} requests were answered early");
 }

@@ -2,7 +2,7 @@
 
 use pandofs_api::op::Batch;
 use pandofs_api::{BatchReply, GrantTerms, Granted, Refusal, Reply, Request, op};
-use pandofs_deputy::{Deputy, Lost, Offer, Taken};
+use pandofs_deputy::{Deputy, Lost, Offer, Recalled, Taken};
 use pandofs_namespace::ops::{self, Mutation, here};
 use pandofs_namespace::records::decode;
 use pandofs_namespace::{Choices, Context, Locks, Meta, Stop, Txn, View, keys};
@@ -291,8 +291,12 @@ impl Session {
                     return answer;
                 }
                 Taken::Ask(asked) => {
-                    let answer = self.server.ask(&Credentials::ROOT, &request);
-                    self.deputy.was_asked(asked);
+                    self.recall_victim(&request);
+                    let mut answer = self.server.ask(&Credentials::ROOT, &request);
+                    self.deputy.was_asked(asked, answer.as_ref().ok());
+                    if let Ok(reply) = &mut answer {
+                        self.deputy.correct(reply, at(self.now));
+                    }
                     return answer;
                 }
                 Taken::Drain { until, .. } => {
@@ -303,6 +307,7 @@ impl Session {
                         );
                     }
                 }
+                Taken::Wait => panic!("nothing is under way"),
                 Taken::WantsGrant { dir } => self.grant(dir),
                 Taken::WantsNumbers { .. } => {
                     let taken = self.server.numbers();
@@ -311,6 +316,21 @@ impl Session {
             }
         }
         panic!("{request:?} comes to no end");
+    }
+
+    /// What gives way to a rename no answer tells, and so its grant is recalled, whoever has it.
+    fn recall_victim(&mut self, request: &Request) {
+        if let Request::Rename(op::Rename {
+            new_dir, new_name, ..
+        }) = request
+        {
+            let (dir, name) = (*new_dir, new_name.clone());
+            let asked = Request::Lookup(op::Lookup { dir, name });
+            if let Ok(Reply::Entry(entry)) = self.server.ask(&Credentials::ROOT, &asked) {
+                let recalled = self.deputy.recall(entry.ino, at(self.now));
+                assert_eq!(recalled, Recalled::Over, "nothing is queued");
+            }
+        }
     }
 
     /// A directory in the root that is granted.

@@ -82,7 +82,7 @@ fn what_others_may_change_is_asked_of_the_server() {
     };
     assert_eq!(session.deputy.granted_until(top), None);
     assert!(matches!(session.offer(&lookup(top, "new")), Taken::Ask(_)));
-    session.deputy.was_asked(asked);
+    session.deputy.was_asked(asked, None);
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_grant_from_before_a_change_by_a_server_is_none() {
     };
     let granted = session.server.grant(top);
     session.server.ask(&root, &create(top, "two")).unwrap();
-    session.deputy.was_asked(asked);
+    session.deputy.was_asked(asked, None);
     session.deputy.granted(top, at(0), Some(granted), at(2));
     assert_eq!(session.deputy.granted_until(top), None);
 }
@@ -223,4 +223,29 @@ fn an_open_file_stays_when_its_name_goes() {
     assert_eq!(inode.attr.nlink, 0);
     session.drain();
     assert!(matches!(session.offer(&stat(gone)), Taken::Ask(_)));
+}
+
+#[test]
+fn what_may_move_a_directory_goes_by_itself() {
+    let mut session = Session::new();
+    let top = session.granted_dir("top");
+    session.ask(create(top, "file")).unwrap();
+    let remove = Request::Rmdir(op::Rmdir {
+        dir: Ino::ROOT,
+        name: Name::new(b"top").unwrap(),
+    });
+    // For the server it is empty.
+    assert!(matches!(session.offer(&remove), Taken::Drain { .. }));
+    session.drain();
+    assert_eq!(session.offer(&remove), Taken::WantsGrant { dir: Ino::ROOT });
+    session.deputy.granted(Ino::ROOT, at(0), None, at(0));
+    let Taken::Ask(asked) = session.offer(&remove) else {
+        panic!("the root is not granted");
+    };
+    // Nothing is made in it until it is known whether it is there.
+    assert_eq!(session.offer(&create(top, "second")), Taken::Wait);
+    let answer = session.server.ask(&Credentials::ROOT, &remove);
+    assert_eq!(answer, Err(Refusal::Fs(FsError::NotEmpty)));
+    session.deputy.was_asked(asked, None);
+    answered(session.offer(&create(top, "second"))).unwrap();
 }
