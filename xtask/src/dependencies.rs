@@ -80,7 +80,7 @@ const RULES: [Rule; 37] = [
     inner("check", &["types", "placement", "api", "store", "namespace", "commit", "shard"]),
     outer("wire", &["types", "placement", "api"]),
     outer("fuse-kernel", &[]),
-    outer("client", &["types", "placement", "api", "wire", "session"]),
+    outer("client", &["types", "placement", "api", "wire", "session", "deputy"]),
     outer("server", &["types", "placement", "api", "store", "store-rocksdb", "log", "log-raft-engine",
         "shard", "lane", "wire"]),
     outer("fuse", &["types", "api", "client", "fuse-kernel"]),

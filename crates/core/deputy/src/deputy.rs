@@ -12,7 +12,7 @@ use pandofs_namespace::{Choices, ops};
 use pandofs_placement::ClusterMap;
 use pandofs_session::Boottime;
 use pandofs_types::limits::LEASE;
-use pandofs_types::{Credentials, Ino, SessionId, ShardId, Term, Time};
+use pandofs_types::{Credentials, Ino, LeaseKey, Name, Position, SessionId, ShardId, Term, Time};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 
@@ -31,6 +31,8 @@ pub struct Deputy {
     /// Requests under way that may remove or move any directory.
     moving: u32,
     executed: u64,
+    /// Operations that had ended of the queues that are no more, at most of one.
+    ended: u64,
 }
 
 /// What the session has of one shard.
@@ -114,6 +116,7 @@ impl Deputy {
             asked: HashMap::new(),
             moving: 0,
             executed: 0,
+            ended: 0,
         }
     }
 
@@ -211,13 +214,20 @@ impl Deputy {
             }
             match recalled {
                 Some(dir) if !is_over => of.let_go(dir),
-                _ => {
-                    self.shards.remove(shard);
-                }
+                _ => self.drop_image(*shard),
             }
             return Ended::Something;
         }
         Ended::Nothing
+    }
+
+    /// Drops an image of which nothing is queued. Whoever waits for the end of something in its queue waits by a number,
+    /// which the next queue goes on from.
+    fn drop_image(&mut self, shard: ShardId) {
+        if let Some(of) = self.shards.remove(&shard) {
+            assert!(of.queue.is_empty(), "what is queued is dropped");
+            self.ended = self.ended.max(of.queue.ended());
+        }
     }
 
     /// A request that is about nothing that is granted.
@@ -240,7 +250,7 @@ impl Deputy {
                         if let Some(drain) = of.drain() {
                             return drain;
                         }
-                        self.shards.remove(&dir.birth_shard());
+                        self.drop_image(dir.birth_shard());
                     }
                     self.asking.insert(dir, false);
                     return Taken::WantsGrant { dir };
@@ -473,7 +483,7 @@ impl Deputy {
         let until = believed_until(sent);
         let of = self.shards.entry(shard).or_insert_with(|| OfShard {
             image: Image::of(shard),
-            queue: Queue::default(),
+            queue: Queue::after(self.ended),
             incarnation: granted.incarnation,
             until,
             is_lost: false,
@@ -616,9 +626,53 @@ impl Deputy {
         lost
     }
 
-    /// Operations of the shard's queue that have ended, ever; `None` if it has none and never had any that are not over.
-    pub fn ended(&self, shard: ShardId) -> Option<u64> {
-        self.shards.get(&shard).map(|of| of.queue.ended())
+    /// Whether so many operations of the shard's queue have ended.
+    pub fn has_ended(&self, shard: ShardId, until: u64) -> bool {
+        let of = self.shards.get(&shard);
+        of.is_none_or(|of| of.queue.ended() >= until)
+    }
+
+    /// Returns whether there are no inode numbers of the shard.
+    pub fn lacks_numbers(&self, shard: ShardId) -> bool {
+        self.shards
+            .get(&shard)
+            .is_some_and(|of| of.numbers.is_empty())
+    }
+
+    /// Gives up a directory that was recalled although something is queued: it may be refused now.
+    pub fn give_up(&mut self, dir: Ino) {
+        if let Some(of) = self.shards.get_mut(&dir.birth_shard()) {
+            of.is_lost |= of.recalled.contains(&dir);
+        }
+    }
+
+    /// Keys of what is cached of a directory that is recalled: the directory's own, its names' and its files'.
+    pub fn keys_of(&self, dir: Ino) -> Vec<LeaseKey> {
+        let mut keys = vec![LeaseKey::Inode(dir), LeaseKey::Parts(dir)];
+        if let Some(of) = self.shards.get(&dir.birth_shard()) {
+            keys.extend(of.image.entry_keys(dir));
+        }
+        keys
+    }
+
+    /// Whether the name leads to the inode, and until when.
+    pub fn entry_until(
+        &self,
+        dir: Ino,
+        position: Position,
+        name: &Name,
+        ino: Ino,
+    ) -> Option<Boottime> {
+        let until = self.granted_until(dir)?;
+        let of = self.shards.get(&dir.birth_shard())?;
+        let entry = of.image.view(&self.map).entry(dir, position, name).ok()??;
+        (entry.ino == ino).then_some(until)
+    }
+
+    /// An exclusive inode, and until when it is.
+    pub fn exclusive(&self, ino: Ino, now: Boottime) -> Option<(InodeReply, Boottime)> {
+        let until = self.exclusive_until(ino)?;
+        Some((self.inode(ino, now)?, until))
     }
 
     /// Positions up to which the queues are to be sent so that all is that was executed before.
@@ -659,8 +713,12 @@ impl Deputy {
 
     /// Drops images whose grants are over and of which nothing is queued.
     pub fn tick(&mut self, now: Boottime) {
-        self.shards
-            .retain(|_, of| !of.is_over(now) || !of.queue.is_empty());
+        let is_over = |of: &OfShard| of.is_over(now) && of.queue.is_empty();
+        let over = self.shards.iter().filter(|(_, of)| is_over(of));
+        let over: Vec<ShardId> = over.map(|(shard, _)| *shard).collect();
+        for shard in over {
+            self.drop_image(shard);
+        }
     }
 
     /// Until when the directory is granted.

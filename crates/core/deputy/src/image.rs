@@ -7,7 +7,7 @@ use pandofs_namespace::records::{EntryRecord, decode};
 use pandofs_namespace::{Stop, View};
 use pandofs_placement::ClusterMap;
 use pandofs_store::{Batch, Cached, KvRead, Store, StoreError, Visit};
-use pandofs_types::{Ino, Position, ShardId};
+use pandofs_types::{Ino, LeaseKey, Position, ShardId};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
@@ -99,6 +99,23 @@ impl Image {
         let after = keys::after(of_dir);
         let entries = self.pairs.range(of_dir.to_vec()..after);
         entries.map(|(_, value)| decode("entry", value)).collect()
+    }
+
+    /// Keys of the directory's names, and of the files that they lead to.
+    pub fn entry_keys(&self, dir: Ino) -> Vec<LeaseKey> {
+        let prefix = keys::entry_from(self.shard, dir, Position(0));
+        let of_dir = &prefix[..prefix.len() - 8];
+        let entries = self.pairs.range(of_dir.to_vec()..keys::after(of_dir));
+        let mut found = Vec::new();
+        for (key, value) in entries {
+            if let Some((dir, position, _)) = keys::parse_entry(key) {
+                found.push(LeaseKey::Entry { dir, position });
+            }
+            if let Ok(entry) = decode::<EntryRecord>("entry", value) {
+                found.push(LeaseKey::Inode(entry.ino));
+            }
+        }
+        found
     }
 
     /// Lets go of a directory and of what was made in it.

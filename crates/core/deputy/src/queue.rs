@@ -44,6 +44,14 @@ pub(crate) struct Queue {
 }
 
 impl Queue {
+    /// One after another of which so many operations have ended.
+    pub fn after(ended: u64) -> Queue {
+        Queue {
+            ended,
+            ..Queue::default()
+        }
+    }
+
     pub fn is_empty(&self) -> bool {
         self.queued.is_empty()
     }

@@ -5,6 +5,7 @@
 //! looks for a newer cluster map.
 
 use crate::core::Core;
+use crate::grants;
 use crate::limits::MAP_LOOK_INTERVAL;
 use crate::opens::Work;
 use crate::pool::Server;
@@ -32,9 +33,10 @@ pub(crate) fn run(core: &Arc<Core>) {
                 report_writes(core);
                 core.let_go_of_held(Instant::now());
                 core.tell_accesses(Some(Duration::ZERO));
-                if let Err(error) = recalls::listen(core) {
+                if let Err(error) = recalls::listen(core).and_then(|()| grants::listen(core)) {
                     tracing::warn!("{error}");
                 }
+                core.renew_grants();
                 tick = Instant::now() + CLIENT_TICK;
             }
             Work::Stop => return,

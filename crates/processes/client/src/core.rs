@@ -8,6 +8,7 @@ use crate::cancellation;
 use crate::cluster::{Cluster, Clusters};
 use crate::error::{ClientError, Result};
 use crate::file::File;
+use crate::grants::Grants;
 use crate::held::Held;
 use crate::lease_cache::LeaseCache;
 use crate::lock_turns::LockTurns;
@@ -28,8 +29,8 @@ use pandofs_types::{Credentials, HashKey, Ino, SessionId, ShardId};
 use pandofs_wire::message::{AnswerBody, RequestBody, RequestFrame};
 use std::fmt::Debug;
 use std::path::PathBuf;
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -47,6 +48,7 @@ pub(crate) struct Core {
     pub accesses: Accesses,
     pub lease_cache: LeaseCache,
     pub listening: Listening,
+    pub grants: Grants,
     slots: Slots,
     inner_slots: Slots,
     service_slots: Slots,
@@ -111,6 +113,7 @@ impl Core {
         let limits = options.cache_limits;
         let inner_slots = MAX_SLOTS - SERVICE_SLOTS - INNER_SLOTS..MAX_SLOTS - SERVICE_SLOTS;
         let map_hash_key = map.hash_key;
+        let grants = Grants::new(who.session, Arc::new(map.clone()));
         let lock_slots = inner_slots.start - LOCK_SLOTS..inner_slots.start;
         Ok(Core {
             who,
@@ -125,6 +128,7 @@ impl Core {
             accesses: Accesses::within(limits.accesses),
             lease_cache: LeaseCache::within(map_hash_key, limits.leases, limits.write_leases),
             listening: Listening::default(),
+            grants,
             slots: Slots::new(0..lock_slots.start),
             locks: Locks::new(who.session, lock_slots),
             lock_turns: LockTurns::default(),
@@ -337,6 +341,17 @@ impl Core {
     /// Tells a shard what was closed.
     pub fn send_releases(&self, batch: &Batch) {
         let cluster = self.clusters.current();
+        if self.grants.is_queued(batch.shard) {
+            // It may not have made what was closed.
+            let left = batch.whole();
+            let registrations = cluster
+                .leader(batch.shard)
+                .map(|server| &server.registrations);
+            return match registrations {
+                Some(registrations) => self.opens.sent(batch, &left, registrations, |_| true),
+                None => self.opens.given_up(batch),
+            };
+        }
         let Some(server) = cluster.leader(batch.shard) else {
             return self.opens.given_up(batch);
         };

@@ -37,6 +37,7 @@ mod data;
 mod dirs;
 mod error;
 mod file;
+mod grants;
 mod held;
 mod inodes;
 mod layout;
@@ -217,6 +218,8 @@ impl Drop for Session {
         }
         self.core.report_all();
         self.core.tell_accesses(Some(Duration::ZERO));
+        self.core.settle_all();
+        self.core.grants.stop();
         background::say_goodbye(&self.core);
     }
 }

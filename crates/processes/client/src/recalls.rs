@@ -95,8 +95,10 @@ impl Client {
     /// The rest of the lease that a name, which has this [key](Client::entry_key), leads to `ino`,
     /// or, with `None`, to nothing.
     pub fn entry_cached_for(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Duration {
-        let until = self.core().lease_cache.entry_until(key, name, ino);
-        left(until)
+        let core = self.core();
+        let granted = ino.and_then(|ino| core.grants.entry_until(key, name, ino));
+        let until = core.lease_cache.entry_until(key, name, ino);
+        left(until.max(granted))
     }
 
     /// The rest of the leases of the names and attributes of listed entries, a
@@ -127,12 +129,21 @@ impl Client {
     pub fn dir_cached_for(&self, dir: Ino) -> Duration {
         let core = self.core();
         let shards = core.maps.map(dir).shards();
-        left(core.lease_cache.dir_until(dir, &shards))
+        let leased = core.lease_cache.dir_until(dir, &shards);
+        left(leased.max(core.grants.granted_until(dir)))
     }
 
     /// The rest of the lease of these attributes.
     pub fn attr_cached_for(&self, attr: &Attr) -> Duration {
         let core = self.core();
+        if let Some((inode, until)) = core.grants.exclusive(attr.ino) {
+            let mut known = inode.attr;
+            core.correct(&mut known);
+            return match pandofs_session::is_same(&known, attr) {
+                true => left(Some(until)),
+                false => Duration::ZERO,
+            };
+        }
         let cached = match attr.kind {
             FileKind::Dir => {
                 let shards = core.maps.map(attr.ino).shards();
@@ -198,6 +209,11 @@ fn run(core: &Weak<Core>, id: ServerId) {
         let connected = server.map(|server| (server.connect(&strong.who), server));
         drop(strong);
         if let Some((Ok((mut connection, _)), server)) = connected {
+            // A server that was restarted has others wait until this session has begun anew: what it has executed under
+            // grants from before comes first.
+            if let Some(core) = core.upgrade() {
+                core.settle_shards(&core.clusters.current().led_by(id));
+            }
             let mut hearing = Hearing::default();
             let ended = converse(core, &server, &mut connection, &mut hearing);
             tracing::debug!("server {id} sends no recalls any more: {ended:?}");
@@ -208,6 +224,7 @@ fn run(core: &Weak<Core>, id: ServerId) {
                 core.lease_cache.recall(&keys, false);
             }
             core.lease_cache.lost(id);
+            core.grants.lost(core.clusters.current().led_by(id));
             core.listening.tell(Recall::Everything);
         }
         std::thread::sleep(MIN_RECONNECT_PAUSE);
@@ -255,6 +272,10 @@ fn next(
 
 /// Drops these leases; false if first a write is to end that began under them.
 fn let_go(core: &Core, keys: &[LeaseKey], waits: bool) -> bool {
+    let Some(granted) = core.recall_grants(keys, waits) else {
+        return false;
+    };
+    let keys = &[keys, &granted].concat();
     let Some(own) = core.lease_cache.recall(keys, waits) else {
         return false;
     };

@@ -5,9 +5,11 @@ use crate::call::Call;
 use crate::cancellation;
 use crate::core::{Core, count};
 use crate::error::{ClientError, Failure};
+use crate::grants::Offered;
 use crate::limits::MAX_PIPELINED_BYTES;
 use crate::pool::{ConnectError, Connection, LostAnswer, Server, Unsent};
 use pandofs_api::{Reply, Request};
+use pandofs_deputy::Asked;
 use pandofs_session::Change;
 use pandofs_session::Router;
 use pandofs_session::Target;
@@ -72,12 +74,17 @@ impl Core {
 
     /// Sends a request until there is an answer for good.
     pub fn run(&self, call: &mut Call) -> Result<AnswerBody, Failure> {
+        let asked = match self.offer(call)? {
+            Offered::Answered(answer) => return self.finish(call, Outcome::Answered(answer)),
+            Offered::Ask(asked) => asked,
+        };
         if let Some(cached) = self.cached_answer(call) {
+            self.was_asked(asked, None, None);
             return self.finish(call, Outcome::Answered(cached));
         }
         let change = self.change(call);
         self.take_slot(call);
-        let answer = loop {
+        let mut answer = loop {
             let began = Instant::now();
             let outcome = self.attempt(call);
             match self.react(call, outcome, began) {
@@ -89,6 +96,8 @@ impl Core {
         if let Some(change) = change {
             self.changed(call, change, answer.as_ref().ok());
         }
+        let request = call.shard_request().map(|asked| &asked.request);
+        self.was_asked(asked, request, answer.as_mut().ok());
         if let Ok(answer) = &answer {
             self.acknowledged(call, answer);
         }
@@ -146,16 +155,27 @@ impl Core {
     }
 
     fn run_window(&self, calls: &mut [Call]) -> Vec<Result<AnswerBody, Failure>> {
-        let mut answers: Vec<Option<Result<AnswerBody, Failure>>> = calls
-            .iter_mut()
-            .map(|call| {
-                let cached = self.cached_answer(call)?;
-                Some(self.finish(call, Outcome::Answered(cached)))
-            })
-            .collect();
+        let mut answers: Vec<Option<Result<AnswerBody, Failure>>> = Vec::new();
+        let mut all_asked: Vec<Asked> = Vec::new();
+        for call in calls.iter_mut() {
+            let (answer, asked) = match self.offer(call) {
+                Ok(Offered::Answered(answer)) => (Some(answer), Asked::default()),
+                Ok(Offered::Ask(asked)) => (self.cached_answer(call), asked),
+                Err(failure) => {
+                    answers.push(Some(Err(failure)));
+                    all_asked.push(Asked::default());
+                    continue;
+                }
+            };
+            answers.push(answer.map(|answer| self.finish(call, Outcome::Answered(answer))));
+            all_asked.push(asked);
+        }
         let mut open: Vec<usize> = (0..calls.len()).collect();
         open.retain(|&index| answers[index].is_none());
         if open.is_empty() {
+            for asked in all_asked {
+                self.was_asked(asked, None, None);
+            }
             return answers.into_iter().flatten().collect();
         }
         let mut changes: Vec<_> = calls.iter().map(|call| self.change(call)).collect();
@@ -177,7 +197,11 @@ impl Core {
             open = again;
             rest(pause);
         }
-        for ((call, change), answer) in calls.iter_mut().zip(&mut changes).zip(&answers) {
+        let ended = calls.iter_mut().zip(&mut changes).zip(&mut answers);
+        for (((call, change), answer), asked) in ended.zip(all_asked) {
+            let request = call.shard_request().map(|asked| &asked.request);
+            let of_it = answer.as_mut().and_then(|answer| answer.as_mut().ok());
+            self.was_asked(asked, request, of_it);
             self.give_back_slot(call);
             if let Some(change) = change.take() {
                 let answer = answer.as_ref().and_then(|answer| answer.as_ref().ok());

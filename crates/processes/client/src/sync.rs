@@ -29,6 +29,11 @@ impl Core {
         mut shards: Vec<ShardId>,
         lose: impl FnOnce(ClientError),
     ) -> Result<()> {
+        self.settle(ino)?;
+        if self.grants.take_loss(ino) {
+            lose(FsError::Io.into());
+            return Ok(());
+        }
         let mark = self.unsynced.mark();
         let cluster = self.clusters.current();
         let is_led = |shards: &[ShardId], server| {

@@ -266,6 +266,9 @@ pub fn changed_by(request: &Request, reply: &Reply) -> Vec<Ino> {
         Change::Inode(ino) | Change::Dir(ino) => ino,
     });
     let mut inos: Vec<Ino> = changes.collect();
+    if let Request::Batch(batch) = request {
+        inos.extend(batch.early.iter().filter_map(|early| early.ino));
+    }
     match reply {
         Reply::Entry(entry) => inos.push(entry.ino),
         Reply::Renamed { ino } => inos.push(*ino),

@@ -300,7 +300,7 @@ impl Session {
                     return answer;
                 }
                 Taken::Drain { until, .. } => {
-                    while self.deputy.ended(SHARD).is_some_and(|ended| ended < until) {
+                    while !self.deputy.has_ended(SHARD, until) {
                         assert!(
                             self.send(),
                             "something is to end and there is nothing to send"

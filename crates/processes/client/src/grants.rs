@@ -1,0 +1,557 @@
+//! Grants of the session, shared by its threads: the deputy behind a lock, and the threads that send its batches.
+//!
+//! A request is offered to the deputy before anything else is done with it. What it executes is answered at once and goes
+//! to its shard within [`BATCH_DELAY`], or as soon as somebody waits for it: `fsync`, a recall, a request that a server has
+//! to decide. Each server has a thread that sends batches to it, so that none waits for another server.
+
+use crate::Client;
+use crate::boottime;
+use crate::call::Call;
+use crate::cancellation;
+use crate::core::Core;
+use crate::error::{ClientError, Failure, Result};
+use crate::limits::{BATCH_DELAY, DRAIN_LOOK_INTERVAL, MAX_LOST_INODES, SOON_QUEUED};
+use crate::route::reply_of;
+use crate::unsynced::object_changed_by;
+use hashbrown::{HashMap, HashSet};
+use pandofs_api::op::{self, Change};
+use pandofs_api::{Granted, Reply, Request};
+use pandofs_deputy::limits::NUMBERS_PER_BLOCK;
+use pandofs_deputy::{Asked, Deputy, Lost, Offer, Recalled, Taken};
+use pandofs_placement::ClusterMap;
+use pandofs_session::{Boottime, Target};
+use pandofs_types::{Credentials, FsError, Ino, LeaseKey, ServerId, SessionId, ShardId};
+use pandofs_wire::message::{AnswerBody, RequestBody};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::{Duration, Instant};
+
+/// See the module.
+#[derive(Debug)]
+pub(crate) struct Grants {
+    is_on: AtomicBool,
+    state: Mutex<State>,
+    /// There is something to send, or somebody waits for it.
+    work: Condvar,
+    /// Something that was queued has ended, or a request that was asked.
+    ended: Condvar,
+    /// One block of inode numbers at a time is taken: a shard keeps few of them.
+    taking_numbers: Mutex<()>,
+    /// Servers that have a thread.
+    senders: Mutex<HashSet<ServerId>>,
+    /// Inodes and directories of which something was answered and has not come about, to be told once.
+    lost: Mutex<HashSet<Ino>>,
+}
+
+#[derive(Debug)]
+struct State {
+    deputy: Deputy,
+    /// Those who wait for the end of something that is queued.
+    waiting: usize,
+    stopped: bool,
+}
+
+/// What is to be done with a call.
+pub(crate) enum Offered {
+    Answered(AnswerBody),
+    Ask(Asked),
+}
+
+impl Grants {
+    pub fn new(session: SessionId, map: Arc<ClusterMap>) -> Grants {
+        Grants {
+            is_on: AtomicBool::new(false),
+            state: Mutex::new(State {
+                deputy: Deputy::new(session, map),
+                waiting: 0,
+                stopped: false,
+            }),
+            work: Condvar::new(),
+            ended: Condvar::new(),
+            taking_numbers: Mutex::new(()),
+            senders: Mutex::default(),
+            lost: Mutex::default(),
+        }
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn is_on(&self) -> bool {
+        self.is_on.load(Ordering::Relaxed)
+    }
+
+    /// Operations that were executed here.
+    pub fn executed(&self) -> u64 {
+        self.state().deputy.executed()
+    }
+
+    /// Grants are asked for from now on.
+    pub fn begin(&self) {
+        self.state().deputy.begin();
+        self.is_on.store(true, Ordering::SeqCst);
+    }
+
+    /// The server of these shards may have forgotten all grants.
+    pub fn lost(&self, shards: Vec<ShardId>) {
+        if self.is_on() {
+            self.state().deputy.lost(shards);
+        }
+    }
+
+    /// Until when the name leads to the inode.
+    pub fn entry_until(
+        &self,
+        key: LeaseKey,
+        name: &pandofs_types::Name,
+        ino: Ino,
+    ) -> Option<Boottime> {
+        let LeaseKey::Entry { dir, position } = key else {
+            return None;
+        };
+        if !self.is_on() {
+            return None;
+        }
+        self.state().deputy.entry_until(dir, position, name, ino)
+    }
+
+    /// Until when the directory is granted.
+    pub fn granted_until(&self, dir: Ino) -> Option<Boottime> {
+        match self.is_on() {
+            true => self.state().deputy.granted_until(dir),
+            false => None,
+        }
+    }
+
+    /// An exclusive inode as the deputy has it, and until when it is.
+    pub fn exclusive(&self, ino: Ino) -> Option<(pandofs_api::InodeReply, Boottime)> {
+        match self.is_on() {
+            true => self.state().deputy.exclusive(ino, boottime::now()),
+            false => None,
+        }
+    }
+
+    /// Keys of what is cached of directories that are recalled.
+    fn keys_of(&self, dirs: &[Ino]) -> Vec<LeaseKey> {
+        let state = self.state();
+        dirs.iter()
+            .flat_map(|dir| state.deputy.keys_of(*dir))
+            .collect()
+    }
+
+    /// Whether something is queued for the shard; then it is sent soon.
+    pub fn is_queued(&self, shard: ShardId) -> bool {
+        self.is_on() && self.state().deputy.queued(shard) > 0
+    }
+
+    /// Takes the loss of something that was answered, to be told once.
+    pub fn take_loss(&self, ino: Ino) -> bool {
+        self.is_on() && lock(&self.lost).remove(&ino)
+    }
+
+    /// Ends the threads.
+    pub fn stop(&self) {
+        self.state().stopped = true;
+        self.work.notify_all();
+        self.ended.notify_all();
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Requests that grants themselves are about.
+fn is_of_grants(request: &Request) -> bool {
+    matches!(
+        request,
+        Request::Batch(_) | Request::Grant(_) | Request::Renew(_) | Request::TakeNumbers(_)
+    )
+}
+
+impl Core {
+    /// Offers a call to the deputy, and waits until it says what is to be done.
+    pub fn offer(&self, call: &mut Call) -> std::result::Result<Offered, Failure> {
+        let ask = Ok(Offered::Ask(Asked::default()));
+        if !self.grants.is_on() || call.inner {
+            return ask;
+        }
+        match &mut call.frame.body {
+            RequestBody::Data(request) => {
+                // A data object of an inode that is not there yet nobody would ever remove.
+                if let Some(ino) = object_changed_by(request) {
+                    self.settle(ino)?;
+                }
+                ask
+            }
+            RequestBody::Shard(asked) if !is_of_grants(&asked.request) => {
+                self.router().aim_within(&mut asked.request);
+                self.offer_request(&asked.caller, &asked.request)
+            }
+            _ => ask,
+        }
+    }
+
+    fn offer_request(
+        &self,
+        caller: &Credentials,
+        request: &Request,
+    ) -> std::result::Result<Offered, Failure> {
+        let is_open = |ino| self.opens.count(ino).is_some();
+        let random = rand::random();
+        loop {
+            let mut state = self.grants.state();
+            let taken = state.deputy.offer(Offer {
+                caller,
+                request,
+                now: boottime::now(),
+                random,
+                is_open: &is_open,
+            });
+            match taken {
+                Taken::Answered(answer) => {
+                    if request.is_mutation() && answer.is_ok() {
+                        self.wake_senders(&state);
+                        drop(state);
+                        if let Some(change) = self.lease_cache.change(request) {
+                            let now = boottime::now();
+                            self.lease_cache.changed(change, None, None, now);
+                        }
+                    }
+                    return Ok(Offered::Answered(AnswerBody::Shard(answer)));
+                }
+                Taken::Ask(asked) => return Ok(Offered::Ask(asked)),
+                Taken::Drain { shard, until } => {
+                    drop(state);
+                    self.drain(shard, until)?;
+                }
+                Taken::Wait => {
+                    let waited = self.grants.ended.wait_timeout(state, DRAIN_LOOK_INTERVAL);
+                    drop(waited.unwrap_or_else(PoisonError::into_inner));
+                }
+                Taken::WantsGrant { dir } => {
+                    drop(state);
+                    self.ask_grant(dir);
+                }
+                Taken::WantsNumbers { shard } => {
+                    drop(state);
+                    self.take_numbers(shard, |deputy| deputy.lacks_numbers(shard))?;
+                }
+            }
+        }
+    }
+
+    fn wake_senders(&self, state: &State) {
+        let queued = state.deputy.to_send();
+        let is_due = |shard: &ShardId| matches!(state.deputy.queued(*shard), 1 | SOON_QUEUED);
+        if queued.iter().any(is_due) {
+            self.grants.work.notify_all();
+        }
+    }
+
+    /// A call that a server was asked has ended.
+    pub fn was_asked(
+        &self,
+        asked: Asked,
+        request: Option<&Request>,
+        answer: Option<&mut AnswerBody>,
+    ) {
+        if !self.grants.is_on() {
+            return;
+        }
+        let reply = match answer {
+            Some(AnswerBody::Shard(Ok(reply))) => Some(reply),
+            _ => None,
+        };
+        let mut state = self.grants.state();
+        let now = boottime::now();
+        state.deputy.was_asked(asked, reply.as_deref());
+        self.grants.ended.notify_all();
+        if let Some(reply) = reply {
+            if let (Some(Request::Mkdir(_)), Reply::Entry(entry)) = (request, &*reply) {
+                state.deputy.made_elsewhere(entry.ino, now);
+            }
+            state.deputy.correct(reply, now);
+        }
+    }
+
+    /// Waits until so many operations of the shard's queue have ended.
+    fn drain(&self, shard: ShardId, until: u64) -> Result<()> {
+        let begun = Instant::now();
+        let mut state = self.grants.state();
+        state.waiting += 1;
+        self.grants.work.notify_all();
+        let mut done = Ok(());
+        while !state.deputy.has_ended(shard, until) {
+            let waited = self.grants.ended.wait_timeout(state, DRAIN_LOOK_INTERVAL);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+            if state.stopped || !cancellation::may_wait(begun.elapsed()) {
+                done = Err(ClientError::Abandoned);
+                break;
+            }
+        }
+        state.waiting -= 1;
+        done
+    }
+
+    /// Waits until what is queued of the inode has ended.
+    ///
+    /// # Errors
+    /// `Abandoned` if the caller does not want to wait any longer.
+    pub fn settle(&self, ino: Ino) -> Result<()> {
+        if !self.grants.is_on() {
+            return Ok(());
+        }
+        let left = self.grants.state().deputy.queued_of(ino);
+        left.map_or(Ok(()), |(shard, until)| self.drain(shard, until))
+    }
+
+    /// Sends what is queued for these shards.
+    pub fn settle_shards(&self, shards: &[ShardId]) {
+        if !self.grants.is_on() {
+            return;
+        }
+        let mut left = self.grants.state().deputy.all_queued();
+        left.retain(|(shard, _)| shards.contains(shard));
+        for (shard, until) in left {
+            // It ends early only when the session does.
+            let _ = self.drain(shard, until);
+        }
+    }
+
+    /// Sends all that is queued, for the end of the session.
+    pub fn settle_all(&self) {
+        if !self.grants.is_on() {
+            return;
+        }
+        let left = self.grants.state().deputy.all_queued();
+        for (shard, until) in left {
+            // What could not be sent is told where it fails.
+            let _ = cancellation::suppressed(|| self.drain(shard, until));
+        }
+    }
+
+    fn ask_grant(&self, dir: Ino) {
+        let sent = boottime::now();
+        let request = Request::Grant(op::Grant { dir });
+        let answer = self.ask(&Credentials::ROOT, Target::Inode(dir), request);
+        let granted: Option<Granted> = match answer {
+            Ok(Reply::Granted(granted)) => granted.map(|granted| *granted),
+            _ => None,
+        };
+        let now = boottime::now();
+        self.grants.state().deputy.granted(dir, sent, granted, now);
+    }
+
+    /// Takes a block of inode numbers, unless another thread has.
+    fn take_numbers(&self, shard: ShardId, wants: impl FnOnce(&mut Deputy) -> bool) -> Result<()> {
+        let _one_at_a_time = lock(&self.grants.taking_numbers);
+        if !wants(&mut self.grants.state().deputy) {
+            return Ok(());
+        }
+        let count = NUMBERS_PER_BLOCK;
+        let request = Request::TakeNumbers(op::TakeNumbers { count });
+        let answer = self.ask(&Credentials::ROOT, Target::Shard(shard), request);
+        let taken = match &answer {
+            Ok(Reply::Numbers { first, count }) => Some((*first, *count)),
+            _ => None,
+        };
+        self.grants.state().deputy.took_numbers(shard, taken);
+        answer.map(drop).map_err(ClientError::from)
+    }
+
+    /// Renews grants that were used of late, and drops what is over. To be called every second.
+    pub fn renew_grants(&self) {
+        if !self.grants.is_on() {
+            return;
+        }
+        let now = boottime::now();
+        let map = Arc::clone(&self.clusters.current().map);
+        let due = {
+            let mut state = self.grants.state();
+            state.deputy.set_map(map);
+            state.deputy.tick(now);
+            state.deputy.to_renew(now)
+        };
+        for (shard, incarnation) in due {
+            let sent = boottime::now();
+            let request = Request::Renew(op::Renew { incarnation });
+            let mut call = Call::shard(Target::Shard(shard), &Credentials::ROOT, request)
+                .within(Some(Duration::ZERO));
+            match self.run(&mut call).and_then(|answer| reply_of(answer)) {
+                Ok(_) => {
+                    let mut state = self.grants.state();
+                    state.deputy.renewed(shard, incarnation, sent, true);
+                }
+                Err(Failure::Client(ClientError::Fs(FsError::Stale))) => {
+                    let mut state = self.grants.state();
+                    state.deputy.renewed(shard, incarnation, sent, false);
+                }
+                // It is tried again, until they are over.
+                Err(_) => {}
+            }
+        }
+    }
+
+    /// Directories are recalled; whether they are let go of. What is queued of them is sent first; unless it `waits`, they
+    /// are given up as they are. Answers with the keys of what is cached of them.
+    pub fn recall_grants(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
+        let dirs: Vec<Ino> = keys
+            .iter()
+            .filter_map(|key| match key {
+                LeaseKey::Grant(dir) => Some(*dir),
+                _ => None,
+            })
+            .collect();
+        if dirs.is_empty() {
+            return Some(Vec::new());
+        }
+        let cached = self.grants.keys_of(&dirs);
+        let mut state = self.grants.state();
+        let mut is_over = true;
+        for dir in &dirs {
+            if let Recalled::Drain { .. } = state.deputy.recall(*dir, boottime::now()) {
+                is_over = false;
+            }
+        }
+        if !is_over {
+            if waits {
+                self.grants.work.notify_all();
+                return None;
+            }
+            for dir in dirs {
+                tracing::warn!(
+                    "directory {dir} is given up with changes that were answered and are not sent"
+                );
+                state.deputy.give_up(dir);
+            }
+        }
+        Some(cached)
+    }
+
+    /// A shard of the server of which something is to be sent, once it is time.
+    fn next_to_send(&self, server: ServerId) -> Option<ShardId> {
+        let grants = &self.grants;
+        let mut state = grants.state();
+        let cluster = self.clusters.current();
+        let is_led = |shard: &ShardId| {
+            let leader = cluster.leader(*shard);
+            leader.is_some_and(|leader| leader.id == server)
+        };
+        let find = |state: &State| state.deputy.to_send().into_iter().find(is_led);
+        if find(&state).is_none() {
+            let waited = grants.work.wait_timeout(state, DRAIN_LOOK_INTERVAL);
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        let shard = find(&state)?;
+        let due = Instant::now() + BATCH_DELAY;
+        while state.waiting == 0
+            && !state.stopped
+            && state.deputy.queued(shard) < SOON_QUEUED
+            && Instant::now() < due
+        {
+            let waited = grants.work.wait_timeout(state, due - Instant::now());
+            state = waited.unwrap_or_else(PoisonError::into_inner).0;
+        }
+        Some(shard)
+    }
+
+    fn send_batch_of(&self, shard: ShardId) {
+        let taken = self.take_numbers(shard, |deputy| deputy.wants_numbers(shard));
+        if let Err(error) = taken {
+            tracing::debug!("no inode numbers of shard {shard}: {error}");
+        }
+        let Some(batch) = self.grants.state().deputy.next_batch(shard) else {
+            return;
+        };
+        let sent = boottime::now();
+        let request = Request::Batch(batch);
+        let answer = self.ask(&Credentials::ROOT, Target::Shard(shard), request);
+        let reply = match answer {
+            Ok(Reply::Batch(reply)) => Some(*reply),
+            Ok(other) => {
+                tracing::error!("shard {shard} answered a batch with {other:?}");
+                None
+            }
+            Err(error) => {
+                let error = ClientError::from(error);
+                tracing::error!("shard {shard} did not answer a batch: {error}");
+                None
+            }
+        };
+        let mut state = self.grants.state();
+        let lost = state.deputy.batch_answered(shard, sent, reply);
+        self.grants.ended.notify_all();
+        drop(state);
+        self.tell_lost(shard, &lost);
+    }
+
+    /// Operations that were answered have not come about: each file and directory concerned says so once.
+    fn tell_lost(&self, shard: ShardId, lost: &[Lost]) {
+        for Lost { request, refusal } in lost {
+            tracing::error!(
+                "shard {shard} did not do what was answered as done: {request:?} ({refusal:?})"
+            );
+            let changes = request.operation().changes().into_iter();
+            let inos = changes.map(|change| match change {
+                Change::Name(ino, _) | Change::Inode(ino) | Change::Dir(ino) => ino,
+            });
+            for ino in inos {
+                if let Some(file) = self.opens.file(ino) {
+                    file.fail(FsError::Io.into());
+                    continue;
+                }
+                let mut lost = lock(&self.grants.lost);
+                if lost.len() < MAX_LOST_INODES {
+                    lost.insert(ino);
+                }
+            }
+        }
+    }
+}
+
+/// Starts the threads of servers that have none, if grants are asked for.
+pub(crate) fn listen(core: &Arc<Core>) -> Result<()> {
+    if !core.grants.is_on() {
+        return Ok(());
+    }
+    let mut senders = lock(&core.grants.senders);
+    for server in core.clusters.current().servers() {
+        if senders.contains(&server.id) {
+            continue;
+        }
+        let (weak, id) = (Arc::downgrade(core), server.id);
+        std::thread::Builder::new()
+            .name(format!("pandofs-batches-{id}"))
+            .spawn(move || send_batches(&weak, id))
+            .map_err(|error| ClientError::Protocol(format!("no thread for batches: {error}")))?;
+        senders.insert(id);
+    }
+    Ok(())
+}
+
+impl Client {
+    /// Asks for grants of directories from now on, after [`Client::take_leases`]: what is done in them is answered before
+    /// servers have it, and sent within milliseconds; [`Client::fsync`] and [`Client::fsyncdir`] wait for it.
+    ///
+    /// # Errors
+    /// `Protocol` when there are no threads.
+    pub fn take_grants(&self) -> Result<()> {
+        let core = &self.session.core;
+        core.grants.begin();
+        listen(core)
+    }
+}
+
+/// Sends batches to one server until the session ends.
+fn send_batches(core: &Weak<Core>, server: ServerId) {
+    while let Some(core) = core.upgrade() {
+        if core.grants.state().stopped {
+            return;
+        }
+        if let Some(shard) = core.next_to_send(server) {
+            core.send_batch_of(shard);
+        }
+    }
+}
