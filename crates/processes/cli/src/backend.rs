@@ -407,6 +407,7 @@ fn fuse_options(
         entry_timeout: caching.entry,
         attr_timeout: caching.attr,
         negative_timeout: caching.negative,
+        early_names: options.early_names,
         allow_other: options.allow_other,
         kernel: kernel_flags(options),
         // So that `pandofs dir PATH` finds the cluster by the mount.

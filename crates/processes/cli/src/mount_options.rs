@@ -33,6 +33,10 @@ pub struct MountOptions {
     /// How long the kernel may cache that there is no such name [default with time-outs: 1s]
     #[arg(long, value_name = "TIME")]
     pub negative_timeout: Option<Time>,
+    /// Answer what is done in a directory that nobody else uses before servers have it, some milliseconds later: a crash of
+    /// this machine takes that along, but for what fsync was asked for
+    #[arg(long)]
+    pub early_names: bool,
     /// Threads that take requests from the kernel: programs that are served at once
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MOUNT_THREADS, value_parser = parse_threads)]
     pub threads: usize,
@@ -47,7 +51,7 @@ pub struct MountOptions {
     pub read_only: bool,
     /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, sync, async, dirsync, nosymfollow, relatime,
     /// strictatime, noatime, nodiratime, diratime, allow_other, cache=HOW, entry_timeout=T, attr_timeout=T, negative_timeout=T,
-    /// threads=N, memory=BYTES, soft=T, hard, log=FILE, remount, local_lock=all|flock|posix|none, nolock, context=LABEL
+    /// early_names, sync_names, threads=N, memory=BYTES, soft=T, hard, log=FILE, remount, local_lock=all|flock|posix|none, nolock, context=LABEL
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     pub o: Vec<String>,
     /// Locks that hold within this mount alone, and cost no server anything: nfs(5)'s local_lock
@@ -230,6 +234,7 @@ impl MountOptions {
         for (flag, name) in [
             (self.allow_other, "--allow-other"),
             (self.read_only, "--read-only"),
+            (self.early_names, "--early-names"),
             (self.flags.suid, "--suid"),
             (self.flags.dev, "--dev"),
             (self.flags.noexec, "--noexec"),
@@ -372,6 +377,7 @@ impl MountOptions {
             ("memory", self.memory.map(|bytes| bytes.to_string())),
             ("local_lock", local),
             ("allow_other", self.allow_other.then(String::new)),
+            ("early_names", self.early_names.then(String::new)),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))
@@ -397,6 +403,8 @@ impl MountOptions {
             ("entry_timeout", _) => self.entry_timeout = Some(time()?),
             ("attr_timeout", _) => self.attr_timeout = Some(time()?),
             ("negative_timeout", _) => self.negative_timeout = Some(time()?),
+            ("early_names", None) => self.early_names = true,
+            ("sync_names", None) => self.early_names = false,
             ("soft", _) => self.soft = Some(time()?),
             ("threads", Some(value)) => {
                 self.threads = parse_threads(value).map_err(anyhow::Error::msg)?;

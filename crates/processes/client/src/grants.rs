@@ -13,7 +13,7 @@ use crate::error::{ClientError, Failure, Result};
 use crate::limits::{BATCH_DELAY, DRAIN_LOOK_INTERVAL, MAX_LOST_INODES, SOON_QUEUED};
 use crate::route::reply_of;
 use crate::unsynced::object_changed_by;
-use hashbrown::{HashMap, HashSet};
+use hashbrown::HashSet;
 use pandofs_api::op::{self, Change};
 use pandofs_api::{Granted, Reply, Request};
 use pandofs_deputy::limits::NUMBERS_PER_BLOCK;
@@ -379,7 +379,7 @@ impl Core {
             let request = Request::Renew(op::Renew { incarnation });
             let mut call = Call::shard(Target::Shard(shard), &Credentials::ROOT, request)
                 .within(Some(Duration::ZERO));
-            match self.run(&mut call).and_then(|answer| reply_of(answer)) {
+            match self.run(&mut call).and_then(reply_of) {
                 Ok(_) => {
                     let mut state = self.grants.state();
                     state.deputy.renewed(shard, incarnation, sent, true);

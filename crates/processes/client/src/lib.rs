@@ -108,6 +108,8 @@ pub struct Counters {
     pub connections: u64,
     /// Questions answered from the lease cache.
     pub cache_hits: u64,
+    /// Requests answered under grants.
+    pub early: u64,
     /// Leases that were recalled.
     pub recalled: u64,
 }
@@ -198,6 +200,7 @@ impl Client {
         let core = self.core();
         Counters {
             cache_hits: core.lease_cache.answered(),
+            early: core.grants.executed(),
             recalled: core.lease_cache.recalled(),
             ..core.counts.read()
         }

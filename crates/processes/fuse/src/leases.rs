@@ -16,7 +16,7 @@ use crate::kernel::Kernel;
 use crate::kernel_cache::KernelCache;
 use crate::no_xattrs::NoXattrs;
 use crate::ops::PandoFs;
-use crate::options::Cache;
+use crate::options::{Cache, Options};
 use pandofs_client::trace::untraced;
 use pandofs_client::{Client, ClientError, Entry, Recall};
 use pandofs_fuse_kernel::Negotiation;
@@ -74,12 +74,17 @@ impl RecallListeners {
     ///
     /// # Errors
     /// The client's; `Protocol` when there are no threads.
-    pub fn listen(self, client: &Client, checks_rights: bool) -> Result<(), ClientError> {
+    pub fn listen(self, client: &Client, options: &Options) -> Result<(), ClientError> {
         let begun = self.cached.invalidations.begin(self.kernel.clone());
         begun.map_err(|error| {
             ClientError::Protocol(format!("no thread for invalidations: {error}"))
         })?;
-        client.take_leases(checks_rights, move |recall| self.hear(&recall))
+        let checks_rights = options.default_permissions;
+        client.take_leases(checks_rights, move |recall| self.hear(&recall))?;
+        match options.early_names {
+            true => client.take_grants(),
+            false => Ok(()),
+        }
     }
 
     fn hear(&self, recall: &Recall<'_>) {

@@ -74,7 +74,7 @@ pub fn mount(client: Client, mountpoint: &Path, options: Options) -> Result<Moun
     serve_with(filesystem, mountpoint, &options, |session| {
         listeners.kernel.set(session.notifier());
         if options.cache == Cache::Leases
-            && let Err(error) = listeners.listen(&client, options.default_permissions)
+            && let Err(error) = listeners.listen(&client, &options)
         {
             tracing::error!(%error, "cannot listen for recalls: the mount caches nothing");
         }

@@ -39,6 +39,9 @@ pub struct Options {
     /// A name that this mount makes is seen at once whatever this is; what another one makes is
     /// seen when it has passed, just as what another one removes is seen when `entry_timeout` has.
     pub negative_timeout: Duration,
+    /// Servers are asked for grants of directories, and what is done in these is answered before servers have it; with
+    /// leases alone.
+    pub early_names: bool,
     /// Others than the user who mounts may use the mount. Who is not root needs `user_allow_other`
     /// in `/etc/fuse.conf` for this.
     pub allow_other: bool,
@@ -221,6 +224,7 @@ impl Default for Options {
             entry_timeout: DEFAULT_CACHE_TIMEOUT,
             attr_timeout: DEFAULT_CACHE_TIMEOUT,
             negative_timeout: DEFAULT_CACHE_TIMEOUT,
+            early_names: false,
             allow_other: rustix::process::geteuid().is_root(),
             kernel: KernelFlags::default(),
             default_permissions: true,
