@@ -6,6 +6,9 @@
 //! their time is up. A lease is never prolonged; who still wants to know asks again. While many are given new ones
 //! are short ([`SHORT_LEASE`]) and then brief ([`BRIEF_LEASE`]), but for those that are said to last.
 //!
+//! A *grant* is a lease of a whole directory that only one session has, for as long as it renews its grants: all of a
+//! session end together, and have an incarnation that tells them from those that it had before it lost all.
+//!
 //! How it stays right although messages cross, are lost, or come twice:
 //! - A recall has a number, and an answer to it only ends leases that were given before it was sent. A
 //!   lease that ran out unanswered and was given anew is not touched by the late answer to the old recall.
@@ -21,6 +24,7 @@
 //! [`SHORT_LEASE`]: pandofs_types::limits::SHORT_LEASE
 //! [`BRIEF_LEASE`]: pandofs_types::limits::BRIEF_LEASE
 
+mod grants;
 mod table;
 
 pub use table::{LeaseTable, Recall, Room, WaitId};

@@ -1,12 +1,13 @@
 //! The leases of one shard.
 
+use crate::grants::Grants;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use pandofs_types::limits::{
-    MANY_LEASES_PER_SHARD, MAX_KEYS_PER_RECALL, MAX_LEASES_PER_SHARD, SHORT_LEASE,
-    VERY_MANY_LEASES_PER_SHARD,
+    LEASE, MANY_LEASES_PER_SHARD, MAX_GRANTS_PER_SHARD, MAX_KEYS_PER_RECALL, MAX_LEASES_PER_SHARD,
+    SHORT_LEASE, VERY_MANY_LEASES_PER_SHARD,
 };
-use pandofs_types::{LeaseKey, SessionId, Steady, Term};
+use pandofs_types::{Ino, LeaseKey, SessionId, Steady, Term};
 use std::collections::{BTreeMap, VecDeque};
 
 /// How much a shard leases, counted in leases that were given.
@@ -47,6 +48,7 @@ pub struct Recall {
 #[derive(Clone, Copy, Debug)]
 struct Holder {
     session: SessionId,
+    /// Of a grant: when it was given; it ends with all others of the session.
     until: Steady,
     /// The recall that it is in; 0 if it is in none.
     recalled: u64,
@@ -117,6 +119,8 @@ pub struct LeaseTable {
     room: Room,
     /// Those of each term in the order in which they end; one that was given again stands here twice.
     ends: [VecDeque<(Steady, SessionId, LeaseKey)>; Term::COUNT],
+    /// By session; each is in `held`, too.
+    grants: Grants,
     count: usize,
     /// To be sent.
     recalls: BTreeMap<SessionId, Vec<LeaseKey>>,
@@ -150,6 +154,11 @@ impl LeaseTable {
         while let Some((until, session, key)) = self.take_ended() {
             // It may have been given again since.
             self.end(key, session, |holder| holder.until <= until);
+        }
+        while let Some((session, dirs)) = self.grants.ended(self.now) {
+            for dir in dirs {
+                self.end(LeaseKey::Grant(dir), session, |_| true);
+            }
         }
     }
 
@@ -217,6 +226,81 @@ impl LeaseTable {
         }
         self.ends[term as usize].push_back((until, session, key));
         Some(term)
+    }
+
+    /// Grants the session a directory, if nobody else has it and nobody waits for it, and renews all grants that it has;
+    /// returns their incarnation, which is `fresh` if it had none.
+    pub fn grant_dir(&mut self, session: SessionId, dir: Ino, fresh: u64) -> Option<u64> {
+        let key = LeaseKey::Grant(dir);
+        if self.closed || self.waiting.contains_key(&key) {
+            return None;
+        }
+        let incarnation = match self.held.get(&key) {
+            // It did not get the answer. (While a grant is recalled it may give it up after it has this one.)
+            Some(holders) if holders.first.session == session && holders.first.recalled == 0 => {
+                self.grants.incarnation(session)?
+            }
+            Some(_) => return None,
+            None if self.grants.len() >= MAX_GRANTS_PER_SHARD => return None,
+            None => self.add_grant(session, dir, 0, fresh),
+        };
+        self.renew(session);
+        Some(incarnation)
+    }
+
+    /// Grants a directory that has just been made to the session, which acts as if it were: if it has grants at all. Where
+    /// there is no room for it, or nothing is to be leased, it is recalled at once.
+    pub fn grant_made(&mut self, session: SessionId, dir: Ino) {
+        let Some(incarnation) = self.grants.incarnation(session) else {
+            return;
+        };
+        let has_room = !self.closed && self.grants.len() < MAX_GRANTS_PER_SHARD;
+        if has_room {
+            self.add_grant(session, dir, 0, incarnation);
+        } else {
+            self.add_grant(session, dir, u64::MAX, incarnation);
+            let recalls = self.recalls.entry(session).or_default();
+            recalls.push(LeaseKey::Grant(dir));
+        }
+    }
+
+    fn add_grant(&mut self, session: SessionId, dir: Ino, recalled: u64, fresh: u64) -> u64 {
+        let holder = Holder {
+            session,
+            until: self.now,
+            recalled,
+        };
+        let key = LeaseKey::Grant(dir);
+        let known = self.held.insert(key, Holders::of(holder));
+        assert!(known.is_none(), "{dir} is granted to two");
+        self.count += 1;
+        let until = self.now.after(LEASE);
+        self.grants.add(session, dir, until, fresh)
+    }
+
+    /// Has all grants of the session last for [`LEASE`] from now on; returns their incarnation, if it has any.
+    pub fn renew(&mut self, session: SessionId) -> Option<u64> {
+        self.grants.renew(session, self.now.after(LEASE));
+        self.grants.incarnation(session)
+    }
+
+    /// Incarnation of the session's grants, if it has any.
+    pub fn incarnation(&self, session: SessionId) -> Option<u64> {
+        self.grants.incarnation(session)
+    }
+
+    /// Ends the grant of a directory that is there no more.
+    pub fn forget_dir(&mut self, dir: Ino) {
+        let key = LeaseKey::Grant(dir);
+        if let Some(holders) = self.held.get(&key) {
+            let session = holders.first.session;
+            self.end(key, session, |_| true);
+        }
+    }
+
+    /// Directories that are granted.
+    pub fn grants(&self) -> usize {
+        self.grants.len()
     }
 
     /// Whether anybody but `except` has a lease of the key.
@@ -346,6 +430,9 @@ impl LeaseTable {
             self.held.remove(&key);
         }
         self.count -= 1;
+        if let LeaseKey::Grant(dir) = key {
+            self.grants.remove(session, dir);
+        }
         for &(id, except) in self.waiting.get(&key).into_iter().flatten() {
             if except == Some(session) {
                 continue;

@@ -42,10 +42,12 @@ pub enum Kind {
     Leaseholder = 15,
     /// `10 shard session(8)`: inode numbers that a session has taken
     Numbers = 16,
+    /// `11 shard session(8)`: a session that may have grants of this shard
+    Grantholder = 17,
 }
 
 impl Kind {
-    pub const ALL: [Kind; 16] = [
+    pub const ALL: [Kind; 17] = [
         Kind::Meta,
         Kind::Inode,
         Kind::Entry,
@@ -62,6 +64,7 @@ impl Kind {
         Kind::LockHolder,
         Kind::Leaseholder,
         Kind::Numbers,
+        Kind::Grantholder,
     ];
 
     pub fn from_byte(byte: u8) -> Option<Kind> {
@@ -236,6 +239,10 @@ pub fn horizon(shard: ShardId, coordinator: ShardId) -> Vec<u8> {
 
 pub fn leaseholder(shard: ShardId, session: SessionId) -> Vec<u8> {
     with_u64(Kind::Leaseholder, shard, session.0)
+}
+
+pub fn grantholder(shard: ShardId, session: SessionId) -> Vec<u8> {
+    with_u64(Kind::Grantholder, shard, session.0)
 }
 
 pub fn numbers(shard: ShardId, session: SessionId) -> Vec<u8> {

@@ -4,13 +4,16 @@ use crate::port::{Environment, Output};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
 use crate::waiting::Until;
-use pandofs_api::{Age, Refusal, Reply, Request, ShardRequest, op};
+use pandofs_api::op::{self, Operation};
+use pandofs_api::{Age, Refusal, Reply, Request, ShardRequest};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::ops::Mutation;
 use pandofs_namespace::records::{ReclaimRecord, SlotRecord};
-use pandofs_namespace::{Choices, Context, Effect, Stop, Txn, keys, merge, ops, split, steps};
+use pandofs_namespace::{
+    Choices, Context, Effect, Stop, Txn, View, keys, merge, ops, split, steps,
+};
 use pandofs_store::Overlay;
-use pandofs_types::SessionId;
+use pandofs_types::{Ino, SessionId};
 use std::ops::ControlFlow;
 
 impl Shard {
@@ -165,6 +168,10 @@ impl Shard {
                 self.apply_leaseholder(overlay, session, has);
                 Ok(())
             }
+            Record::Grantholder { session, has } => {
+                self.apply_grantholder(overlay, session, has);
+                Ok(())
+            }
             Record::SkipSerials { next } => {
                 self.meta.next_serial = next.max(self.meta.next_serial);
                 Ok(())
@@ -202,12 +209,15 @@ impl Shard {
         {
             let same = kept.sequence == key.sequence;
             let result = if same {
-                kept.result
+                self.with_grants(key.session, kept.result)
             } else {
                 Err(Refusal::StaleSequence)
             };
             self.answer_request(&request, result);
             return Ok(());
+        }
+        if matches!(request.request, Request::Batch(_)) {
+            return self.apply_batch(overlay, request, choices);
         }
         let locks = std::mem::take(&mut self.operations.locks);
         let context = Context {
@@ -243,27 +253,12 @@ impl Shard {
                     result: Ok(reply.clone()),
                 };
                 self.txn(overlay).put_slot(session, request.key.slot, &kept);
-                if let Request::Stripe(op::Stripe { ino }) = request.request
-                    && let Some(ReclaimRecord::Fill { tx, .. }) =
-                        view_of(&self.config, overlay, false).reclaim(ino)?
-                {
-                    self.operations.locks.acquire(tx, &[Lock::Inode(ino)]);
-                }
+                self.lock_while_filled(overlay, &request.request)?;
                 if self.commands.replaying {
                     return Ok(());
                 }
                 self.remember_opened(session);
-                if let Some(ino) = request.request.operation().changes_objects()
-                    && matches!(
-                        view_of(&self.config, overlay, false).reclaim(ino)?,
-                        Some(ReclaimRecord::Truncate { .. } | ReclaimRecord::Fill { .. })
-                    )
-                {
-                    self.reclaims.wait_for_objects(ino, request, reply);
-                    return Ok(());
-                }
-                let durable = self.config.sync_every_batch;
-                self.answer_current(&request, Ok(reply), durable);
+                self.answer_followed(overlay, request, reply)?;
             }
             Err(Stop::Refuse(refusal)) => self.answer_request(&request, Err(refusal)),
             Err(Stop::Locked(tx)) => {
@@ -279,8 +274,41 @@ impl Shard {
         Ok(())
     }
 
+    /// Locks the inode of a file that was striped until its first data object has what it held.
+    pub(crate) fn lock_while_filled(
+        &mut self,
+        overlay: &Overlay<'_>,
+        request: &Request,
+    ) -> Result<(), Stop> {
+        if let Request::Stripe(op::Stripe { ino }) = *request
+            && let Some(ReclaimRecord::Fill { tx, .. }) =
+                view_of(&self.config, overlay, false).reclaim(ino)?
+        {
+            self.operations.locks.acquire(tx, &[Lock::Inode(ino)]);
+        }
+        Ok(())
+    }
+
+    /// Answers a request that was applied once the data objects have followed that it changes.
+    pub(crate) fn answer_followed(
+        &mut self,
+        overlay: &Overlay<'_>,
+        request: ShardRequest,
+        reply: Reply,
+    ) -> Result<(), Stop> {
+        let view = view_of(&self.config, overlay, false);
+        if let Some(ino) = left_to_follow(&view, &request.request)? {
+            self.reclaims.wait_for_objects(ino, request, reply);
+            return Ok(());
+        }
+        let operation = request.request.operation();
+        let durable = self.config.sync_every_batch || operation.answers_when_synced();
+        self.answer_current(&request, Ok(reply), durable);
+        Ok(())
+    }
+
     /// The request's session has open what the request opened.
-    fn remember_opened(&mut self, session: SessionId) {
+    pub(crate) fn remember_opened(&mut self, session: SessionId) {
         let effects = std::mem::take(&mut self.commands.effects);
         for effect in effects {
             match effect {
@@ -330,6 +358,8 @@ impl Shard {
         for key in slots {
             overlay.delete(key);
         }
+        // What is left of them nobody gets: numbers are not given out again.
+        overlay.delete(keys::numbers(self.config.shard, session));
         Ok(())
     }
 
@@ -353,4 +383,26 @@ impl Shard {
     pub(crate) fn push_output(&mut self, output: Output) {
         self.commands.outputs.push(output);
     }
+}
+
+/// An inode whose data objects are still to follow before the request is answered.
+pub(crate) fn left_to_follow(view: &View<'_>, request: &Request) -> Result<Option<Ino>, Stop> {
+    let operations: Vec<&dyn Operation> = match request {
+        Request::Batch(batch) => {
+            let operations = batch.early.iter().map(|early| early.operation.operation());
+            operations.collect()
+        }
+        other => vec![other.operation()],
+    };
+    for ino in operations
+        .into_iter()
+        .filter_map(Operation::changes_objects)
+    {
+        if let Some(ReclaimRecord::Truncate { .. } | ReclaimRecord::Fill { .. }) =
+            view.reclaim(ino)?
+        {
+            return Ok(Some(ino));
+        }
+    }
+    Ok(None)
 }

@@ -1,5 +1,6 @@
 //! Operations that this shard coordinates.
 
+use crate::plans::PreparedStep;
 use crate::port::Input;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
@@ -9,11 +10,11 @@ use pandofs_api::{
 };
 use pandofs_commit::{Coordination, Decision, Progress, StepState};
 use pandofs_namespace::records::encode;
-use pandofs_namespace::steps::{Given, Held, Prepared};
-use pandofs_namespace::{Choices, Plan, PlanAnswer, Stop, keys, ops, steps};
+use pandofs_namespace::steps::Prepared;
+use pandofs_namespace::{Choices, PlanAnswer, Stop, keys, ops};
 use pandofs_store::Overlay;
-use pandofs_types::limits::{MAX_PARTICIPANTS, MAX_RETRY_PAUSE, MAX_UNDECIDED, RESEND_INTERVAL};
-use pandofs_types::{CommitProtocol, FsError, Ino, LeaseKey, ShardId, Steady, TxId};
+use pandofs_types::limits::{MAX_RETRY_PAUSE, RESEND_INTERVAL};
+use pandofs_types::{CommitProtocol, Ino, LeaseKey, ShardId, Steady, TxId};
 use serde::{Deserialize, Serialize};
 use std::time::Duration;
 
@@ -33,123 +34,10 @@ pub enum Origin {
 }
 
 impl Shard {
-    /// Performs a plan whose steps are all here, or begins a distributed operation.
-    pub(crate) fn apply_plan(
+    pub(crate) fn coordinate(
         &mut self,
         overlay: &mut Overlay<'_>,
-        request: ShardRequest,
-        plan: Plan,
-        choices: &Choices,
-        age: Option<Age>,
-    ) -> Result<(), Stop> {
-        match self.prepare_own(overlay, plan.steps, choices) {
-            Ok(prepared) => {
-                let elsewhere = prepared
-                    .iter()
-                    .any(|(shard, ..)| *shard != self.config.shard);
-                if elsewhere {
-                    if self.operations.coordinations.len() >= MAX_UNDECIDED {
-                        self.answer_request(&request, Err(Refusal::TryAgain));
-                        return Ok(());
-                    }
-                    let origin = Origin::Client(Box::new(request));
-                    self.coordinate(overlay, prepared, origin, plan.answer, choices, age);
-                    return Ok(());
-                }
-                let results: Vec<StepResult> =
-                    prepared.iter().map(|(_, _, p)| p.result.clone()).collect();
-                for (_, step, own) in &prepared {
-                    self.execute_step(overlay, step, &own.result, &results, choices)?;
-                }
-                let view = view_of(&self.config, overlay, false);
-                let reply = ops::answer(&view, &plan.answer, &results)?;
-                self.conclude(overlay, request, Ok(reply))
-            }
-            Err(Stop::SameFile) => {
-                let reply = ops::answer_same_file(&plan.answer)?;
-                self.conclude(overlay, request, Ok(reply))
-            }
-            // `owned` in a step of the new name says `Misdirected`; the client must know which name.
-            Err(Stop::Refuse(Refusal::Misdirected(map)))
-                if matches!(
-                    plan.answer,
-                    PlanAnswer::Renamed { .. } | PlanAnswer::Exchanged { .. }
-                ) =>
-            {
-                let refusal = Refusal::NewNameMisdirected(map);
-                self.conclude(overlay, request, Err(Stop::Refuse(refusal)))
-            }
-            Err(stop) => self.conclude(overlay, request, Err(stop)),
-        }
-    }
-
-    /// Checks a step that is here, of the operation `own` if that has begun.
-    pub(crate) fn prepare_step(
-        &mut self,
-        overlay: &mut Overlay<'_>,
-        own: Option<TxId>,
-        step: &Step,
-        choices: &Choices,
-    ) -> Result<Prepared, Stop> {
-        let locks = std::mem::take(&mut self.operations.locks);
-        let held = Held {
-            locks: &locks,
-            own,
-            choices,
-        };
-        let prepared = steps::prepare(&mut self.txn(overlay), &held, step);
-        self.operations.locks = locks;
-        prepared
-    }
-
-    /// Performs a step that is here.
-    pub(crate) fn execute_step(
-        &mut self,
-        overlay: &mut Overlay<'_>,
-        step: &Step,
-        own: &StepResult,
-        all: &[StepResult],
-        choices: &Choices,
-    ) -> Result<(), Stop> {
-        let given = Given { own, all, choices };
-        steps::of(step).execute(&mut self.txn(overlay), &given)
-    }
-
-    /// Checks the steps that are here, and those that follow from them.
-    fn prepare_own(
-        &mut self,
-        overlay: &mut Overlay<'_>,
-        planned: Vec<(ShardId, Step)>,
-        choices: &Choices,
-    ) -> Result<Vec<(ShardId, Step, Prepared)>, Stop> {
-        let mut done: Vec<(ShardId, Step, Prepared)> = Vec::new();
-        let mut queue: std::collections::VecDeque<_> = planned.into();
-        while let Some((shard, step)) = queue.pop_front() {
-            if done
-                .iter()
-                .any(|(at, other, _)| *at == shard && *other == step)
-            {
-                continue;
-            }
-            if done.len() == MAX_PARTICIPANTS {
-                return Err(FsError::Invalid.into());
-            }
-            let prepared = if shard == self.config.shard {
-                let prepared = self.prepare_step(overlay, None, &step, choices)?;
-                queue.extend(prepared.follow.iter().cloned());
-                prepared
-            } else {
-                Prepared::default()
-            };
-            done.push((shard, step, prepared));
-        }
-        Ok(done)
-    }
-
-    fn coordinate(
-        &mut self,
-        overlay: &mut Overlay<'_>,
-        prepared: Vec<(ShardId, Step, Prepared)>,
+        prepared: Vec<PreparedStep>,
         origin: Origin,
         answer: PlanAnswer,
         choices: &Choices,

@@ -16,6 +16,7 @@
 //! Before names and inodes move to another shard all leases of this one are recalled: the other shard knows
 //! nothing of them.
 
+mod grants;
 mod in_shard;
 
 use crate::commands::Commands;
@@ -29,7 +30,7 @@ use pandofs_api::{Refusal, Reply, Request, ShardRequest, op};
 use pandofs_leases::{LeaseTable, WaitId};
 use pandofs_namespace::touches::{self, Touched};
 use pandofs_namespace::{Choices, Locks, Plan, Stop, View, keys, ops};
-use pandofs_store::Overlay;
+use pandofs_store::{KvRead, Overlay};
 use pandofs_types::limits::{LEASE, LEASE_QUIET};
 use pandofs_types::{
     FileKind, FsError, HashKey, Ino, LeaseKey, Leased, Name, SessionId, ShardId, Steady, Term,
@@ -58,6 +59,7 @@ pub struct Leases {
     moving: BTreeSet<Ino>,
     /// The session whose request is being applied.
     writer: Option<SessionId>,
+    grants: grants::Grants,
 }
 
 /// The state of the shard around its leases.
@@ -72,10 +74,10 @@ pub struct Around<'a> {
     pub reclaims: &'a Reclaims,
 }
 
-/// Changes of a directory's part.
+/// Changes of a directory's part, or leases of something in a directory.
 #[derive(Clone, Copy, Debug)]
 struct Changed {
-    /// The session that changed it last.
+    /// The session that changed it last, or was leased something.
     by: Option<SessionId>,
     at: Steady,
     /// When somebody else did.
@@ -96,7 +98,10 @@ pub enum Cleared {
 impl Leases {
     /// Whether there is anybody who has leases or may get some.
     pub fn is_used(&self) -> bool {
-        !self.takers.is_empty() || self.holders.are_missing() || !self.table.is_empty()
+        !self.takers.is_empty()
+            || self.holders.are_missing()
+            || self.grants.holders.are_missing()
+            || !self.table.is_empty()
     }
 
     pub fn held(&self) -> usize {
@@ -131,29 +136,38 @@ impl Leases {
     }
 
     fn has_changed(&mut self, dir: Ino) {
-        let (by, at) = (self.writer, self.now);
-        let never = Steady(i64::MIN);
-        let changed = self.changed.entry(dir).or_insert(Changed {
-            by,
-            at: never,
-            others_at: never,
-        });
-        if changed.by != by {
-            changed.others_at = changed.at.max(changed.others_at);
-            changed.by = by;
-        }
-        changed.at = at;
+        note(&mut self.changed, dir, self.writer, self.now);
     }
 }
 
+/// Notes that a session has done something with the directory.
+fn note(noted: &mut HashMap<Ino, Changed>, dir: Ino, by: Option<SessionId>, at: Steady) {
+    let never = Steady(i64::MIN);
+    let changed = noted.entry(dir).or_insert(Changed {
+        by,
+        at: never,
+        others_at: never,
+    });
+    if changed.by != by {
+        changed.others_at = changed.at.max(changed.others_at);
+        changed.by = by;
+    }
+    changed.at = at;
+}
+
 impl Leases {
-    /// The state after a start: these sessions may have had leases.
-    pub fn recovered(found: BTreeSet<SessionId>, now: Steady) -> Leases {
+    /// The state after a start: these sessions may have had leases, and these grants.
+    pub fn recovered(
+        found: BTreeSet<SessionId>,
+        granted: BTreeSet<SessionId>,
+        now: Steady,
+    ) -> Leases {
         let mut leases = Leases {
             holders: Holders::recovered(found),
             now,
             ..Leases::default()
         };
+        leases.grants.holders = Holders::recovered(granted);
         leases.grace = leases.until();
         leases
     }
@@ -172,8 +186,18 @@ impl Leases {
         if self.holders.are_missing() {
             return Cleared::Early;
         }
+        self.clear_table(touched, session)
+    }
+
+    /// Has leases of these end, and the grants of the directories that they are of.
+    fn clear_table(&mut self, touched: &[Touched], session: Option<SessionId>) -> Cleared {
         let own = |touched: &Touched| (touched.key, session.filter(|_| touched.is_known));
-        let wanted: Vec<_> = touched.iter().map(own).collect();
+        let mut wanted: Vec<_> = touched.iter().map(own).collect();
+        if self.table.grants() > 0 {
+            let of_keys = |&(key, except)| (grants::grant_of(key), except);
+            let granted: Vec<_> = wanted.iter().map(of_keys).collect();
+            wanted.extend(granted);
+        }
         match self.table.clear(&wanted) {
             None => Cleared::Yes,
             Some(id) => Cleared::Wait(id),
@@ -256,14 +280,18 @@ impl Leases {
             let Some(leased) = leased else {
                 return Err(Stop::Broken(format!("key {key:02x?} is short")));
             };
-            if let LeaseKey::Parts(dir) = leased {
-                self.has_changed(dir);
-            }
+            let grant = grants::grant_of(leased);
             assert!(
-                !self.table.is_held(leased, self.writer),
+                !self.table.is_held(leased, self.writer) && !self.table.is_held(grant, self.writer),
                 "shard {shard} changes {leased:?} in the name of {:?} and somebody has a lease of it",
                 self.writer,
             );
+            if let LeaseKey::Parts(dir) = leased {
+                self.has_changed(dir);
+                if self.table.is_held(grant, None) && overlay.get(key)?.is_none() {
+                    self.table.forget_dir(dir);
+                }
+            }
         }
         Ok(())
     }
@@ -332,8 +360,8 @@ impl Leases {
                 leased.push(self.lease_inode(around, session, inode.attr.ino, inode.attr.kind));
             }
             (Request::DirPart(op::DirPart { dir }), Ok(Reply::Part(_))) => {
-                let granted = self.grant(around.locks, session, LeaseKey::Parts(*dir), true);
-                leased.push(as_leased(Leased::ATTRIBUTES, granted));
+                let given = self.give(around.locks, session, LeaseKey::Parts(*dir), true);
+                leased.push(as_leased(Leased::ATTRIBUTES, given));
             }
             (
                 Request::ReadDir(op::ReadDir {
@@ -369,13 +397,13 @@ impl Leases {
     ) -> Leased {
         let position = around.hash_key.position(name.as_bytes());
         let lasts = kind == Some(FileKind::Dir);
-        let granted = self.grant(
+        let given = self.give(
             around.locks,
             session,
             LeaseKey::Entry { dir, position },
             lasts,
         );
-        as_leased(Leased::ENTRY, granted)
+        as_leased(Leased::ENTRY, given)
     }
 
     fn lease_inode(
@@ -392,17 +420,17 @@ impl Leases {
         }
         if lasts
             && self
-                .grant(around.locks, session, LeaseKey::Parts(ino), lasts)
+                .give(around.locks, session, LeaseKey::Parts(ino), lasts)
                 .is_none()
         {
             return Leased::NOTHING;
         }
-        let granted = self.grant(around.locks, session, LeaseKey::Inode(ino), lasts);
-        as_leased(Leased::ATTRIBUTES, granted)
+        let given = self.give(around.locks, session, LeaseKey::Inode(ino), lasts);
+        as_leased(Leased::ATTRIBUTES, given)
     }
 
     /// Directories are on everybody's way, and leases of them last.
-    fn grant(
+    fn give(
         &mut self,
         locks: &Locks,
         session: SessionId,
@@ -417,12 +445,22 @@ impl Leases {
         {
             return None;
         }
-        self.table.grant(session, key, lasts)
+        if self.table.grants() > 0 && self.table.is_held(grants::grant_of(key), Some(session)) {
+            return None;
+        }
+        let term = self.table.grant(session, key, lasts)?;
+        self.grants.note_lease(key, session, self.now);
+        Some(term)
     }
 
     /// Sends recalls, and lets those go on that wait no longer.
     pub fn events(&mut self, commands: &mut Commands) {
         for recall in self.table.take_recalls() {
+            for key in &recall.keys {
+                if let LeaseKey::Grant(dir) = *key {
+                    self.grants.note_recall(dir, self.now);
+                }
+            }
             commands.outputs.push(Output::Recall(recall));
         }
         for id in self.table.take_clear() {
@@ -453,12 +491,18 @@ impl Leases {
             let has = false;
             commands.propose(&Record::Leaseholder { session, has });
         }
+        if self.grants.holders.remove(session) {
+            let has = false;
+            commands.propose(&Record::Grantholder { session, has });
+        }
         self.came(commands, session);
     }
 
     /// The session has no leases of before the restart.
     fn came(&mut self, commands: &mut Commands, session: SessionId) {
-        if self.holders.came(session) {
+        let is_last = self.holders.came(session);
+        // Who waits for the one waits for the other where it has to.
+        if self.grants.holders.came(session) || is_last {
             commands.release(Until::Leaseholders);
         }
     }
@@ -469,16 +513,21 @@ impl Leases {
     }
 
     pub fn tick(&mut self, commands: &mut Commands) {
-        if self.holders.are_missing() && self.now >= self.grace {
+        let are_missing = self.holders.are_missing() || self.grants.holders.are_missing();
+        if are_missing && self.now >= self.grace {
+            let has = false;
             for session in self.holders.give_up_missing() {
-                let has = false;
                 commands.propose(&Record::Leaseholder { session, has });
+            }
+            for session in self.grants.holders.give_up_missing() {
+                commands.propose(&Record::Grantholder { session, has });
             }
             commands.release(Until::Leaseholders);
         }
         let (now, quiet) = (self.now, LEASE_QUIET.as_nanos() as i64);
         self.changed
             .retain(|_, changed| changed.at.0.saturating_add(quiet) > now.0);
+        self.grants.tick(now);
     }
 }
 
@@ -492,8 +541,8 @@ fn leases_anything(result: &Result<Reply, Refusal>) -> bool {
 }
 
 /// Bits that tell a client of a lease.
-fn as_leased(what: Leased, granted: Option<Term>) -> Leased {
-    match granted {
+fn as_leased(what: Leased, given: Option<Term>) -> Leased {
+    match given {
         None => Leased::NOTHING,
         Some(term) => what.within(term),
     }

@@ -20,18 +20,21 @@
 
 mod answers;
 mod apply;
+mod batch;
 mod closing;
 mod commands;
 mod coordinate;
 mod early_votes;
 mod file_locks;
 mod grace;
+mod grants;
 mod leases;
 mod map_notices;
 mod opens;
 mod operations;
 mod participate;
 mod placing;
+mod plans;
 pub mod port;
 mod reclaim;
 mod record;

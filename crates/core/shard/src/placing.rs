@@ -4,9 +4,10 @@
 //! or after a restart, asks nobody again: where something was made does not depend on what was heard since.
 
 use crate::shard::Shard;
-use pandofs_api::Request;
-use pandofs_namespace::{View, ops};
-use pandofs_placement::{Placer, Placing};
+use pandofs_api::{Request, op};
+use pandofs_namespace::records::PartsRecord;
+use pandofs_namespace::{Stop, View, ops};
+use pandofs_placement::{DirPolicy, FilePolicy, Placer, Placing};
 
 /// Loads of all servers, and the room on the disk of this one.
 pub struct Loads {
@@ -28,5 +29,39 @@ impl Shard {
     ) -> Option<Placing> {
         let near = ops::operation(request).by_load(view)?.near;
         Some(self.loads.placer.placing(&self.config.map, random, near))
+    }
+
+    /// Loads by which a session places what it makes in the directory under a grant, if a policy there asks for them.
+    pub(crate) fn placing_in(&mut self, parts: &PartsRecord, random: u64) -> Option<Placing> {
+        let (map, settings) = (&self.config.map, &parts.settings);
+        let policy = settings.policy.unwrap_or(map.policy);
+        let file_policy = settings.file_policy.unwrap_or(map.settings.file_policy);
+        let adapts = matches!(policy, DirPolicy::Adaptive(_))
+            || matches!(file_policy, FilePolicy::Adaptive(_));
+        if !adapts {
+            return None;
+        }
+        self.loads.adapts = true;
+        let near = Some(parts.grain.dir_shard);
+        Some(self.loads.placer.placing(&self.config.map, random, near))
+    }
+
+    /// The same for the directory that a batch is about first, if it is here.
+    pub(crate) fn placing_for(
+        &mut self,
+        view: &View<'_>,
+        batch: &op::Batch,
+        random: u64,
+    ) -> Result<Option<Placing>, Stop> {
+        let mut dirs = batch
+            .early
+            .iter()
+            .filter_map(|early| early.operation.operation().dir());
+        let parts = dirs
+            .next()
+            .map(|dir| view.parts(dir))
+            .transpose()?
+            .flatten();
+        Ok(parts.and_then(|parts| self.placing_in(&parts, random)))
     }
 }

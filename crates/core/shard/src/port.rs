@@ -69,6 +69,8 @@ pub enum Input {
     LockHolderKept { session: SessionId, record: u64 },
     /// The same of leases.
     LeaseholderKept { session: SessionId, record: u64 },
+    /// The same of grants.
+    GrantholderKept { session: SessionId, record: u64 },
     /// Every `TICK_INTERVAL`: resends, operations that start again, background work.
     Tick,
 }

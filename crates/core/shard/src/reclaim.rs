@@ -4,6 +4,7 @@
 //! others have written to the object meanwhile: it has followed that count of truncations, and is left as it is. (A truncates the file,
 //! the object follows, and that it has is not synced; B writes; this machine loses power and asks the object again.)
 
+use crate::apply::left_to_follow;
 use crate::commands::Commands;
 use crate::grace::Grace;
 use crate::port::Output;
@@ -404,7 +405,11 @@ impl Shard {
             self.release(*tx);
         }
         for (request, reply) in self.reclaims.followed.remove(&ino).unwrap_or_default() {
-            self.answer_request(&request, Ok(reply));
+            // A batch may have changed others.
+            match left_to_follow(&view_of(&self.config, overlay, false), &request.request)? {
+                Some(other) => self.reclaims.wait_for_objects(other, request, reply),
+                None => self.answer_request(&request, Ok(reply)),
+            }
         }
         if let Some(next) = self.reclaims.queue.pop_first() {
             self.commands

@@ -75,6 +75,8 @@ pub enum Record {
     Leaseholder { session: SessionId, has: bool },
     /// The server has started: the serials below may have been given out in records that were lost.
     SkipSerials { next: u64 },
+    /// The session may have grants of this shard from now on, or has none any more.
+    Grantholder { session: SessionId, has: bool },
 }
 
 impl Record {

@@ -79,6 +79,11 @@ impl Holders {
         !self.missing.is_empty()
     }
 
+    /// Whether there are such besides this one.
+    pub fn others_are_missing(&self, session: SessionId) -> bool {
+        self.missing.iter().any(|missing| *missing != session)
+    }
+
     pub fn is_missing(&self, session: SessionId) -> bool {
         self.missing.contains(&session)
     }

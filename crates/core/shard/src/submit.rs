@@ -1,12 +1,12 @@
 //! Intake of a shard: reads are answered, mutations proposed, messages dispatched.
 
+use crate::apply::left_to_follow;
 use crate::leases::{Cleared, keys_of};
 use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
 use crate::waiting::Until;
 use pandofs_api::{NewDir, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
-use pandofs_namespace::records::ReclaimRecord;
 use pandofs_namespace::{Choices, Context, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
 use pandofs_store::Overlay;
@@ -64,6 +64,10 @@ impl Shard {
             }
             Input::LeaseholderKept { session, record } => {
                 self.leases.holder_reached_disk(session, record);
+                Ok(())
+            }
+            Input::GrantholderKept { session, record } => {
+                self.leases.grantholder_reached_disk(session, record);
                 Ok(())
             }
             Input::Tick => self.tick(overlay, env),
@@ -135,7 +139,7 @@ impl Shard {
             _ => {}
         }
         if !request.request.is_mutation() {
-            return self.read(overlay, ticket, request);
+            return self.read(overlay, env, ticket, request);
         }
         self.sessions.answers.saw(session, env.steady);
         if let Some(refusal) = self.sessions.answers.refusal(request.key) {
@@ -149,11 +153,8 @@ impl Shard {
         };
         if let Some(kept) = kept {
             if kept.sequence == request.key.sequence {
-                if let Some(ino) = request.request.operation().changes_objects()
-                    && matches!(
-                        view_of(&self.config, overlay, false).reclaim(ino)?,
-                        Some(ReclaimRecord::Truncate { .. } | ReclaimRecord::Fill { .. })
-                    )
+                let view = view_of(&self.config, overlay, false);
+                if let Some(ino) = left_to_follow(&view, &request.request)?
                     && let Ok(reply) = kept.result
                 {
                     // It was applied before a restart and the data objects are still to follow: after
@@ -165,7 +166,8 @@ impl Shard {
                 }
                 // What it did may not be on disk yet, and may be what a distributed operation promised to be
                 // there when its first answer came.
-                self.answer(ticket, kept.result, true);
+                let result = self.with_grants(session, kept.result);
+                self.answer(ticket, result, true);
                 return Ok(());
             }
             if kept.sequence > request.key.sequence {
@@ -223,10 +225,16 @@ impl Shard {
         request: ShardRequest,
     ) -> Result<(), Stop> {
         if !request.request.is_mutation() {
-            return self.read(overlay, ticket, request);
+            return self.read(overlay, env, ticket, request);
         }
         if let Some(tx) = self.still_unseen(ticket, &request.request) {
             self.wait_for(tx, Input::Request { ticket, request });
+            return Ok(());
+        }
+        if matches!(request.request, Request::Batch(_)) {
+            return self.submit_batch(overlay, env, ticket, request);
+        }
+        if !self.end_grants(ticket, &request) {
             return Ok(());
         }
         let config = self.config.clone();
@@ -306,22 +314,30 @@ impl Shard {
                 let text = "a plan does not look at the new name".to_string();
                 return Err(Stop::Broken(text));
             }
-            Err(stop) => {
-                let ticket = match stop {
-                    // It is looked at again as a new request, or was answered.
-                    Stop::Cold(_) | Stop::Store(_) => self.sessions.answers.forget(request.key),
-                    _ => None,
-                }
-                .unwrap_or(ticket);
-                return self.put_off(ticket, request, stop);
-            }
+            Err(stop) => return self.put_off_new(ticket, request, stop),
         }
         Ok(())
+    }
+
+    /// As [`Shard::put_off`], for a mutation that is known to be new.
+    pub(crate) fn put_off_new(
+        &mut self,
+        ticket: Ticket,
+        request: ShardRequest,
+        stop: Stop,
+    ) -> Result<(), Stop> {
+        let last = match stop {
+            // It is looked at again as a new request, or was answered.
+            Stop::Cold(_) | Stop::Store(_) => self.sessions.answers.forget(request.key),
+            _ => None,
+        };
+        self.put_off(last.unwrap_or(ticket), request, stop)
     }
 
     fn read(
         &mut self,
         overlay: &Overlay<'_>,
+        env: &mut Environment<'_>,
         ticket: Ticket,
         request: ShardRequest,
     ) -> Result<(), Stop> {
@@ -339,10 +355,26 @@ impl Shard {
             self.wait_for(tx, Input::Request { ticket, request });
             return Ok(());
         }
+        match request.request {
+            Request::Grant(op::Grant { dir }) => {
+                return self.grant(overlay, env, ticket, request, dir);
+            }
+            Request::Renew(op::Renew { incarnation }) => {
+                self.renew(ticket, request.key, incarnation);
+                return Ok(());
+            }
+            _ => {}
+        }
+        if !self.end_grants(ticket, &request) {
+            return Ok(());
+        }
         let view = view_of(&self.config, overlay, self.goes_by_memory());
         let choices = Choices::default();
         match ops::read(&view, &self.context(&request, &choices), &request.request) {
-            Ok(reply) => {
+            Ok(mut reply) => {
+                if !self.end_grants_in(ticket, &request, &mut reply) {
+                    return Ok(());
+                }
                 if let Request::Open(op::Open { ino, .. }) = request.request {
                     self.sessions.opens.open(ino, request.key);
                 }
@@ -453,6 +485,7 @@ impl Shard {
                 self.sessions.answers.refuse(request.key, refusal);
             }
             let durable = result.is_ok() && self.config.sync_every_batch;
+            let result = self.with_grants(request.key.session, result);
             self.answer(ticket, result, durable);
         }
     }
@@ -466,6 +499,7 @@ impl Shard {
     ) {
         if let Some(ticket) = self.sessions.answers.forget(request.key) {
             let leased = self.lease(request, &result);
+            let result = self.with_grants(request.key.session, result);
             self.commands.outputs.push(Output::Answer {
                 ticket,
                 result,

@@ -19,7 +19,7 @@ pub enum Until {
     Gate(Ino),
     /// It is on disk that the session may have locks of files here.
     LockHolder(SessionId),
-    /// All sessions that may have leases of before the restart have said so, or are gone.
+    /// All sessions that may have leases, or grants, of before the restart have said so, or are gone.
     Leaseholders,
     /// Nobody has leases any more of what the input changes.
     Clear(WaitId),

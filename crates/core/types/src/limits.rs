@@ -309,6 +309,11 @@ pub const MAX_GRANTED_ENTRIES: u64 = 1_024;
 pub const MAX_GRANTED_BYTES: usize = 512 << 10;
 /// Directories of a shard that are granted.
 pub const MAX_GRANTS_PER_SHARD: usize = 16_384;
+/// For how long a directory whose grant was recalled is granted to nobody, at most: it begins with [`LEASE_QUIET`] and
+/// doubles with each recall that comes within [`GRANT_RECALLS_TERM`] of the one before.
+pub const MAX_GRANT_QUIET: Duration = Duration::from_secs(10);
+/// For how long a shard remembers that it has recalled the grant of a directory.
+pub const GRANT_RECALLS_TERM: Duration = Duration::from_secs(60);
 /// Inode numbers that a session takes at once.
 pub const MAX_NUMBERS_PER_BLOCK: u32 = 65_536;
 /// Blocks of inode numbers of a shard that a session has; a further one takes the place of the oldest.
@@ -331,6 +336,8 @@ pub const MAX_TRACE_WAITING_BYTES: usize = 8 << 20;
 const _: () = {
     assert!(UNSYNCED_TERM.as_millis() >= DEFAULT_FLUSH_INTERVAL.as_millis() * 2);
     assert!(LEASE_MARGIN.as_millis() * 4 < LEASE.as_millis());
+    assert!(LEASE_QUIET.as_millis() < MAX_GRANT_QUIET.as_millis());
+    assert!(MAX_GRANT_QUIET.as_millis() < GRANT_RECALLS_TERM.as_millis());
     // The last step of a split waits for leases, too.
     assert!(GATE_PATIENCE.as_millis() > LEASE.as_millis());
     assert!(

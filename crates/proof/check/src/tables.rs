@@ -211,8 +211,12 @@ impl Tables {
                     self.slots.insert((shard, session, slot), kept.sequence);
                 }
             }
-            // What protects against repeated and delayed messages; nothing refers to it.
-            Kind::Horizon | Kind::LockHolder | Kind::Leaseholder => {}
+            // What protects against repeated and delayed messages, and what sessions may have; nothing refers to it.
+            Kind::Horizon
+            | Kind::LockHolder
+            | Kind::Leaseholder
+            | Kind::Grantholder
+            | Kind::Numbers => {}
         }
         Ok(())
     }

@@ -95,6 +95,19 @@ impl Shard {
         self.apply_holder(overlay, key, has, kept);
     }
 
+    /// Applies that the session may have grants here, or has none any more.
+    pub(crate) fn apply_grantholder(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        session: SessionId,
+        has: bool,
+    ) {
+        let record = self.meta.applied;
+        let kept = Input::GrantholderKept { session, record };
+        let key = keys::grantholder(self.config.shard, session);
+        self.apply_holder(overlay, key, has, kept);
+    }
+
     pub(crate) fn recover_leases(
         &mut self,
         overlay: &Overlay<'_>,
@@ -104,7 +117,8 @@ impl Shard {
         for &session in &found {
             self.commands.outputs.push(Output::Watch { session });
         }
-        self.leases = Leases::recovered(found, now);
+        let granted = self.stored_holders(overlay, keys::Kind::Grantholder)?;
+        self.leases = Leases::recovered(found, granted, now);
         Ok(())
     }
 }

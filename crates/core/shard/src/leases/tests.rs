@@ -158,7 +158,7 @@ fn no_lease_is_given_of_a_key_that_a_record_is_about_to_change() {
 
 #[test]
 fn after_a_restart_a_change_waits_for_sessions_to_begin_anew_or_for_their_leases_to_end() {
-    let mut case = Case::new(Leases::recovered([A, B].into(), Steady(5)));
+    let mut case = Case::new(Leases::recovered([A, B].into(), [].into(), Steady(5)));
     assert_eq!(case.change(B), Cleared::Early);
     let input = Input::Tick;
     let early = Until::Leaseholders;

@@ -1,0 +1,85 @@
+//! Grants of one shard by session: those of a session end together.
+
+use hashbrown::HashMap;
+use pandofs_types::{Ino, SessionId, Steady};
+use std::collections::BTreeSet;
+
+/// What one session was granted.
+#[derive(Debug)]
+struct OfSession {
+    until: Steady,
+    incarnation: u64,
+    dirs: BTreeSet<Ino>,
+}
+
+/// Directories that sessions were granted, each by one of them.
+#[derive(Debug, Default)]
+pub(crate) struct Grants {
+    sessions: HashMap<SessionId, OfSession>,
+    ends: BTreeSet<(Steady, SessionId)>,
+    count: usize,
+}
+
+impl Grants {
+    pub fn len(&self) -> usize {
+        self.count
+    }
+
+    pub fn incarnation(&self, session: SessionId) -> Option<u64> {
+        Some(self.sessions.get(&session)?.incarnation)
+    }
+
+    /// Adds a directory, which nobody was granted, to those of the session; returns the incarnation of its grants, `fresh`
+    /// if it has had none.
+    pub fn add(&mut self, session: SessionId, dir: Ino, until: Steady, fresh: u64) -> u64 {
+        let known = self.sessions.entry(session).or_insert_with(|| {
+            self.ends.insert((until, session));
+            OfSession {
+                until,
+                incarnation: fresh,
+                dirs: BTreeSet::new(),
+            }
+        });
+        let is_new = known.dirs.insert(dir);
+        assert!(is_new, "{dir} is granted twice");
+        self.count += 1;
+        known.incarnation
+    }
+
+    /// Has the grants of a session that has some last until then.
+    pub fn renew(&mut self, session: SessionId, until: Steady) {
+        if let Some(known) = self.sessions.get_mut(&session)
+            && known.until < until
+        {
+            self.ends.remove(&(known.until, session));
+            self.ends.insert((until, session));
+            known.until = until;
+        }
+    }
+
+    /// A grant is over.
+    pub fn remove(&mut self, session: SessionId, dir: Ino) {
+        let Some(known) = self.sessions.get_mut(&session) else {
+            panic!("session {session:?} has no grants");
+        };
+        assert!(known.dirs.remove(&dir), "{dir} is not granted");
+        self.count -= 1;
+        if known.dirs.is_empty() {
+            self.ends.remove(&(known.until, session));
+            self.sessions.remove(&session);
+        }
+    }
+
+    /// A session whose time is up, and all that it was granted.
+    pub fn ended(&self, now: Steady) -> Option<(SessionId, Vec<Ino>)> {
+        let &(until, session) = self.ends.first()?;
+        let is_over = until <= now;
+        is_over.then(|| (session, self.dirs(session)))
+    }
+
+    /// All that a session was granted, in order.
+    pub fn dirs(&self, session: SessionId) -> Vec<Ino> {
+        let known = self.sessions.get(&session).into_iter();
+        known.flat_map(|known| &known.dirs).copied().collect()
+    }
+}

@@ -1,0 +1,131 @@
+//! Grants of directories in the table of leases.
+
+use pandofs_leases::{LeaseTable, Recall};
+use pandofs_types::limits::{LEASE, MAX_GRANTS_PER_SHARD};
+use pandofs_types::{Ino, LeaseKey, SessionId, Steady};
+
+const A: SessionId = SessionId(1);
+const B: SessionId = SessionId(2);
+const DIR: Ino = Ino(9);
+const KEY: LeaseKey = LeaseKey::Grant(DIR);
+
+fn recalls(table: &mut LeaseTable, session: SessionId, dirs: &[Ino]) -> u64 {
+    let mut recalls = table.take_recalls();
+    assert_eq!(recalls.len(), 1, "{recalls:?}");
+    let Recall {
+        session: to,
+        number,
+        keys,
+    } = recalls.remove(0);
+    let wanted: Vec<_> = dirs.iter().map(|&dir| LeaseKey::Grant(dir)).collect();
+    assert_eq!((to, keys), (session, wanted));
+    number
+}
+
+#[test]
+fn one_session_has_a_directory_until_it_has_given_it_up() {
+    let mut table = LeaseTable::default();
+    assert_eq!(table.grant_dir(A, DIR, 5), Some(5));
+    assert_eq!(table.grant_dir(A, DIR, 6), Some(5), "it asked again");
+    assert_eq!(table.grant_dir(B, DIR, 7), None);
+    assert_eq!(table.clear(&[(KEY, Some(A))]), None, "its own");
+    let id = table.clear(&[(KEY, Some(B))]).expect("it waits");
+    let number = recalls(&mut table, A, &[DIR]);
+    assert_eq!(table.grant_dir(A, DIR, 6), None, "it is being recalled");
+    table.answered(A, number);
+    assert_eq!(
+        table.grant_dir(A, DIR, 6),
+        None,
+        "somebody waits for the end"
+    );
+    assert_eq!(table.take_clear(), [id]);
+    assert_eq!((table.incarnation(A), table.len()), (None, 0));
+    assert_eq!(table.grant_dir(B, DIR, 7), Some(7));
+}
+
+#[test]
+fn all_grants_of_a_session_end_together() {
+    let mut table = LeaseTable::default();
+    let start = Steady(1);
+    table.tick(start);
+    assert_eq!(table.grant_dir(A, DIR, 5), Some(5));
+    let half = Steady(start.0 + LEASE.as_nanos() as i64 / 2);
+    table.tick(half);
+    assert_eq!(
+        table.grant_dir(A, Ino(10), 6),
+        Some(5),
+        "and the first is renewed"
+    );
+    assert_eq!(table.grant_dir(B, Ino(11), 7), Some(7));
+    table.tick(start.after(LEASE));
+    assert_eq!(table.grants(), 3);
+    assert_eq!(table.renew(A), Some(5));
+    table.tick(half.after(LEASE));
+    assert_eq!(table.grants(), 2);
+    assert_eq!((table.renew(B), table.incarnation(A)), (None, Some(5)));
+    table.tick(start.after(LEASE).after(LEASE));
+    assert_eq!(table.len(), 0);
+    assert_eq!(
+        table.grant_dir(A, DIR, 8),
+        Some(8),
+        "a new incarnation after all were lost"
+    );
+}
+
+#[test]
+fn an_end_by_time_lets_those_go_on_who_wait() {
+    let mut table = LeaseTable::default();
+    assert_eq!(table.grant_dir(A, DIR, 5), Some(5));
+    let id = table.clear(&[(KEY, None)]).expect("it waits");
+    let number = recalls(&mut table, A, &[DIR]);
+    table.tick(Steady(0).after(LEASE));
+    assert_eq!(table.take_clear(), [id]);
+    assert_eq!(table.grant_dir(A, DIR, 6), Some(6));
+    table.answered(A, number);
+    assert_eq!(table.grants(), 1, "of an earlier one");
+}
+
+#[test]
+fn who_begins_anew_has_none() {
+    let mut table = LeaseTable::default();
+    assert_eq!(table.grant_dir(A, DIR, 5), Some(5));
+    assert_eq!(table.grant_dir(B, Ino(10), 6), Some(6));
+    table.drop_session(A);
+    assert_eq!((table.incarnation(A), table.grants()), (None, 1));
+    assert_eq!(table.grant_dir(B, DIR, 7), Some(6));
+}
+
+#[test]
+fn what_is_made_under_a_grant_is_granted_and_where_there_is_no_room_recalled() {
+    let mut table = LeaseTable::default();
+    table.grant_made(A, DIR);
+    assert_eq!(table.grants(), 0, "it has none");
+    assert_eq!(table.grant_dir(A, DIR, 5), Some(5));
+    table.grant_made(A, Ino(10));
+    assert_eq!(table.grant_dir(B, Ino(10), 7), None);
+    assert_eq!(table.take_recalls(), []);
+    assert!(!table.close());
+    recalls(&mut table, A, &[DIR, Ino(10)]);
+    table.grant_made(A, Ino(11));
+    let number = recalls(&mut table, A, &[Ino(11)]);
+    table.answered(A, number);
+    assert_eq!(table.grants(), 2);
+    table.open();
+    for number in table.grants()..MAX_GRANTS_PER_SHARD {
+        let dir = Ino(1_000 + number as u64);
+        assert!(table.grant_dir(B, dir, 7).is_some());
+    }
+    assert_eq!(table.grant_dir(B, Ino(12), 7), None);
+    table.grant_made(A, Ino(12));
+    recalls(&mut table, A, &[Ino(12)]);
+}
+
+#[test]
+fn a_directory_that_is_gone_is_granted_to_nobody() {
+    let mut table = LeaseTable::default();
+    assert_eq!(table.grant_dir(A, DIR, 5), Some(5));
+    table.forget_dir(Ino(10));
+    assert_eq!(table.grants(), 1);
+    table.forget_dir(DIR);
+    assert_eq!((table.grants(), table.incarnation(A)), (0, None));
+}

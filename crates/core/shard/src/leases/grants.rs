@@ -1,0 +1,208 @@
+//! Grants among the leases of a shard: who may get one, and who waits for its end.
+//!
+//! The session that has a directory changes it before this shard hears of it. So nothing of the directory is read or
+//! changed here for anybody else before the grant has ended: the session has given it up, after all that it did under it
+//! was executed here, or has not renewed it for [`LEASE`]. Each key of a directory that is changed stands for its grant,
+//! too; and a request that names a directory has the grants of others end before it is looked at, as what is stored here
+//! is not how the directory is.
+//!
+//! After a restart that holds as well: sessions that may have had grants are on disk, and whoever looks at names waits for
+//! them as changes do for leases.
+
+use super::{Changed, Cleared, Leases, note};
+use crate::commands::Commands;
+use crate::record::Record;
+use crate::sessions::Holders;
+use hashbrown::HashMap;
+use pandofs_namespace::touches::Touched;
+use pandofs_types::limits::{
+    GRANT_RECALLS_TERM, LEASE, LEASE_QUIET, MAX_GRANT_QUIET, MAX_GRANTS_PER_SHARD,
+};
+use pandofs_types::{Ino, LeaseKey, SessionId, Steady};
+use std::time::Duration;
+
+/// Sessions that may have grants, and directories that had better not be granted.
+#[derive(Debug, Default)]
+pub(super) struct Grants {
+    pub holders: Holders,
+    /// Sessions that were leased something of a directory, in the last [`LEASE`].
+    leased: HashMap<Ino, Changed>,
+    /// Directories of which a grant was recalled in the last [`GRANT_RECALLS_TERM`].
+    recalled: HashMap<Ino, Recalled>,
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Recalled {
+    at: Steady,
+    /// For how long it is granted to nobody.
+    quiet: Duration,
+}
+
+/// The grant of the directory that the key is of, or would be of if that were one.
+pub(super) fn grant_of(key: LeaseKey) -> LeaseKey {
+    match key {
+        LeaseKey::Entry { dir, .. } | LeaseKey::Parts(dir) => LeaseKey::Grant(dir),
+        LeaseKey::Inode(ino) => LeaseKey::Grant(ino),
+        LeaseKey::Grant(_) => key,
+    }
+}
+
+impl Grants {
+    /// The session is leased this.
+    pub fn note_lease(&mut self, key: LeaseKey, session: SessionId, now: Steady) {
+        // Whoever is leased a directory's attributes is leased those of its part.
+        if let LeaseKey::Entry { dir, .. } | LeaseKey::Parts(dir) = key {
+            note(&mut self.leased, dir, Some(session), now);
+        }
+    }
+
+    /// A grant is recalled. So many are noted as there may be.
+    pub fn note_recall(&mut self, dir: Ino, now: Steady) {
+        let known = self.recalled.get(&dir).copied();
+        if known.is_none() && self.recalled.len() >= MAX_GRANTS_PER_SHARD {
+            return;
+        }
+        let quiet = known
+            .filter(|known| now < known.at.after(GRANT_RECALLS_TERM))
+            .map_or(LEASE_QUIET, |known| (known.quiet * 2).min(MAX_GRANT_QUIET));
+        self.recalled.insert(dir, Recalled { at: now, quiet });
+    }
+
+    pub fn tick(&mut self, now: Steady) {
+        self.leased.retain(|_, leased| now < leased.at.after(LEASE));
+        self.recalled
+            .retain(|_, recalled| now < recalled.at.after(GRANT_RECALLS_TERM));
+    }
+
+    /// Whether others have looked at the directory, or wanted it, too lately.
+    fn is_of_others(&self, dir: Ino, session: SessionId, now: Steady) -> bool {
+        let leased = self.leased.get(&dir);
+        let is_leased = leased.is_some_and(|leased| {
+            let own = leased.by == Some(session);
+            let at = if own { leased.others_at } else { leased.at };
+            now < at.after(LEASE)
+        });
+        let recalled = self.recalled.get(&dir);
+        is_leased || recalled.is_some_and(|recalled| now < recalled.at.after(recalled.quiet))
+    }
+}
+
+impl Leases {
+
+    /// Has grants of these directories that others have end; whether there are none.
+    pub fn end_grants(&mut self, dirs: impl Iterator<Item = Ino>, session: SessionId) -> Cleared {
+        let are_missing = self.grants.holders.others_are_missing(session);
+        if self.table.grants() == 0 && !are_missing {
+            return Cleared::Yes;
+        }
+        let wanted: Vec<_> = dirs
+            .map(|dir| (LeaseKey::Grant(dir), Some(session)))
+            .collect();
+        if are_missing && !wanted.is_empty() {
+            return Cleared::Early;
+        }
+        match self.table.clear(&wanted) {
+            None => Cleared::Yes,
+            Some(id) => Cleared::Wait(id),
+        }
+    }
+
+    /// As [`Leases::clear`], for what the session has executed itself under grants: it knows of all of it.
+    ///
+    /// After a restart it does not wait for sessions that have not come back if it is one of them. It did this under
+    /// grants of before: nobody else had leases of it then, and nobody was given any while the grants lasted. (If it waited:
+    /// A makes a name under a grant; this shard restarts; B has leases of something else and is gone for good; A, which
+    /// comes back only when what it did is here, waits 10 s for B. The other way round: A does nothing for so long that
+    /// its grants end, B is leased that there is no such name, this shard restarts, and what A did before comes at last.
+    /// B believes what it was told for the rest of its lease, as it would if A had been cut off for that much longer.)
+    pub fn clear_batch(&mut self, touched: &[Touched], session: SessionId) -> Cleared {
+        if self.holders.are_missing() && !self.holders.is_missing(session) {
+            return Cleared::Early;
+        }
+        self.clear_table(touched, Some(session))
+    }
+
+    /// Whether a record that is proposed changes any of these.
+    pub fn are_changing(&self, mut keys: impl Iterator<Item = LeaseKey>) -> bool {
+        !self.changing.is_empty() && keys.any(|key| self.changing.contains_key(&key))
+    }
+
+    /// Whether the session may have grants, of which the last record applied is `applied`: it takes leases and is on disk as
+    /// one that may have some. If it is not yet, this is proposed.
+    pub fn takes_grants(
+        &mut self,
+        commands: &mut Commands,
+        applied: u64,
+        session: SessionId,
+    ) -> bool {
+        if !self.takers.contains(&session)
+            || applied < self.not_before
+            || self.holders.are_missing()
+        {
+            return false;
+        }
+        let has = true;
+        for (holders, record) in [
+            (&mut self.holders, Record::Leaseholder { session, has }),
+            (
+                &mut self.grants.holders,
+                Record::Grantholder { session, has },
+            ),
+        ] {
+            if !holders.is_kept(session) && !holders.is_being_kept(session) {
+                holders.keep(session, commands.propose(&record));
+            }
+        }
+        self.holders.is_kept(session) && self.grants.holders.is_kept(session)
+    }
+
+    /// Whether others look at the directory, or want it.
+    pub fn is_of_others(&self, dir: Ino, session: SessionId) -> bool {
+        let grants = &self.grants;
+        grants.is_of_others(dir, session, self.now)
+            || [LeaseKey::Inode(dir), LeaseKey::Parts(dir)]
+                .into_iter()
+                .any(|key| self.table.is_held(key, Some(session)))
+    }
+
+    /// Whether others have a lease of the inode.
+    pub fn is_leased_to_others(&self, ino: Ino, session: SessionId) -> bool {
+        self.table.is_held(LeaseKey::Inode(ino), Some(session))
+    }
+
+    /// Whether somebody else has the directory.
+    pub fn is_granted_to_others(&self, dir: Ino, session: SessionId) -> bool {
+        self.table.grants() > 0 && self.table.is_held(LeaseKey::Grant(dir), Some(session))
+    }
+
+    /// See [`LeaseTable::grant_dir`](pandofs_leases::LeaseTable::grant_dir).
+    pub fn grant_dir(&mut self, session: SessionId, dir: Ino, fresh: u64) -> Option<u64> {
+        self.table.grant_dir(session, dir, fresh)
+    }
+
+    /// A directory was made by a session that has executed this under grants.
+    pub fn grant_made(&mut self, session: SessionId, dir: Ino) {
+        if self.grants.holders.is_kept(session) {
+            self.table.grant_made(session, dir);
+        }
+    }
+
+    /// Renews the session's grants; returns their incarnation, if it has any.
+    pub fn renew(&mut self, session: SessionId) -> Option<u64> {
+        self.table.renew(session)
+    }
+
+    /// The same if that is their incarnation; whether it is.
+    pub fn renew_if(&mut self, session: SessionId, incarnation: u64) -> bool {
+        let has = self.table.incarnation(session) == Some(incarnation);
+        if has {
+            self.renew(session);
+        }
+        has
+    }
+
+    /// All up to this record, which says that the session may have grants, is on disk.
+    pub fn grantholder_reached_disk(&mut self, session: SessionId, record: u64) {
+        self.grants.holders.reached_disk(session, record);
+    }
+}

@@ -1,0 +1,162 @@
+//! Plans of operations as they are applied: performed at once if all steps are here.
+
+use crate::coordinate::Origin;
+use crate::shard::{Shard, view_of};
+use pandofs_api::{Age, Refusal, Reply, ShardRequest, Step, StepResult};
+use pandofs_namespace::steps::{Given, Held, Prepared};
+use pandofs_namespace::{Choices, Plan, PlanAnswer, Stop, ops, steps};
+use pandofs_store::Overlay;
+use pandofs_types::limits::{MAX_PARTICIPANTS, MAX_UNDECIDED};
+use pandofs_types::{FsError, ShardId, TxId};
+
+/// A step of a plan, its shard, and what was found about it if that is this one.
+pub(crate) type PreparedStep = (ShardId, Step, Prepared);
+
+/// A plan whose steps here were checked.
+pub(crate) enum Ready {
+    /// All steps are here.
+    Here(Vec<PreparedStep>),
+    Elsewhere(Vec<PreparedStep>),
+    /// There is nothing to do.
+    Answered(Reply),
+}
+
+impl Shard {
+    /// Performs a plan whose steps are all here, or begins a distributed operation.
+    pub(crate) fn apply_plan(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        request: ShardRequest,
+        plan: Plan,
+        choices: &Choices,
+        age: Option<Age>,
+    ) -> Result<(), Stop> {
+        match self.ready(overlay, plan.steps, &plan.answer, choices) {
+            Ok(Ready::Answered(reply)) => self.conclude(overlay, request, Ok(reply)),
+            Ok(Ready::Here(prepared)) => {
+                let reply = self.execute_here(overlay, &prepared, &plan.answer, choices)?;
+                self.conclude(overlay, request, Ok(reply))
+            }
+            Ok(Ready::Elsewhere(prepared)) => {
+                if self.operations.coordinations.len() >= MAX_UNDECIDED {
+                    self.answer_request(&request, Err(Refusal::TryAgain));
+                    return Ok(());
+                }
+                let origin = Origin::Client(Box::new(request));
+                self.coordinate(overlay, prepared, origin, plan.answer, choices, age);
+                Ok(())
+            }
+            Err(stop) => self.conclude(overlay, request, Err(stop)),
+        }
+    }
+
+    /// Checks the steps of a plan that are here.
+    pub(crate) fn ready(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        steps: Vec<(ShardId, Step)>,
+        answer: &PlanAnswer,
+        choices: &Choices,
+    ) -> Result<Ready, Stop> {
+        match self.prepare_own(overlay, steps, choices) {
+            Ok(prepared) => {
+                let me = self.config.shard;
+                let is_here = prepared.iter().all(|(shard, ..)| *shard == me);
+                Ok(match is_here {
+                    true => Ready::Here(prepared),
+                    false => Ready::Elsewhere(prepared),
+                })
+            }
+            Err(Stop::SameFile) => Ok(Ready::Answered(ops::answer_same_file(answer)?)),
+            // `owned` in a step of the new name says `Misdirected`; the client must know which name.
+            Err(Stop::Refuse(Refusal::Misdirected(map)))
+                if matches!(
+                    answer,
+                    PlanAnswer::Renamed { .. } | PlanAnswer::Exchanged { .. }
+                ) =>
+            {
+                Err(Refusal::NewNameMisdirected(map).into())
+            }
+            Err(stop) => Err(stop),
+        }
+    }
+
+    /// Performs the steps of a plan, which are all here.
+    pub(crate) fn execute_here(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        prepared: &[PreparedStep],
+        answer: &PlanAnswer,
+        choices: &Choices,
+    ) -> Result<Reply, Stop> {
+        let results: Vec<StepResult> = prepared.iter().map(|(_, _, p)| p.result.clone()).collect();
+        for (_, step, own) in prepared {
+            self.execute_step(overlay, step, &own.result, &results, choices)?;
+        }
+        let view = view_of(&self.config, overlay, false);
+        ops::answer(&view, answer, &results)
+    }
+
+    /// Checks a step that is here, of the operation `own` if that has begun.
+    pub(crate) fn prepare_step(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        own: Option<TxId>,
+        step: &Step,
+        choices: &Choices,
+    ) -> Result<Prepared, Stop> {
+        let locks = std::mem::take(&mut self.operations.locks);
+        let held = Held {
+            locks: &locks,
+            own,
+            choices,
+        };
+        let prepared = steps::prepare(&mut self.txn(overlay), &held, step);
+        self.operations.locks = locks;
+        prepared
+    }
+
+    /// Performs a step that is here.
+    pub(crate) fn execute_step(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        step: &Step,
+        own: &StepResult,
+        all: &[StepResult],
+        choices: &Choices,
+    ) -> Result<(), Stop> {
+        let given = Given { own, all, choices };
+        steps::of(step).execute(&mut self.txn(overlay), &given)
+    }
+
+    /// Checks the steps that are here, and those that follow from them.
+    pub(crate) fn prepare_own(
+        &mut self,
+        overlay: &mut Overlay<'_>,
+        planned: Vec<(ShardId, Step)>,
+        choices: &Choices,
+    ) -> Result<Vec<PreparedStep>, Stop> {
+        let mut done: Vec<PreparedStep> = Vec::new();
+        let mut queue: std::collections::VecDeque<_> = planned.into();
+        while let Some((shard, step)) = queue.pop_front() {
+            if done
+                .iter()
+                .any(|(at, other, _)| *at == shard && *other == step)
+            {
+                continue;
+            }
+            if done.len() == MAX_PARTICIPANTS {
+                return Err(FsError::Invalid.into());
+            }
+            let prepared = if shard == self.config.shard {
+                let prepared = self.prepare_step(overlay, None, &step, choices)?;
+                queue.extend(prepared.follow.iter().cloned());
+                prepared
+            } else {
+                Prepared::default()
+            };
+            done.push((shard, step, prepared));
+        }
+        Ok(done)
+    }
+}
