@@ -77,7 +77,7 @@ const RULES: [Rule; 37] = [
     inner("commit", &["types", "api"]),
     inner("shard", &["types", "placement", "api", "store", "namespace", "commit", "locks", "leases"]),
     inner("lane", &["types", "placement", "api", "store", "log", "shard"]),
-    inner("check", &["types", "placement", "api", "store", "namespace", "commit", "shard"]),
+    inner("check", &["types", "placement", "api", "store", "log", "namespace", "commit", "shard", "lane"]),
     outer("wire", &["types", "placement", "api"]),
     outer("fuse-kernel", &[]),
     outer("client", &["types", "placement", "api", "wire", "session", "deputy"]),

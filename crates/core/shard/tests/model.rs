@@ -1,5 +1,4 @@
-//! The state machine alone against the model: shards in one thread, with directories on all of them that
-//! split all the time.
+//! Shards against the model: servers' lanes in one thread, with directories on all of their shards that split all the time.
 
 use pandofs_testkit::cluster::{Cluster, ClusterConfig, Leasing, Network};
 use pandofs_testkit::inodes::{Paths, pandofs_traits};

@@ -7,22 +7,27 @@
 //! state of the two contradicts itself, and rightly so: the record of the operation is part of that state (S2PC-MP,
 //! recovery). A split whose target has adopted the moving half while the source still holds it is the plainest case: a
 //! hundred names with two owners. No oracle can say what of it is meant without knowing the protocol, so the protocol itself
-//! is run: the very shards of the servers, on copies of what they have stored.
+//! is run: the very lanes of the servers, on copies of what they have stored.
 //!
 //! Invariant: nothing outside of the given dump is read and nothing is written; no clock and no random number is asked. Data
 //! objects stay as they are: what shards want done to them remains undone, and its record is kept with the shard.
 
-use crate::{ClusterDump, ShardPairs};
+use crate::ClusterDump;
+use pandofs_api::PeerMessage;
+use pandofs_lane::{
+    Command, Lane, LaneError, LaneParts, Points, RecoverError, Shards, configs, recover as open,
+};
+use pandofs_log::{Log, MemoryLog};
 use pandofs_placement::ClusterMap;
-use pandofs_shard::{Environment, Input, Output, Shard, ShardConfig, ShardError, validate};
-use pandofs_store::{Batch, KvRead, MemoryStore, Overlay, Store, StoreError};
+use pandofs_shard::Environment;
+use pandofs_store::{Batch, KvRead, MemoryStore, Store, StoreError};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, TICK_INTERVAL};
-use pandofs_types::{ShardId, Steady, Time};
+use pandofs_types::{ServerId, ShardId, Steady, Time};
 use std::collections::{BTreeMap, VecDeque};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-/// How long, on the shards' own clock, operations may take to come to their end.
+/// How long, on the servers' own clock, operations may take to come to their end.
 const MAX_TICKS: u128 = RESEND_INTERVAL.as_nanos() * 20 / TICK_INTERVAL.as_nanos();
 /// Ticks in a row in which nothing happens, after which nothing will.
 const QUIET_TICKS: u32 = 8;
@@ -30,27 +35,42 @@ const QUIET_TICKS: u32 = 8;
 /// Reasons why the operations under way cannot be finished.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoveryError {
-    #[error("shard {shard} cannot go on with what it has stored: {source}")]
-    Shard { shard: ShardId, source: ShardError },
-    #[error("shard {shard}: {source}")]
-    Store { shard: ShardId, source: StoreError },
+    #[error("server {server} cannot start on what it has stored: {source}")]
+    Start {
+        server: ServerId,
+        source: RecoverError,
+    },
+    #[error("server {server} cannot go on with what it has stored: {source}")]
+    Lane { server: ServerId, source: LaneError },
     #[error("{undecided} operations did not come to an end")]
     Unending { undecided: u64 },
 }
 
-/// Returns the same file system once its shards have finished what was under way, at a time not
-/// before `now`.
+/// Returns the same file system once its servers have finished what was under way, at a time not
+/// before `now`. Those of which the dump lacks a shard take no part in it.
 ///
 /// # Errors
-/// When a shard refuses its state, or operations do not end.
+/// When a server refuses its state, or operations do not end.
 pub fn recover(dump: &ClusterDump, now: Time) -> Result<ClusterDump, RecoveryError> {
     let mut recovery = Recovery::open(dump, now)?;
     recovery.run()?;
-    let shards = recovery
-        .nodes
-        .iter()
-        .map(|(&shard, node)| Ok((shard, node.pairs().map_err(in_store(shard))?)))
-        .collect::<Result<_, RecoveryError>>()?;
+    let mut shards = BTreeMap::new();
+    for (&server, lane) in &recovery.lanes {
+        let led = lane.shards().ids().into_iter();
+        shards.extend(led.map(|shard| (shard, Vec::new())));
+        let visit = &mut |key: &[u8], value: &[u8]| {
+            let pairs = shard_of(key).and_then(|shard| shards.get_mut(&shard));
+            if let Some(pairs) = pairs {
+                pairs.push((key.to_vec(), value.to_vec()));
+            }
+            ControlFlow::Continue(())
+        };
+        let read = lane.stored().scan(&[], &[u8::MAX], visit);
+        read.map_err(|error| stopped(server, error.into()))?;
+    }
+    for (&shard, pairs) in &dump.shards {
+        shards.entry(shard).or_insert_with(|| pairs.clone());
+    }
     Ok(ClusterDump {
         map: dump.map.clone(),
         shards,
@@ -58,66 +78,116 @@ pub fn recover(dump: &ClusterDump, now: Time) -> Result<ClusterDump, RecoveryErr
     })
 }
 
-fn in_store(shard: ShardId) -> impl Fn(StoreError) -> RecoveryError {
-    move |source| RecoveryError::Store { shard, source }
+/// The shard to which a key belongs: it comes after the kind.
+fn shard_of(key: &[u8]) -> Option<ShardId> {
+    let number = key.get(1..3)?;
+    Some(ShardId(u16::from_be_bytes([number[0], number[1]])))
 }
 
-fn in_shard(shard: ShardId) -> impl Fn(ShardError) -> RecoveryError {
-    move |source| RecoveryError::Shard { shard, source }
+fn stopped(server: ServerId, source: LaneError) -> RecoveryError {
+    RecoveryError::Lane { server, source }
 }
+
+/// Nobody waits for anything.
+type ServerLane = Lane<()>;
 
 struct Recovery {
-    map: Arc<ClusterMap>,
-    nodes: BTreeMap<ShardId, Node>,
-    mail: VecDeque<(ShardId, Input)>,
+    lanes: BTreeMap<ServerId, ServerLane>,
+    /// Sender, receiver and message.
+    mail: VecDeque<(ServerId, ServerId, PeerMessage)>,
     now: Time,
     drawn: u64,
-}
-
-struct Node {
-    store: MemoryStore,
-    shard: Shard,
 }
 
 impl Recovery {
     fn open(dump: &ClusterDump, now: Time) -> Result<Recovery, RecoveryError> {
         let map = Arc::new(dump.map.clone());
         let mut recovery = Recovery {
-            map: Arc::clone(&map),
-            nodes: BTreeMap::new(),
+            lanes: BTreeMap::new(),
             mail: VecDeque::new(),
             now,
             drawn: 0,
         };
-        for (&id, pairs) in &dump.shards {
-            let mut batch = Batch::new();
-            for (key, value) in pairs {
-                batch.put(key.clone(), value.clone());
+        for server in map.leading_servers() {
+            let shards = map.shards_of(server);
+            if shards.iter().all(|shard| dump.shards.contains_key(shard)) {
+                let lane = recovery.open_lane(dump, &map, server)?;
+                recovery.lanes.insert(server, lane);
+                recovery.in_batch(server, |lane, environment| lane.begin(environment))?;
+                recovery.obey(server)?;
             }
-            let store = MemoryStore::new();
-            store.write(&batch).map_err(in_store(id))?;
-            store.flush().map_err(in_store(id))?;
-            let config = ShardConfig {
-                shard: id,
-                map: Arc::clone(&map),
-                sync_every_batch: false,
-                grace: SESSION_TIMEOUT,
-            };
-            let shard = Shard::open(config, &store).map_err(in_shard(id))?;
-            recovery.nodes.insert(id, Node { store, shard });
-        }
-        for id in recovery.ids() {
-            recovery.with(id, |shard, overlay, env| shard.recover(overlay, env))?;
         }
         Ok(recovery)
     }
 
-    fn ids(&self) -> Vec<ShardId> {
-        self.nodes.keys().copied().collect()
+    fn open_lane(
+        &mut self,
+        dump: &ClusterDump,
+        map: &Arc<ClusterMap>,
+        server: ServerId,
+    ) -> Result<ServerLane, RecoveryError> {
+        let copied = |error: StoreError| stopped(server, error.into());
+        let mut batch = Batch::new();
+        for shard in map.shards_of(server) {
+            for (key, value) in dump.shards.get(&shard).into_iter().flatten() {
+                batch.put(key.clone(), value.clone());
+            }
+        }
+        let (store, log) = (Arc::new(MemoryStore::new()), Arc::new(MemoryLog::new()));
+        store.write(&batch).map_err(copied)?;
+        store.flush().map_err(copied)?;
+        let configs = configs(map, server, SESSION_TIMEOUT);
+        let steady = Steady(self.now.0);
+        let opened =
+            self.with_environment(|environment| open(configs, environment, &*store, &*log));
+        let (shards, _) = opened.map_err(|source| RecoveryError::Start { server, source })?;
+        let parts = LaneParts {
+            id: server,
+            map: Arc::clone(map),
+            shards: Shards::new(shards),
+            store,
+            log: log as Arc<dyn Log>,
+            points: Points::default(),
+            first_data_number: 0,
+            recent_reads: 0,
+            // Who looks reads through what is applied.
+            unwritten_bytes: usize::MAX,
+            unflushed_bytes: 0,
+        };
+        Ok(Lane::new(parts, steady))
+    }
+
+    fn with_environment<T>(&mut self, work: impl FnOnce(&mut Environment<'_>) -> T) -> T {
+        let drawn = &mut self.drawn;
+        // The choice does not matter, only that it is not always the same.
+        let mut random = || {
+            *drawn = drawn.wrapping_add(0x9e37_79b9_7f4a_7c15);
+            *drawn
+        };
+        work(&mut Environment {
+            now: self.now,
+            steady: Steady(self.now.0),
+            held: 0,
+            random: &mut random,
+        })
+    }
+
+    fn in_batch(
+        &mut self,
+        server: ServerId,
+        run: impl FnOnce(&mut ServerLane, &mut Environment<'_>) -> Result<(), LaneError>,
+    ) -> Result<(), RecoveryError> {
+        let Some(mut lane) = self.lanes.remove(&server) else {
+            return Ok(());
+        };
+        let done = self.with_environment(|environment| run(&mut lane, environment));
+        self.lanes.insert(server, lane);
+        done.map_err(|error| stopped(server, error))
     }
 
     /// Until nothing is on its way and nothing is undecided.
     fn run(&mut self) -> Result<(), RecoveryError> {
+        let servers: Vec<ServerId> = self.lanes.keys().copied().collect();
         let mut quiet = 0;
         for _ in 0..MAX_TICKS {
             let delivered = self.deliver_all()?;
@@ -130,8 +200,12 @@ impl Recovery {
                 return Ok(());
             }
             self.now.0 = self.now.0.saturating_add(TICK_INTERVAL.as_nanos() as i64);
-            for id in self.ids() {
-                self.submit(id, Input::Tick)?;
+            let now = Steady(self.now.0);
+            for &server in &servers {
+                if let Some(lane) = self.lanes.get_mut(&server) {
+                    lane.run_timers(now);
+                }
+                self.work(server)?;
             }
         }
         match self.undecided() {
@@ -142,93 +216,77 @@ impl Recovery {
     }
 
     fn undecided(&self) -> u64 {
-        let of = |node: &Node| node.shard.status().undecided;
-        self.nodes.values().map(of).sum()
+        let of = |lane: &ServerLane| -> u64 {
+            let statuses = lane.shards().status();
+            statuses.iter().map(|status| status.undecided).sum()
+        };
+        self.lanes.values().map(of).sum()
     }
 
     fn deliver_all(&mut self) -> Result<u64, RecoveryError> {
         let mut delivered = 0;
-        while let Some((to, input)) = self.mail.pop_front() {
+        while let Some((from, to, message)) = self.mail.pop_front() {
+            let Some(lane) = self.lanes.get_mut(&to) else {
+                continue;
+            };
             delivered += 1;
-            self.submit(to, input)?;
+            // What no shard says is dropped: what is stored may be damaged.
+            lane.hear(from, message)
+                .map_err(|error| stopped(to, error))?;
+            self.work(to)?;
         }
         Ok(delivered)
     }
 
-    fn submit(&mut self, to: ShardId, input: Input) -> Result<(), RecoveryError> {
-        self.with(to, |shard, overlay, env| shard.submit(overlay, env, input))
+    /// Has a lane do all that it has to do.
+    fn work(&mut self, server: ServerId) -> Result<(), RecoveryError> {
+        loop {
+            self.in_batch(server, |lane, environment| {
+                lane.run_batch(environment, usize::MAX)
+            })?;
+            self.obey(server)?;
+            if !self.lanes.get(&server).is_some_and(Lane::has_inputs) {
+                return Ok(());
+            }
+        }
     }
 
-    /// Has a shard do something as a lane does: what it proposes is applied and written, what it says is posted.
-    fn with(
-        &mut self,
-        id: ShardId,
-        work: impl FnOnce(&mut Shard, &mut Overlay<'_>, &mut Environment<'_>) -> Result<(), ShardError>,
-    ) -> Result<(), RecoveryError> {
-        let Some(node) = self.nodes.get_mut(&id) else {
-            // `validate` lets no message through for a shard that is not on the map, but the dump may lack one.
+    /// Does what a lane wants done, as far as it can be done here.
+    fn obey(&mut self, server: ServerId) -> Result<(), RecoveryError> {
+        let now = Steady(self.now.0);
+        let Some(lane) = self.lanes.get_mut(&server) else {
             return Ok(());
         };
-        let drawn = &mut self.drawn;
-        // The choice does not matter, only that it is not always the same.
-        let mut random = || {
-            *drawn = drawn.wrapping_add(0x9e37_79b9_7f4a_7c15);
-            *drawn
-        };
-        let mut env = Environment {
-            now: self.now,
-            steady: Steady(self.now.0),
-            held: 0,
-            random: &mut random,
-        };
-        let mut overlay = Overlay::new(&node.store);
-        work(&mut node.shard, &mut overlay, &mut env).map_err(in_shard(id))?;
+        let mut commands = Vec::new();
         loop {
-            let proposals = node.shard.take_proposals();
-            if proposals.is_empty() {
-                break;
+            let begun = lane.begin_work(now, u64::MAX);
+            begun.map_err(|error| stopped(server, error))?;
+            lane.take_commands(&mut commands);
+            if commands.is_empty() {
+                return Ok(());
             }
-            for proposal in proposals {
-                node.shard
-                    .apply(&mut overlay, &mut env, proposal.index, &proposal.payload)
-                    .map_err(in_shard(id))?;
+            for command in commands.drain(..) {
+                match command {
+                    Command::Send {
+                        server: to,
+                        message,
+                    } => self.mail.push_back((server, to, message)),
+                    Command::Warm { shard, keys, input } => lane.warmed(shard, keys, input),
+                    // Memory is synced at once.
+                    Command::Sync => lane.synced().map_err(|error| stopped(server, error))?,
+                    // Clients and data objects are not here, and nothing is kept.
+                    Command::Answer { .. }
+                    | Command::Replaced { .. }
+                    | Command::Unreadable { .. }
+                    | Command::Data { .. }
+                    | Command::UnknownServer { .. }
+                    | Command::Watch { .. }
+                    | Command::Recall { .. }
+                    | Command::BeginAnew { .. }
+                    | Command::Flush { .. }
+                    | Command::FlushDone { .. } => {}
+                }
             }
         }
-        let batch = overlay.take_batch();
-        drop(overlay);
-        node.store.write(&batch).map_err(in_store(id))?;
-        node.store.flush().map_err(in_store(id))?;
-        for output in node.shard.take_outputs() {
-            match output {
-                Output::Send { to, message, .. } if validate(&self.map, &message).is_ok() => {
-                    self.mail.push_back((to, Input::Peer(message)));
-                }
-                Output::Warm { keys, input } => {
-                    let input = Box::new(input);
-                    self.mail.push_back((id, Input::Warmed { input, keys }));
-                }
-                Output::WhenDurable { shard, input } => self.mail.push_back((shard, input)),
-                // Clients and data objects are not here.
-                Output::Send { .. }
-                | Output::Answer { .. }
-                | Output::Data { .. }
-                | Output::Replaced { .. }
-                | Output::Watch { .. }
-                | Output::Recall(_)
-                | Output::Unreadable { .. } => {}
-            }
-        }
-        Ok(())
-    }
-}
-
-impl Node {
-    fn pairs(&self) -> Result<ShardPairs, StoreError> {
-        let mut pairs = Vec::new();
-        self.store.scan(&[], &[u8::MAX], &mut |key, value| {
-            pairs.push((key.to_vec(), value.to_vec()));
-            ControlFlow::Continue(())
-        })?;
-        Ok(pairs)
     }
 }

@@ -5,7 +5,7 @@
 
 mod draw;
 
-use draw::{Draw, memory, shape};
+use draw::{Draw, joins, memory, shape};
 use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, ServerInfo, Settings};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::{CommitProtocol, FsId, HashKey, LockKind, ServerId};
@@ -20,6 +20,9 @@ pub const SECOND: Moment = 1_000_000_000;
 
 /// Time for which operations are begun and faults go on.
 const TROUBLED: Moment = 4 * SECOND;
+
+/// Time after the last fault in which servers take up the newest cluster map, before something is made by it.
+pub const AFTERWARDS: Moment = 2 * SECOND;
 
 /// Shape of the cluster.
 #[derive(Clone, Debug)]
@@ -188,6 +191,17 @@ pub enum Fault {
     },
     /// The client dies and is never heard of again; another one takes its place.
     ClientGone { client: usize, at: Moment },
+    /// A server joins: there is a newer cluster map, and the server starts `starts` later. Those servers are told of the
+    /// map then of which `told` has the bit, each at a moment of its own; others, and clients, have to come to know it.
+    Joins {
+        at: Moment,
+        /// Times as much as each of the first servers.
+        weight: u32,
+        starts: Moment,
+        told: u16,
+        /// In the file that servers and clients read the map is at once, else when all is healed.
+        is_in_file: bool,
+    },
 }
 
 /// Something wrong that is done on purpose, to see that the oracles notice.
@@ -233,10 +247,14 @@ pub enum Plant {
     OutlivesLeases,
     /// A new directory is stored otherwise than its record says.
     MistakesTime,
+    /// The shards of a server that takes up a newer cluster map go on by the old one.
+    KeepsOldMap,
+    /// A server that takes up a newer cluster map does not keep it, and starts again by the old one.
+    LosesNewMap,
 }
 
 impl Plant {
-    pub const ALL: [Plant; 20] = [
+    pub const ALL: [Plant; 22] = [
         Plant::Unsynced,
         Plant::ForgetsDoubt,
         Plant::CachesEntries,
@@ -257,6 +275,8 @@ impl Plant {
         Plant::KeepsRecalledAttributes,
         Plant::OutlivesLeases,
         Plant::MistakesTime,
+        Plant::KeepsOldMap,
+        Plant::LosesNewMap,
     ];
 
     /// Returns whether it is seen in what is stored as soon as done, and looking at all of that often finds it before it has
@@ -292,8 +312,14 @@ impl Scenario {
         let mut shape = shape(&mut rng);
         shape.memory = memory(&mut Rng::new(seed ^ 0x3e30_9a11));
         let mut draw = Draw::new(&mut rng);
-        let ops = draw.ops(&shape);
-        let faults = draw.faults(&shape);
+        let mut ops = draw.ops(&shape);
+        let mut faults = draw.faults(&shape);
+        joins(
+            &mut Rng::new(seed ^ 0x10f0_04ed),
+            &shape,
+            &mut ops,
+            &mut faults,
+        );
         Scenario {
             seed,
             shape,
@@ -304,13 +330,8 @@ impl Scenario {
         }
     }
 
+    /// The first cluster map.
     pub fn map(&self) -> ClusterMap {
-        let server = |id| ServerInfo {
-            id: ServerId(id),
-            addresses: Vec::new(),
-            weight: ServerInfo::WEIGHT_ONE,
-            domain: format!("rack {id}"),
-        };
         let settings = Settings {
             split_threshold: 4,
             max_partitions: Some(8),
@@ -331,11 +352,18 @@ impl Scenario {
             "sim".to_owned(),
             HashKey(self.seed, 2),
             self.shape.shards,
-            (0..self.shape.servers).map(server).collect(),
+            (0..self.shape.servers).map(|id| server(id, 1)).collect(),
             self.shape.policy,
             settings,
         );
         made.expect("the shape makes a cluster")
+    }
+
+    /// The map after this one, with a server of so many times the weight of the first ones.
+    pub fn next_map(&self, map: &ClusterMap, weight: u32) -> ClusterMap {
+        let joined = server(map.servers.len() as u16, weight);
+        let next = map.with_servers(vec![joined]);
+        next.expect("a server can join a small cluster")
     }
 
     /// Number of parts that can be left out of it, one by one.
@@ -345,6 +373,15 @@ impl Scenario {
 
     pub fn is_empty(&self) -> bool {
         self.len() == 0
+    }
+}
+
+fn server(id: u16, weight: u32) -> ServerInfo {
+    ServerInfo {
+        id: ServerId(id),
+        addresses: Vec::new(),
+        weight: ServerInfo::WEIGHT_ONE * weight,
+        domain: format!("rack {id}"),
     }
 }
 
@@ -378,9 +415,10 @@ impl Fault {
     /// Returns its beginning and its end.
     pub fn span(&self) -> (Moment, Moment) {
         match *self {
-            Fault::Crash { at, .. } | Fault::Skew { at, .. } | Fault::ClientGone { at, .. } => {
-                (at, at)
-            }
+            Fault::Crash { at, .. }
+            | Fault::Skew { at, .. }
+            | Fault::ClientGone { at, .. }
+            | Fault::Joins { at, .. } => (at, at),
             Fault::Cut { start, end, .. }
             | Fault::Noise { start, end, .. }
             | Fault::Slow { start, end, .. }

@@ -2,6 +2,7 @@
 
 mod data;
 mod disk;
+mod map;
 
 use crate::client::Hearer;
 use crate::disk::Disk;
@@ -9,6 +10,7 @@ use crate::plant;
 use crate::scenario::{Leasing, Memory, Moment, Plant, SECOND, Scenario};
 use crate::store::SimStore;
 use data::Object;
+use map::Taken;
 use pandofs_api::{PeerMessage, Refusal, ShardRequest};
 use pandofs_check::ShardPairs;
 use pandofs_lane::{
@@ -48,6 +50,10 @@ pub struct Process {
     pub tickets: BTreeMap<u64, Asker>,
     last_ticket: u64,
     removed: Removed,
+    /// A newer map is offered to the lane.
+    is_offered_map: bool,
+    /// Not before that it looks for a newer map again.
+    next_look: Moment,
     /// It works until then.
     pub busy_until: Moment,
     pub is_scheduled: bool,
@@ -75,7 +81,11 @@ const STRAGGLES_AFTER: u64 = 2;
 
 pub struct Server {
     pub id: ServerId,
+    /// The map that it keeps.
     map: Arc<ClusterMap>,
+    /// The one that it was made by, and those that it has taken up since.
+    first_map: Arc<ClusterMap>,
+    taken: Vec<Taken>,
     store: Arc<SimStore>,
     pub log: Arc<Disk>,
     pub objects: BTreeMap<Ino, Object>,
@@ -114,7 +124,7 @@ fn new_store(map: &Arc<ClusterMap>, id: ServerId) -> MemoryStore {
 
 impl Server {
     pub fn create(id: ServerId, map: &Arc<ClusterMap>, scenario: &Scenario) -> Server {
-        let plant = scenario.plant;
+        let (plant, skew) = (scenario.plant, &scenario.shape.skew);
         // Nothing covers a wrong write: what is stored is what is read.
         let memory = match plant {
             Some(_) => Memory::default(),
@@ -123,6 +133,8 @@ impl Server {
         Server {
             id,
             map: Arc::clone(map),
+            first_map: Arc::clone(map),
+            taken: Vec::new(),
             store: Arc::new(SimStore::new(
                 new_store(map, id),
                 memory.cold,
@@ -133,7 +145,8 @@ impl Server {
             objects: BTreeMap::new(),
             process: None,
             boot: 0,
-            skew: scenario.shape.skew[usize::from(id.0)],
+            // One that joined has the right time.
+            skew: skew.get(usize::from(id.0)).copied().unwrap_or_default(),
             is_low: false,
             promised: BTreeMap::new(),
             dies_by: None,
@@ -162,7 +175,8 @@ impl Server {
     /// By how many thousandths the clock that nobody sets goes too fast.
     fn drift(&self) -> i64 {
         let leases = self.leases.as_ref();
-        leases.map_or(0, |leases| leases.servers[usize::from(self.id.0)])
+        let drift = leases.and_then(|leases| leases.servers.get(usize::from(self.id.0)));
+        drift.copied().unwrap_or_default()
     }
 
     /// The clock that nobody sets.
@@ -179,8 +193,8 @@ impl Server {
         moment
     }
 
-    /// Starts a process, which recovers and runs its first batch.
-    pub fn start(&mut self, now: Moment, seed: u64) -> Result<(), Death> {
+    /// Starts a process, which recovers, goes by the map in the file if that is newer, and runs its first batch.
+    pub fn start(&mut self, now: Moment, seed: u64, file: &Arc<ClusterMap>) -> Result<(), Death> {
         self.boot += 1;
         let (time, steady) = (self.clock(now), self.steady(now));
         let mut random = Rng::new(seed ^ u64::from(self.id.0) << 32 ^ self.boot << 48);
@@ -205,6 +219,7 @@ impl Server {
                 shards.shard_mut(shard).set_lease_room(leases.room);
             }
         }
+        self.read_at_start(file, &mut shards);
         self.store.serve();
         let parts = LaneParts {
             id: self.id,
@@ -230,6 +245,8 @@ impl Server {
             tickets: BTreeMap::new(),
             last_ticket: 0,
             removed: Removed::default(),
+            is_offered_map: false,
+            next_look: now,
             busy_until: now,
             is_scheduled: false,
         });
@@ -363,7 +380,7 @@ impl Server {
     pub fn has_work(&self) -> bool {
         self.process
             .as_ref()
-            .is_some_and(|process| process.lane.has_inputs())
+            .is_some_and(|process| process.lane.has_inputs() || process.is_offered_map)
     }
 
     /// What the lane wants done.

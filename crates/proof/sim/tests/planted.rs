@@ -1,6 +1,9 @@
 //! For each oracle something wrong that it must find, and in how many seeds it does.
 
-use pandofs_sim::scenario::{End, Fault, Leasing, MILLISECOND, Op, Path, Planned, Shape};
+use pandofs_placement::DirPolicy;
+use pandofs_sim::scenario::{
+    AFTERWARDS, End, Fault, Leasing, Loss, MILLISECOND, Op, Path, Planned, Shape,
+};
 use pandofs_sim::{Plant, Scenario, Trace, run};
 use pandofs_testkit::rng::Rng;
 use std::collections::BTreeMap;
@@ -10,27 +13,29 @@ const SEEDS: u64 = 100;
 /// Each plant, the oracle that is to find it, in how many of [`SEEDS`] seeds it did, and in how many it has to: about
 /// half. So runs may come to be drawn otherwise, and it is seen when an oracle becomes nearly blind. To count anew, ask for
 /// more than there are.
-const FOUND: [(Plant, &str, u64, u64); 20] = [
+const FOUND: [(Plant, &str, u64, u64); 22] = [
     (Plant::KeepsPartition, "owners", 98, 50),
     (Plant::LosesEntry, "preserved", 97, 49),
-    (Plant::Miscounts, "counts", 40, 16),
-    (Plant::MiscountsLinks, "links", 54, 28),
-    (Plant::LosesName, "inodes", 71, 36),
-    (Plant::KeepsParent, "tree", 90, 44),
+    (Plant::Miscounts, "counts", 37, 16),
+    (Plant::MiscountsLinks, "links", 56, 28),
+    (Plant::LosesName, "inodes", 72, 36),
+    (Plant::KeepsParent, "tree", 89, 44),
     (Plant::KeepsLocks, "locks", 100, 50),
-    (Plant::Unsynced, "survives", 25, 16),
+    (Plant::Unsynced, "survives", 26, 16),
     (Plant::ForgetsDoubt, "once", 77, 38),
-    (Plant::CachesEntries, "linearizable", 100, 49),
-    (Plant::KeepsMapsFromHome, "routes", 58, 27),
-    (Plant::KeepsForwarding, "forwarding", 72, 37),
-    (Plant::ReusesNumbers, "numbers", 9, 3),
-    (Plant::ForgetsOpens, "opens", 11, 6),
-    (Plant::ForgetsFileLocks, "file-locks", 8, 3),
-    (Plant::KeepsRecalledNames, "linearizable", 26, 15),
-    (Plant::OutlivesLeases, "linearizable", 13, 7),
+    (Plant::CachesEntries, "linearizable", 99, 49),
+    (Plant::KeepsMapsFromHome, "routes", 59, 27),
+    (Plant::KeepsForwarding, "forwarding", 73, 37),
+    (Plant::ReusesNumbers, "numbers", 10, 3),
+    (Plant::ForgetsOpens, "opens", 12, 6),
+    (Plant::ForgetsFileLocks, "file-locks", 6, 3),
+    (Plant::KeepsRecalledNames, "linearizable", 28, 15),
+    (Plant::OutlivesLeases, "linearizable", 12, 7),
     (Plant::KeepsRecalledAttributes, "attributes", 100, 50),
-    (Plant::NeverRepeats, "progress", 41, 22),
+    (Plant::NeverRepeats, "progress", 45, 22),
     (Plant::MistakesTime, "replayed", 100, 49),
+    (Plant::KeepsOldMap, "maps", 100, 50),
+    (Plant::LosesNewMap, "preserved", 36, 18),
 ];
 
 fn finds(plant: Plant) {
@@ -200,10 +205,69 @@ fn attentive(seed: u64) -> Scenario {
     }
 }
 
+/// As [`newcomers`], and one of the first servers is killed once it has made some directories by the newer map.
+fn newcomers_and_killed(seed: u64) -> Scenario {
+    let mut scenario = newcomers(seed);
+    scenario.faults.push(Fault::Crash {
+        at: 1_500 * MILLISECOND,
+        server: (seed % 2) as u16,
+        steps: 0,
+        loss: Loss::Nothing,
+        down: 50 * MILLISECOND,
+    });
+    scenario
+}
+
+/// A server of four times the weight of two others joins, and directories are made before that and after it.
+fn newcomers(seed: u64) -> Scenario {
+    let made = |number: i64, at: i64| Planned {
+        at: at * MILLISECOND,
+        client: 0,
+        worker: 0,
+        op: Op::Mkdir(Path(vec![format!("d{number}")])),
+    };
+    let mut ops: Vec<Planned> = (0..10).map(|number| made(number, 10)).collect();
+    ops.extend((10..50).map(|number| made(number, 1_200 + 5 * number)));
+    let healed = 2_000 * MILLISECOND;
+    let afterwards = (healed + AFTERWARDS) / MILLISECOND;
+    ops.extend((50..110).map(|number| made(number, afterwards + number)));
+    let joins = Fault::Joins {
+        at: 100 * MILLISECOND,
+        weight: 4,
+        starts: 0,
+        told: u16::MAX,
+        is_in_file: true,
+    };
+    let whole = Scenario::from_seed(seed);
+    let shape = Shape {
+        servers: 2,
+        shards: 4,
+        clients: 1,
+        workers: 1,
+        policy: DirPolicy::Random,
+        skew: vec![0; 2],
+        flush_after: 1_000_000,
+        leases: None,
+        ..whole.shape.clone()
+    };
+    Scenario {
+        shape,
+        ops,
+        faults: vec![joins],
+        healed,
+        ..whole
+    }
+}
+
 #[test]
 fn what_is_planted_is_what_is_found() {
     for seed in 0..SEEDS {
-        for scenario in [doubtful(seed), attentive(seed)] {
+        for scenario in [
+            doubtful(seed),
+            attentive(seed),
+            newcomers(seed),
+            newcomers_and_killed(seed),
+        ] {
             let outcome = run(&scenario, Trace::none());
             assert!(outcome.result.is_ok(), "{:?}", outcome.result);
         }
@@ -258,6 +322,16 @@ fn attributes_that_are_believed_after_their_recall() {
 #[test]
 fn operations_without_an_end() {
     finds(Plant::NeverRepeats);
+}
+
+#[test]
+fn shards_that_go_on_by_an_old_map() {
+    finds_in(Plant::KeepsOldMap, newcomers);
+}
+
+#[test]
+fn maps_that_are_lost_at_a_restart() {
+    finds_in(Plant::LosesNewMap, newcomers_and_killed);
 }
 
 #[test]

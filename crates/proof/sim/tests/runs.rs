@@ -93,7 +93,7 @@ fn no_seed_finds_anything() {
 
 /// Each event, its share of the runs at least, in hundredths, and its number in the median run: half as often as
 /// it did, about. In half of the runs and more no server dies in the middle of something.
-const EXPECTED: [(&str, Count, usize, u64); 8] = [
+const EXPECTED: [(&str, Count, usize, u64); 13] = [
     ("crashes", |run| run.crashes, 60, 1),
     ("crashes in a split", |run| run.crashes_in_splits, 10, 0),
     (
@@ -107,6 +107,21 @@ const EXPECTED: [(&str, Count, usize, u64); 8] = [
     ("answers believed", |run| run.believed, 50, 26),
     ("leases recalled", |run| run.recalled, 50, 25),
     ("keys warmed", |run| run.warmed, 30, 1),
+    ("servers that joined", |run| run.joins, 16, 0),
+    ("maps taken up by servers", |run| run.maps_taken, 16, 0),
+    ("maps taken up by clients", |run| run.maps_learnt, 16, 0),
+    (
+        "crashes before all had the newest map",
+        |run| run.crashes_in_joins,
+        9,
+        0,
+    ),
+    (
+        "directories on servers that joined",
+        |run| run.placed_on_joined,
+        12,
+        0,
+    ),
 ];
 
 type Count = fn(&Counted) -> u64;

@@ -6,9 +6,7 @@ use crate::scenario::{Moment, Plant};
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
 use pandofs_session::{Hearing, LeaseGrant, Target};
 use pandofs_types::limits::{MIN_RECONNECT_PAUSE, RECALL_WAIT};
-use pandofs_types::{
-    Credentials, Epoch, FsError, LeaseKey, Leased, ServerId, SessionId, ShardId, SlotId,
-};
+use pandofs_types::{Credentials, FsError, LeaseKey, Leased, ServerId, SessionId, ShardId, SlotId};
 
 /// Where recalls are told: a connection of a client to one server, and the request there that is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -168,7 +166,7 @@ impl Client {
     ) -> Option<Result<Reply, FsError>> {
         let asked = ShardRequest {
             shard: ShardId(0),
-            epoch: Epoch(1),
+            epoch: self.map.epoch,
             key: RequestKey {
                 session: self.session,
                 slot: SlotId(0),

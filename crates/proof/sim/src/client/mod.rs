@@ -3,6 +3,7 @@
 
 mod leases;
 mod locks;
+mod map;
 mod opens;
 mod places;
 
@@ -14,12 +15,13 @@ use crate::program::{Job, Next};
 use crate::scenario::{MILLISECOND, Moment, Op, Plant, Scenario};
 use crate::server::Asker;
 use leases::Conversation;
+use map::AsksMap;
 use opens::Tellers;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
 use pandofs_placement::{ClusterMap, DirMap};
 use pandofs_session::{
-    Boottime, Change, Circumstances, Closes, End, Event, KnownPlaces, LeaseCache, Locks, Router,
-    Sent, Step, Target, Wait,
+    Boottime, Change, Circumstances, Closes, End, Event, LeaseCache, Locks, Router, Sent, Step,
+    Target, Wait,
 };
 use pandofs_testkit::rng::Rng;
 use pandofs_types::{
@@ -56,6 +58,8 @@ pub enum Todo {
     },
     /// Let [`Client::release`] tell what was closed after this pause.
     Release { pause: Moment },
+    /// Ask the server for its cluster map.
+    AskMap { server: usize, asker: Asker },
     /// Let [`Client::listen`] connect to the server after this pause.
     Listen { server: usize, pause: Moment },
     /// Wait for recalls from a process of a server, and for no longer than this.
@@ -100,6 +104,8 @@ struct Worker {
     attempt: u64,
     /// What is to be sent when the pause is over.
     pause: u64,
+    /// A server is asked for its cluster map.
+    asks_map: Option<AsksMap>,
 }
 
 pub struct Client {
@@ -111,18 +117,23 @@ pub struct Client {
     random: Rng,
     plant: Option<Plant>,
     map: Arc<ClusterMap>,
+    maps_learnt: u64,
+    last_asked: Moment,
     closes: Closes,
     tellers: Tellers,
     locks: Locks,
     pings: u64,
     /// What was opened and is not closed, once for each time.
     held: Vec<Ino>,
+    takes_leases: bool,
     lease_cache: LeaseCache,
     /// By server.
     hearings: BTreeMap<usize, Conversation>,
     /// Simulated time, and which process each server is: whoever drives the client keeps them as they are.
     pub now: Moment,
     pub boots: Vec<u64>,
+    /// The cluster map in the file that it reads.
+    pub file: Arc<ClusterMap>,
     /// By how many thousandths its clock is too fast.
     drift: i64,
     /// Only planted.
@@ -146,15 +157,19 @@ impl Client {
             random: Rng::new(session),
             plant: scenario.plant,
             map: Arc::clone(map),
+            maps_learnt: 0,
+            last_asked: 0,
             closes: Closes::default(),
             tellers: Tellers::default(),
             locks: Locks::new(SessionId(session)),
             pings: 0,
             held: Vec::new(),
+            takes_leases: leases.is_some(),
             lease_cache,
             hearings: BTreeMap::new(),
             now: 0,
             boots: Vec::new(),
+            file: Arc::clone(map),
             drift: match scenario.plant {
                 Some(Plant::OutlivesLeases) => -800,
                 _ => leases.map_or(0, |leases| leases.clients[number]),
@@ -194,12 +209,6 @@ impl Client {
     /// All that it knows of the directory.
     pub fn map_of(&self, dir: Ino) -> DirMap {
         self.places.map(dir)
-    }
-
-    fn shards_of(&self, server: usize) -> Vec<ShardId> {
-        let shards = (0..self.map.shard_count()).map(ShardId);
-        let is_led = |shard: &ShardId| usize::from(self.map.server_of(*shard).0) == server;
-        shards.filter(is_led).collect()
     }
 
     fn router(&self) -> Router<'_, Places> {
@@ -304,7 +313,7 @@ impl Client {
         let asked = ShardRequest {
             // Filled in when it is sent.
             shard: ShardId(0),
-            epoch: Epoch(1),
+            epoch: Epoch(0),
             key: RequestKey {
                 session: self.session,
                 slot: SlotId(slot),
@@ -350,9 +359,20 @@ impl Client {
         if self.plant == Some(Plant::ForgetsDoubt) {
             call.progress.forget_doubt();
         }
-        call.progress.aim(&self.router(), &mut call.asked);
+        let shard = call.progress.aim(&self.router(), &mut call.asked);
+        // A server that joined, of which this client may not have heard.
+        if self.server_of(shard).is_none() {
+            self.reread(todo);
+        }
+        let Some(server) = self.server_of(shard) else {
+            self.workers[worker].calls.push(call);
+            self.ask_any_for_map(worker, todo);
+            return None;
+        };
+        call.asked.epoch = self.map.epoch;
         call.sent_at = self.now;
-        call.server = usize::from(self.map.server_of(call.asked.shard).0);
+        self.last_asked = self.now;
+        call.server = server;
         if !self.is_registered(call.server, boots[call.server], Some(worker), todo) {
             self.workers[worker].calls.push(call);
             return None;
@@ -382,6 +402,11 @@ impl Client {
         let state = &mut self.workers[worker];
         if state.attempt != attempt {
             return Vec::new();
+        }
+        if state.asks_map.is_some() {
+            let mut todo = Vec::new();
+            self.map_looked_for(history, worker, false, &mut todo);
+            return todo;
         }
         let Some(call) = state.calls.pop() else {
             return Vec::new();
@@ -469,9 +494,15 @@ impl Client {
                 self.call(worker, Target::Inode(dir), request, Open::default(), true);
                 return todo.push(Todo::Send { worker, pause: 0 });
             }
-            Step::FindMap { .. } => {
-                let what = format!("there is one cluster map: {:?}", call.asked);
-                return todo.push(Todo::Broken(what));
+            Step::FindMap { used, asks_server } => {
+                let is_newer = self.map.epoch > used || self.reread(todo);
+                if !is_newer && asks_server {
+                    let server = call.server;
+                    self.workers[worker].calls.push(call);
+                    return self.ask_map(worker, server, AsksMap::ForCall, todo);
+                }
+                let event = Event::MapLookedFor { is_newer };
+                return self.react(history, worker, call, event, todo);
             }
             Step::Ended(end) => end,
         };
@@ -484,38 +515,6 @@ impl Client {
             }
         };
         self.finished(history, worker, call, result, todo);
-    }
-
-    fn learn(&mut self, call: &Call, reply: &Reply) {
-        match reply {
-            Reply::Entry(entry) => {
-                self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
-                if let Request::Lookup(op::Lookup { dir, name }) = &call.asked.request
-                    && self.plant == Some(Plant::CachesEntries)
-                {
-                    self.cached.insert((*dir, name.clone()), reply.clone());
-                }
-            }
-            Reply::Entries(page) => {
-                if let Request::ReadDir(op::ReadDir { dir, .. }) = &call.asked.request {
-                    self.places.merge(*dir, &page.map);
-                }
-                for entry in &page.entries {
-                    self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
-                }
-            }
-            Reply::Removed { ino } => self.places.forget(*ino),
-            _ => {}
-        }
-    }
-
-    /// An entry says where an inode is; `with_inode`: from the shard that has it.
-    fn learn_entry(&mut self, ino: Ino, shard: ShardId, with_inode: bool) {
-        if with_inode {
-            self.learn_shard(ino, shard);
-        } else if self.places.inode_shard(ino) == ino.birth_shard() {
-            self.places.learn(ino, shard);
-        }
     }
 
     /// A call has come to its end.

@@ -1,5 +1,6 @@
 //! Open files of a client: the library's table, told again to restarted servers, closed in batches.
 
+use super::map::server_of;
 use super::{Client, Todo};
 use crate::history::History;
 use crate::program::Job;
@@ -7,8 +8,12 @@ use crate::scenario::Moment;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
 use pandofs_session::{Batch, KnownPlaces, NotTaken, Registration, Target};
 use pandofs_types::limits::{CLIENT_TICK, MIN_RECONNECT_PAUSE, PING_INTERVAL, RELEASE_DELAY};
-use pandofs_types::{Credentials, Epoch, Ino, ShardId, SlotId};
+use pandofs_types::{Credentials, Ino, ShardId, SlotId};
 use std::collections::BTreeMap;
+use std::time::Duration;
+
+/// Interval at which a client that has something open looks for a newer cluster map.
+const MAP_LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// An asker of this number is no worker: what was told, for whose answer no operation waits. Its attempts are the numbers
 /// of what was told.
@@ -57,7 +62,7 @@ impl Client {
         self.tellers.sequence += 1;
         ShardRequest {
             shard,
-            epoch: Epoch(1),
+            epoch: self.map.epoch,
             key: RequestKey {
                 session: self.session,
                 slot: SlotId(TELLERS_SLOT),
@@ -184,7 +189,7 @@ impl Client {
     ) {
         let link = self.tellers.links.entry(server).or_default();
         let map = &self.map;
-        let is_of_server = |shard| usize::from(map.server_of(shard).0) == server;
+        let is_of_server = |shard| server_of(map, shard) == Some(server);
         self.closes
             .sent(batch, left, link.registrations, is_of_server);
         if !left.is_empty() {
@@ -198,13 +203,16 @@ impl Client {
             let links = &self.tellers.links;
             let map = &self.map;
             self.closes.take(|shard| {
-                let link = links.get(&usize::from(map.server_of(shard).0));
+                let link = server_of(map, shard).and_then(|server| links.get(&server));
                 link.map_or(0, |link| link.registrations)
             })
         };
         batches.sort_by_key(|batch| batch.shard);
         for batch in batches {
-            let server = usize::from(self.map.server_of(batch.shard).0);
+            let Some(server) = self.server_of(batch.shard) else {
+                self.closes.given_up(&batch);
+                continue;
+            };
             if !self.is_registered(server, boots[server], None, todo) {
                 // What is registered is counted without these, if any of them are among it.
                 self.sent(server, &batch, &batch.whole(), todo);
@@ -234,9 +242,13 @@ impl Client {
     pub fn ping(&mut self, boots: &[u64], todo: &mut Vec<Todo>) {
         self.pings += 1;
         let every = (PING_INTERVAL.as_millis() / CLIENT_TICK.as_millis()) as u64;
+        let look_every = (MAP_LOOK_INTERVAL.as_millis() / CLIENT_TICK.as_millis()) as u64;
+        if self.pings.is_multiple_of(look_every) && (self.any_open() || self.locks.is_used()) {
+            self.look_for_map(todo);
+        }
         let is_due = self.pings.is_multiple_of(every) && self.any_open();
         if is_due || self.locks.is_used() {
-            for (server, &boot) in boots.iter().enumerate() {
+            for (server, &boot) in boots.iter().enumerate().take(self.servers()) {
                 self.is_registered(server, boot, None, todo);
             }
         }

@@ -1,5 +1,8 @@
 //! Places of directories and inodes as a client knows them, and what it has open there.
 
+use super::{Call, Client};
+use crate::scenario::Plant;
+use pandofs_api::{Reply, Request, op};
 use pandofs_placement::DirMap;
 use pandofs_session::{DirMaps, InodeShards, KnownPlaces, OpenFiles};
 use pandofs_types::{Ino, Position, ShardId};
@@ -49,5 +52,40 @@ impl KnownPlaces for Places {
     fn moved(&self, ino: Ino, shard: ShardId) {
         self.learn(ino, shard);
         self.files.borrow_mut().moved(ino, shard);
+    }
+}
+
+impl Client {
+    /// What an answer says of where things are.
+    pub(super) fn learn(&mut self, call: &Call, reply: &Reply) {
+        match reply {
+            Reply::Entry(entry) => {
+                self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
+                if let Request::Lookup(op::Lookup { dir, name }) = &call.asked.request
+                    && self.plant == Some(Plant::CachesEntries)
+                {
+                    self.cached.insert((*dir, name.clone()), reply.clone());
+                }
+            }
+            Reply::Entries(page) => {
+                if let Request::ReadDir(op::ReadDir { dir, .. }) = &call.asked.request {
+                    self.places.merge(*dir, &page.map);
+                }
+                for entry in &page.entries {
+                    self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
+                }
+            }
+            Reply::Removed { ino } => self.places.forget(*ino),
+            _ => {}
+        }
+    }
+
+    /// An entry says where an inode is; `with_inode`: from the shard that has it.
+    fn learn_entry(&mut self, ino: Ino, shard: ShardId, with_inode: bool) {
+        if with_inode {
+            self.learn_shard(ino, shard);
+        } else if self.places.inode_shard(ino) == ino.birth_shard() {
+            self.places.learn(ino, shard);
+        }
     }
 }

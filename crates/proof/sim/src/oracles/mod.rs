@@ -4,6 +4,7 @@ mod attributes;
 mod file_locks;
 mod linearizable;
 mod locks;
+pub mod maps;
 mod numbers;
 mod opens;
 mod preserved;
@@ -12,6 +13,7 @@ mod survives;
 
 use crate::client::Client;
 use crate::history::History;
+use crate::scenario::Shape;
 use crate::server::Server;
 use numbers::Numbers;
 use pandofs_api::Reply;
@@ -47,6 +49,8 @@ impl fmt::Display for Finding {
 pub struct Moments {
     preserved: Preserved,
     numbers: Numbers,
+    /// If a server joined.
+    placed: Option<maps::Before>,
 }
 
 impl Moments {
@@ -89,6 +93,17 @@ impl Moments {
     /// A server has started.
     pub fn survived(&self, server: &Server) -> Result<(), Finding> {
         survives::check(server)
+    }
+
+    /// Servers have joined, and all servers have come to go by the newest map.
+    pub fn all_go_by_newest(&mut self, dump: &ClusterDump) {
+        self.placed = Some(maps::Before::of(dump));
+    }
+
+    /// Everything is at rest. Returns the number of directories that were made on servers that had joined.
+    pub fn placed(&self, dump: &ClusterDump, shape: &Shape) -> Result<u64, Finding> {
+        let placed = self.placed.as_ref();
+        placed.map_or(Ok(0), |before| before.check(dump, shape))
     }
 
     /// Everything is at rest, and `fsck` finds nothing.

@@ -1,8 +1,8 @@
 //! Drawing of a scenario from its seed.
 
 use super::{
-    End, Fault, Leasing, Loss, MILLISECOND, Memory, Moment, Op, Path, Planned, SECOND, Shape,
-    TROUBLED,
+    AFTERWARDS, End, Fault, Leasing, Loss, MILLISECOND, Memory, Moment, Op, Path, Planned, SECOND,
+    Shape, TROUBLED,
 };
 use pandofs_lane::limits::MAX_UNWRITTEN_BYTES;
 use pandofs_placement::{DirBounds, DirPolicy, FileBounds, FilePolicy};
@@ -71,6 +71,84 @@ pub fn memory(rng: &mut Rng) -> Memory {
         recent_reads: *rng.pick(&[0, 4_000, 4_000_000]),
         cold: *rng.pick(&[0, 20, 200]),
     }
+}
+
+/// Directories that each client makes once all is healed, if servers have joined.
+const MADE_AFTERWARDS: Moment = 12;
+
+/// Servers that join, and faults around that; by numbers of its own, as [`memory`].
+pub fn joins(rng: &mut Rng, shape: &Shape, ops: &mut Vec<Planned>, faults: &mut Vec<Fault>) {
+    if !rng.chance(1, 3) {
+        return;
+    }
+    for joined in shape.servers..shape.servers + *rng.pick(&[1, 1, 2]) {
+        let span = (TROUBLED - POPULATED) as u64;
+        let at = POPULATED + rng.below(span * 8 / 10) as Moment;
+        let starts = *rng.pick(&[0, 2 * MILLISECOND, 200 * MILLISECOND]);
+        faults.push(Fault::Joins {
+            at,
+            weight: *rng.pick(&[1, 1, 2, 4]) as u32,
+            starts,
+            told: *rng.pick(&[0, 1, 2, 5, u16::MAX]),
+            is_in_file: rng.chance(1, 2),
+        });
+        let soon = |rng: &mut Rng| at + starts + rng.below(300 * MILLISECOND as u64) as Moment;
+        for _ in 0..rng.below(3) {
+            faults.push(Fault::Crash {
+                at: soon(rng),
+                server: rng.below(u64::from(joined) + 1) as u16,
+                steps: rng.below(30) as u32,
+                loss: *rng.pick(&[
+                    Loss::Nothing,
+                    Loss::Unsynced {
+                        kept: 0,
+                        torn: false,
+                    },
+                    Loss::Unsynced {
+                        kept: 500,
+                        torn: true,
+                    },
+                ]),
+                down: rng.below(200 * MILLISECOND as u64) as Moment,
+            });
+        }
+        if rng.chance(1, 3) {
+            let start = soon(rng);
+            let (old, new) = (
+                End::Server(rng.below(u64::from(joined)) as u16),
+                End::Server(joined),
+            );
+            let (from, to) = *rng.pick(&[(old, new), (new, old)]);
+            faults.push(Fault::Cut {
+                from,
+                to,
+                start,
+                end: start + rng.below(300 * MILLISECOND as u64) as Moment,
+            });
+        }
+        if rng.chance(1, 3) {
+            let start = soon(rng);
+            faults.push(Fault::Noise {
+                start,
+                end: start + rng.below(300 * MILLISECOND as u64) as Moment,
+                lost: *rng.pick(&[20, 300]),
+                twice: *rng.pick(&[0, 100]),
+                delay: *rng.pick(&[0, 20 * MILLISECOND]),
+            });
+        }
+    }
+    faults.sort_by_key(Fault::span);
+    for client in 0..shape.clients {
+        for number in 0..MADE_AFTERWARDS {
+            ops.push(Planned {
+                at: TROUBLED + AFTERWARDS + (1 + number) * MILLISECOND,
+                client,
+                worker: number as usize % shape.workers,
+                op: Op::Mkdir(Path(vec![format!("after{client}.{number}")])),
+            });
+        }
+    }
+    ops.sort_by_key(|planned| planned.at);
 }
 
 /// The most that somebody may set a server's clock by.

@@ -6,11 +6,12 @@ use crate::history::Key;
 use crate::scenario::Loss;
 use crate::store::SimStore;
 use pandofs_api::{Request, op};
-use pandofs_lane::{Written, flush};
+use pandofs_lane::{Written, configs, flush};
 use pandofs_log::Log;
 use pandofs_shard::{Record, Shard, ShardError};
 use pandofs_store::{MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
+use pandofs_types::limits::SESSION_TIMEOUT;
 use std::sync::Arc;
 
 impl Server {
@@ -75,12 +76,17 @@ impl Server {
 
     /// The store that every record that was ever applied makes of an empty one.
     pub fn replayed(&self) -> Result<MemoryStore, ShardError> {
-        let store = new_store(&self.map, self.id);
-        for config in self.configs() {
-            let stream = u64::from(config.shard.0);
+        let store = new_store(&self.first_map, self.id);
+        for config in configs(&self.first_map, self.id, SESSION_TIMEOUT) {
+            let (id, stream) = (config.shard, u64::from(config.shard.0));
             let mut shard = Shard::open(config, &store)?;
             let mut overlay = Overlay::new(&store);
             for (index, payload) in (1..).zip(self.log.all(stream)) {
+                for taken in &self.taken {
+                    if taken.after.get(&id).is_some_and(|after| after + 1 == index) {
+                        shard.set_map(Arc::clone(&taken.map));
+                    }
+                }
                 shard.replay(&mut overlay, index, &payload)?;
             }
             let batch = overlay.take_batch();

@@ -21,6 +21,16 @@ pub struct Counted {
     pub believed: u64,
     /// Leases that were recalled.
     pub recalled: u64,
+    /// Servers that joined.
+    pub joins: u64,
+    /// Newer cluster maps that running servers took up.
+    pub maps_taken: u64,
+    /// Servers that died while they or others went by an older map than the newest.
+    pub crashes_in_joins: u64,
+    /// Newer maps that clients took up.
+    pub maps_learnt: u64,
+    /// Directories on servers that joined, made since all went by the newest map.
+    pub placed_on_joined: u64,
     /// Keys that were read for an input that waited for them.
     pub warmed: u64,
 }
@@ -40,7 +50,8 @@ impl Counted {
     }
 
     /// The client has ended.
-    pub(super) fn leases_of(&mut self, client: &Client) {
+    pub(super) fn end_of(&mut self, client: &Client) {
+        self.maps_learnt += client.maps_learnt();
         let (believed, recalled) = client.believed_and_recalled();
         self.believed += believed;
         self.recalled += recalled;

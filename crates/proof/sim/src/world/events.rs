@@ -5,8 +5,10 @@ use crate::scenario::{End, Moment};
 use crate::server::Asker;
 use pandofs_api::{PeerMessage, Refusal, Reply, ShardRequest};
 use pandofs_lane::Written;
+use pandofs_placement::ClusterMap;
 use pandofs_shard::Input;
 use pandofs_types::{LeaseKey, Leased, ServerId, SessionId, ShardId};
+use std::sync::Arc;
 
 /// Something on its way.
 #[derive(Clone, Debug)]
@@ -31,6 +33,15 @@ pub enum Letter {
     Recall {
         hearer: Hearer,
         told: Option<(u64, Vec<LeaseKey>)>,
+    },
+    /// A client asks for the cluster map.
+    AskMap {
+        asker: Asker,
+        boot: u64,
+    },
+    Map {
+        asker: Asker,
+        map: Arc<ClusterMap>,
     },
     Peer {
         from: ServerId,
@@ -114,6 +125,17 @@ pub enum Event {
         server: usize,
         boot: u64,
     },
+    /// The administrator tells a server of the newest map.
+    Announce {
+        server: usize,
+    },
+    /// A server has looked for a newer map.
+    LookForMap {
+        server: usize,
+        boot: u64,
+    },
+    /// From here on what is made is placed by the newest map, if all servers have taken it up.
+    Afterwards,
     Begin(usize),
     End(usize),
     Start {

@@ -8,6 +8,7 @@ use pandofs_check::ClusterDump;
 use pandofs_types::Ino;
 use pandofs_types::limits::{CLIENT_TICK, SESSION_TIMEOUT};
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
 impl World {
@@ -17,7 +18,8 @@ impl World {
         match fault {
             Fault::Crash { server, steps, .. } => {
                 let server = usize::from(server);
-                if self.servers[server].process.is_none() {
+                // It has not joined yet.
+                if server >= self.servers.len() || self.servers[server].process.is_none() {
                     return;
                 }
                 self.servers[server].log.die_after(steps);
@@ -37,6 +39,7 @@ impl World {
                 self.tell_of_space(server);
             }
             Fault::Skew { server, by, .. } => self.servers[usize::from(server)].skew += by,
+            Fault::Joins { .. } => self.join(number),
             Fault::ClientGone { client, .. } => self.client_gone(client, SESSION_TIMEOUT),
             Fault::Cut { .. } | Fault::Noise { .. } | Fault::Slow { .. } => {}
         }
@@ -63,13 +66,13 @@ impl World {
     /// The client is gone, which servers notice after a while; another one takes its place.
     pub(super) fn client_gone(&mut self, client: usize, noticed: Duration) {
         self.sessions += 1;
-        let mut next = Client::new(client, self.sessions, &self.scenario, &self.map);
+        let mut next = Client::new(client, self.sessions, &self.scenario, &self.file);
         next.now = self.now;
         next.boots = self.boots();
         let dead = &mut self.clients[client];
         next.take_queues(dead);
         let session = dead.session;
-        self.counted.leases_of(dead);
+        self.counted.end_of(dead);
         self.clients[client] = next;
         self.gone.insert(session);
         let noticed = self.now + noticed.as_nanos() as Moment;
@@ -99,6 +102,7 @@ impl World {
 
     pub(super) fn die(&mut self, server: usize, loss: Loss, when: &str) {
         self.counted.crash_of(&self.servers[server]);
+        self.counted.crashes_in_joins += u64::from(self.is_joining());
         self.trace.line(self.now, || {
             format!("server {server} dies {when}: {loss:?}")
         });
@@ -159,7 +163,8 @@ impl World {
     pub(super) fn start(&mut self, server: usize) {
         let seed = self.scenario.seed;
         let now = self.now;
-        let done = self.servers[server].start(now, seed);
+        let file = Arc::clone(&self.file);
+        let done = self.servers[server].start(now, seed, &file);
         let boot = self.servers[server].boot;
         self.trace.line(now, || {
             format!("server {server} starts for the {boot}. time")

@@ -93,7 +93,10 @@ impl World {
                 self.put(at, flushed);
             }
             Command::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
-            Command::UnknownServer { server, .. } => unreachable!("{server} is on no map"),
+            // The shard asks again, and a newer map has it.
+            Command::UnknownServer { server: other, .. } => {
+                assert!(self.map.server(other).is_some(), "{other} is on no map");
+            }
             Command::FlushDone { to } => unreachable!("{to:?} wants no flush"),
         }
     }
@@ -178,6 +181,9 @@ impl World {
             ) => {
                 let server = usize::from(id);
                 if self.is_process(server, boot) {
+                    if self.servers[server].is_before(request.epoch) {
+                        self.look_for_map(server);
+                    }
                     if let Err(refusal) = self.servers[server].ask(asker, request) {
                         self.answer(server, asker, Err(refusal), Vec::new());
                     }
@@ -193,10 +199,19 @@ impl World {
                 },
             ) => {
                 let server = usize::from(id);
+                if self.servers[server].process.is_some() && !self.servers[server].knows(from) {
+                    // Its connections are closed until a newer map has it.
+                    return self.look_for_map(server);
+                }
                 // Of what shards say to one another any copy may come at any time. The rest ends with the connection.
                 if !is_between_servers(&message) || self.is_process(server, boot) {
                     let heard = self.servers[server].hear(from, message);
-                    if let Some(
+                    if matches!(heard, Some(Ok(Heard::Misfit { .. })))
+                        && self.servers[server].is_before(self.map.epoch)
+                    {
+                        // It may be about shards of which only a newer map knows.
+                        self.look_for_map(server);
+                    } else if let Some(
                         heard @ (Err(_) | Ok(Heard::Misfit { .. } | Heard::OtherMap { .. })),
                     ) = heard
                     {
@@ -211,6 +226,21 @@ impl World {
                 if self.is_process(server, boot) {
                     self.servers[server].await_recalls(hearer, done, self.now);
                     self.after(server);
+                }
+            }
+            (End::Server(id), Letter::AskMap { asker, boot }) => {
+                let server = usize::from(id);
+                if self.is_process(server, boot)
+                    && let Some(map) = self.servers[server].map().cloned()
+                {
+                    let letter = Letter::Map { asker, map };
+                    self.mail(End::Server(id), End::Client(asker.client), letter);
+                }
+            }
+            (End::Client(client), Letter::Map { asker, map }) => {
+                if self.clients[client].session == asker.session {
+                    let todo = self.clients[client].map_told(&mut self.history, asker, &map);
+                    self.carry_out(client, todo);
                 }
             }
             (End::Client(client), Letter::Recall { hearer, told }) => {
@@ -294,6 +324,14 @@ impl World {
                     // Over a connection nothing comes twice, and here nothing could tell.
                     self.mail_once(End::Client(client), End::Server(server as u16), letter);
                     self.put(self.now + PATIENCE, Event::Silence { asker });
+                }
+                Todo::AskMap { server, asker } => {
+                    let boot = self.servers[server].boot;
+                    let letter = Letter::AskMap { asker, boot };
+                    self.mail(End::Client(client), End::Server(server as u16), letter);
+                    if asker.worker != TELLERS {
+                        self.put(self.now + PATIENCE, Event::Silence { asker });
+                    }
                 }
                 Todo::Listen { server, pause } => {
                     let session = self.clients[client].session;

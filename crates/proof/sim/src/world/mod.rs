@@ -3,7 +3,9 @@
 mod counted;
 mod events;
 mod faults;
+mod joins;
 mod mail;
+mod rest;
 
 pub use counted::Counted;
 
@@ -15,11 +17,9 @@ use crate::scenario::{Fault, Loss, MICROSECOND, MILLISECOND, Moment, SECOND, Sce
 use crate::server::{Death, Server};
 use crate::trace::Trace;
 use events::{Event, Letter, Queued};
-use pandofs_api::ShardStatus;
-use pandofs_check::ClusterDump;
 use pandofs_placement::ClusterMap;
 use pandofs_testkit::rng::Rng;
-use pandofs_types::limits::{CLIENT_TICK, RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT};
+use pandofs_types::limits::CLIENT_TICK;
 use pandofs_types::{Ino, Name, ServerId, SessionId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
@@ -36,11 +36,6 @@ const FLUSH_COST: Moment = 5 * MILLISECOND;
 const RESTART_PAUSE: Moment = 500 * MILLISECOND;
 /// Within so long after the last fault every operation has to be answered.
 const PROGRESS_BOUND: Moment = 60 * SECOND;
-/// And within so long after that everything has to come to rest: what clients may have had open at a crash is kept for
-/// the length of a session's silence.
-const REST_BOUND: Moment = PROGRESS_BOUND + SESSION_TIMEOUT.as_nanos() as Moment;
-/// So long after the last answer clients end.
-const GOODBYE_PAUSE: Moment = 2 * SECOND;
 /// The ticks of servers while clients do nothing but keep what they have open: a minute of ticks as they are otherwise
 /// would be nine of ten events of a run, and finds nothing.
 const REST_TICK: Moment = 100 * MILLISECOND;
@@ -49,7 +44,9 @@ const LOOK_EVERY: u64 = 400;
 
 pub struct World {
     scenario: Scenario,
+    /// The newest cluster map, and the one in the file that servers and clients read.
     map: Arc<ClusterMap>,
+    file: Arc<ClusterMap>,
     servers: Vec<Server>,
     clients: Vec<Client>,
     network: Network,
@@ -109,6 +106,7 @@ impl World {
             sessions: shape.clients as u64,
             gone: BTreeSet::new(),
             inodes: BTreeMap::new(),
+            file: Arc::clone(&map),
             map,
             servers,
             clients,
@@ -156,7 +154,7 @@ impl World {
     fn listen_to_all(&mut self, client: usize) {
         if self.scenario.shape.leases.is_some() {
             let session = self.clients[client].session;
-            for server in 0..self.servers.len() {
+            for server in 0..self.clients[client].servers() {
                 let listen = Event::Listen {
                     client,
                     session,
@@ -188,7 +186,7 @@ impl World {
     pub fn run(mut self) -> (Result<(), Finding>, Trace, Counted) {
         let done = self.troubles().and_then(|()| self.rest());
         for client in &self.clients {
-            self.counted.leases_of(client);
+            self.counted.end_of(client);
         }
         for server in &self.servers {
             self.counted.work_of(server);
@@ -199,7 +197,11 @@ impl World {
     /// Until everything that was begun has been answered.
     fn troubles(&mut self) -> Result<(), Finding> {
         let end = self.scenario.healed + PROGRESS_BOUND;
-        while !self.is_healed || !self.clients.iter().all(Client::is_idle) {
+        let all = self.scenario.ops.len() as u64;
+        while !self.is_healed
+            || self.counted.operations < all
+            || !self.clients.iter().all(Client::is_idle)
+        {
             if self.now > end {
                 let mut left = Vec::new();
                 for client in &self.clients {
@@ -215,112 +217,6 @@ impl World {
         Ok(())
     }
 
-    /// Until nothing is under way, and every oracle is content.
-    fn rest(&mut self) -> Result<(), Finding> {
-        // Clients end, so that what they have open goes: not before servers that were restarted would give it away if they
-        // had not been told of it. Whatever clients sent is there by then.
-        let holds = |client: &Client| !client.held().is_empty() || !client.locks().is_empty();
-        let pause = match self.clients.iter().any(holds) {
-            true => SESSION_TIMEOUT.as_nanos() as Moment + GOODBYE_PAUSE,
-            false => GOODBYE_PAUSE,
-        };
-        self.leave_at = Some(self.now + pause);
-        for client in 0..self.clients.len() {
-            self.put(self.now + pause, Event::Leave { client });
-        }
-        let end = self.now + pause + REST_BOUND;
-        let mut quiet_since = None;
-        let left = self.now + pause + GOODBYE_PAUSE;
-        while self.now < left {
-            self.step()?;
-        }
-        loop {
-            let busy: Vec<ShardStatus> = self.busy();
-            if busy.is_empty() {
-                let since = *quiet_since.get_or_insert(self.now);
-                if self.now - since > 4 * RESEND_INTERVAL.as_nanos() as Moment {
-                    break;
-                }
-            } else {
-                quiet_since = None;
-            }
-            if self.now > end {
-                return Err(Finding::new(
-                    "progress",
-                    format!("not at rest {REST_BOUND} ns after the last answer: {busy:?}"),
-                ));
-            }
-            self.step()?;
-        }
-        // What a crash left behind goes by itself after a while.
-        let patience = self.now + 2 * STAGING_TIMEOUT.as_nanos() as Moment;
-        loop {
-            let problems = pandofs_check::check(&self.dump());
-            let Some(first) = problems.first() else {
-                break;
-            };
-            if self.now > patience || first.patience.is_zero() {
-                let lines: Vec<String> = problems.iter().map(ToString::to_string).collect();
-                return Err(Finding::new(first.oracle, lines.join("; ")));
-            }
-            let next = self.now + RESEND_INTERVAL.as_nanos() as Moment;
-            while self.now < next {
-                self.step()?;
-            }
-        }
-        // Whoever asked was answered, or asked again and was answered there.
-        for server in &self.servers {
-            let left = server
-                .process
-                .as_ref()
-                .map_or(0, |process| process.tickets.len());
-            if left > 0 {
-                let what = format!("server {} keeps {left} tickets for nobody", server.id);
-                return Err(Finding::new("progress", what));
-            }
-        }
-        let dump = self.dump();
-        self.moments
-            .end(&dump, &self.servers, &self.clients, &mut self.history)
-    }
-
-    fn busy(&self) -> Vec<ShardStatus> {
-        let mut busy = Vec::new();
-        for server in &self.servers {
-            match &server.process {
-                None => busy.push(ShardStatus::default()),
-                Some(process) => {
-                    let statuses = process.shards().status();
-                    // All clients have ended, or will be found to be gone.
-                    let is_busy = |status: &ShardStatus| {
-                        let locks = status.locks + status.lock_waiters;
-                        status.undecided + status.waiting + status.reclaiming + locks > 0
-                    };
-                    busy.extend(statuses.into_iter().filter(is_busy));
-                }
-            }
-        }
-        busy
-    }
-
-    fn dump(&self) -> ClusterDump {
-        ClusterDump {
-            map: (*self.map).clone(),
-            shards: self.servers.iter().flat_map(Server::pairs).collect(),
-            objects: self
-                .servers
-                .iter()
-                .map(|server| {
-                    let objects = server.objects.iter();
-                    (
-                        server.id,
-                        objects.map(|(&ino, object)| (ino, object.size)).collect(),
-                    )
-                })
-                .collect(),
-        }
-    }
-
     fn step(&mut self) -> Result<(), Finding> {
         let Some(Reverse(next)) = self.queue.pop() else {
             return Err(Finding::new("progress", "nothing happens any more".into()));
@@ -330,6 +226,7 @@ impl World {
         for client in &mut self.clients {
             client.now = self.now;
             client.boots.clone_from(&boots);
+            client.file = Arc::clone(&self.file);
         }
         self.counted.events += 1;
         self.happen(next.event);
@@ -481,6 +378,17 @@ impl World {
                 }
             }
             Event::Leave { client } => self.client_gone(client, Duration::ZERO),
+            Event::Announce { server } => {
+                let map = Arc::clone(&self.map);
+                self.servers[server].offer_map(&map);
+                self.schedule(server);
+            }
+            Event::LookForMap { server, boot } => {
+                if self.is_process(server, boot) {
+                    self.find_map(server);
+                }
+            }
+            Event::Afterwards => self.afterwards(),
             Event::Begin(number) => self.fault_begins(number),
             Event::End(number) => self.fault_ends(number),
             Event::Start { server, boot } => {
@@ -492,6 +400,7 @@ impl World {
             Event::Heal => {
                 self.trace.line(self.now, || "healed".to_owned());
                 self.is_healed = true;
+                self.announce_to_all();
                 for server in 0..self.servers.len() {
                     self.has_room(server);
                     self.servers[server].log.live();
@@ -562,6 +471,7 @@ impl World {
         }
         let done = state.run(now, limit);
         self.survive(server, done);
+        self.take_up_map(server);
         self.after(server);
     }
 

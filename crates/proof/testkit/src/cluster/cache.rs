@@ -3,11 +3,13 @@
 //! Some recalls are
 //! late, some are lost with the connection, and some clients do not answer at all.
 
-use super::{Cluster, TO_CLIENTS};
+use super::{Cluster, Hearer, Said, TO_CLIENTS};
 use pandofs_api::op::Change;
 use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, op};
-use pandofs_shard::{Input, Recall};
-use pandofs_types::{Credentials, FsError, HashKey, Ino, LeaseKey, Leased, Name, ShardId, Time};
+use pandofs_types::limits::LEASE;
+use pandofs_types::{
+    Credentials, FsError, HashKey, Ino, LeaseKey, Leased, Name, ServerId, ShardId, Time,
+};
 use std::collections::BTreeMap;
 
 /// Choice whether clients take leases.
@@ -18,6 +20,15 @@ pub enum Leasing {
     On,
     /// Planted bug: what is recalled is answered, and believed all the same.
     Deaf,
+}
+
+/// Recalls that a server tells a client of.
+#[derive(Debug)]
+pub(super) struct ToldRecall {
+    pub from: ServerId,
+    pub to: Hearer,
+    pub number: u64,
+    pub keys: Vec<LeaseKey>,
 }
 
 type Until<T> = (T, Time, ShardId);
@@ -208,44 +219,61 @@ impl Cluster {
         self.sessions[client].cache.answer(request, shard, self.now)
     }
 
-    /// The client takes leases of this shard anew.
-    pub(super) fn begin_anew(&mut self, client: usize, shard: ShardId) {
-        let session = self.sessions[client].id();
-        self.sessions[client].cache.forget_all_of(shard);
-        self.recalls
-            .retain(|(to, from, _)| (*to, *from) != (client, shard));
-        self.post(TO_CLIENTS, shard, Input::TakesLeases { session });
+    /// The client takes leases of this server anew.
+    pub(super) fn begin_anew(&mut self, client: usize, server: ServerId) {
+        // No two connections are of the same moment.
+        self.now.0 += 1;
+        for shard in self.map.shards_of(server) {
+            self.sessions[client].cache.forget_all_of(shard);
+        }
+        let connected = self.now;
+        self.hearing.insert((client, server), connected);
+        self.silent
+            .retain(|(_, who, to)| (*who, *to) != (client, server));
+        self.await_recalls(client, server, None);
     }
 
-    pub(super) fn send_recall(&mut self, from: ShardId, recall: Recall) {
-        let to = self
-            .sessions
-            .iter()
-            .position(|session| session.id() == recall.session);
-        if let Some(client) = to {
-            self.recalls.push_back((client, from, recall));
+    fn await_recalls(&mut self, client: usize, server: ServerId, done: Option<u64>) {
+        let connected = self.hearing[&(client, server)];
+        let hearer = Hearer { client, connected };
+        self.post(TO_CLIENTS, server, Said::AwaitsRecalls { hearer, done });
+    }
+
+    /// Clients that have been silent for long enough take leases anew.
+    pub(super) fn end_silence(&mut self) {
+        let now = self.now;
+        let over = self.silent.iter().filter(|(until, ..)| *until <= now);
+        for (_, client, server) in over.copied().collect::<Vec<_>>() {
+            self.begin_anew(client, server);
         }
     }
 
     /// A recall arrives, or does not; whether there was one.
     pub(super) fn take_recall(&mut self) -> bool {
-        let Some((client, shard, recall)) = self.recalls.pop_front() else {
+        let Some(told) = self.recalls.pop_front() else {
             return false;
         };
+        let (client, server) = (told.to.client, told.from);
+        if self.hearing.get(&(client, server)) != Some(&told.to.connected) {
+            return true;
+        }
         match self.rng.below(200) {
-            // Nobody ever answers.
-            0 => {}
-            1..=9 => self.begin_anew(client, shard),
+            // The answer that tells of nothing.
+            _ if told.keys.is_empty() => self.await_recalls(client, server, Some(told.number)),
+            // Nobody answers before all that is leased has ended.
+            0 => {
+                let until = Time(self.now.0 + LEASE.as_nanos() as i64);
+                self.silent.push((until, client, server));
+            }
+            1..=9 => self.begin_anew(client, server),
             _ => {
                 let hash_key = self.map.hash_key;
-                let session = &mut self.sessions[client];
                 if self.config.leasing != Leasing::Deaf {
-                    for key in recall.keys {
-                        session.cache.forget(key, hash_key);
+                    for key in told.keys {
+                        self.sessions[client].cache.forget(key, hash_key);
                     }
                 }
-                let (session, number) = (session.id(), recall.number);
-                self.post(TO_CLIENTS, shard, Input::Recalled { session, number });
+                self.await_recalls(client, server, Some(told.number));
             }
         }
         true

@@ -1,43 +1,37 @@
-//! Shards in one thread, without a network, a disk or a clock: what a cluster of servers does, decided
-//! by one seed.
+//! Servers in one thread, without a network, a disk or a clock: their lanes, with what goes between them decided by one
+//! seed.
 
 mod cache;
 mod files;
 mod inodes;
 mod node;
+mod objects;
 mod session;
 mod space;
 
 pub use cache::Leasing;
 
-use crate::bytes::Bytes;
 use crate::rng::Rng;
 use crate::subject::Census;
+use cache::ToldRecall;
 use node::Node;
-use pandofs_api::{
-    DataReply, DataRequest, FIRST_TRUNCATIONS, Refusal, Reply, ShardRequest, ShardStatus,
-};
+use objects::Object;
+use pandofs_api::{DataReply, PeerMessage, Refusal, Reply, ShardRequest, ShardStatus};
 use pandofs_check::ClusterDump;
+use pandofs_lane::{Command, DataOrigin, Heard};
 use pandofs_placement::{
-    ClusterMap, DirBounds, DirPolicy, FileBounds, FilePolicy, ServerInfo, ServerLoad, Settings,
+    ClusterMap, DirBounds, DirPolicy, FileBounds, FilePolicy, ServerInfo, Settings,
 };
-use pandofs_shard::{Input, Output, Recall, Ticket, validate};
+use pandofs_shard::Ticket;
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, STAGING_TIMEOUT, TICK_INTERVAL};
-use pandofs_types::{FsId, HashKey, Ino, Leased, ServerId, ShardId, Time};
+use pandofs_types::{FsId, HashKey, Ino, Leased, ServerId, Steady, Time};
 use session::Session;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::sync::Arc;
 
 /// Nanoseconds that pass with each batch.
 const BATCH_TIME: i64 = 1_000;
-/// A data object, and how many truncations of its file it has followed.
-#[derive(Debug, Default)]
-struct Object {
-    bytes: Bytes,
-    truncations: u32,
-}
-
-/// The connection of a shard with the data objects; those of clients follow.
+/// The connection of a server with its disks; those of clients follow.
 const LOCAL: u32 = u32::MAX - 1;
 const TO_CLIENTS: u32 = u32::MAX;
 /// Time for which a request may go without an answer, or the background without coming to rest.
@@ -54,7 +48,7 @@ pub struct ClusterConfig {
     /// Clients, each of which remembers for itself where things are.
     pub clients: usize,
     pub network: Network,
-    /// Batches, about, between two restarts of a shard; 0: none restarts.
+    /// Batches, about, between two restarts of a server; 0: none restarts.
     pub restart_every: u64,
     pub leasing: Leasing,
 }
@@ -62,12 +56,12 @@ pub struct ClusterConfig {
 /// Answer of a shard, and what it leases with it.
 type Answered = (Result<Reply, Refusal>, Vec<Leased>);
 
-/// Manner in which messages between shards travel.
+/// Manner in which messages between servers travel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// In the order in which they were sent.
     InOrder,
-    /// Each pair of shards has a connection of its own. Now these, now those are slow: what is sent over
+    /// Each pair of servers has a connection of its own. Now these, now those are slow: what is sent over
     /// them arrives when nothing else is on its way.
     Connections,
     /// As `Connections`, and of 1,000 messages this many are lost and as many come twice.
@@ -130,13 +124,40 @@ impl ClusterConfig {
     }
 }
 
-/// A message on its way to a shard.
+/// A message on its way to a server.
 #[derive(Clone, Debug)]
 struct Letter {
     /// The connection it is on; letters of one connection stay in order.
     connection: u32,
-    to: ShardId,
-    input: Input,
+    to: ServerId,
+    said: Said,
+}
+
+#[derive(Clone, Debug)]
+enum Said {
+    Request {
+        ticket: Ticket,
+        request: ShardRequest,
+    },
+    /// A client waits for recalls, see [`Lane::await_recalls`](pandofs_lane::Lane::await_recalls).
+    AwaitsRecalls { hearer: Hearer, done: Option<u64> },
+    Peer {
+        from: ServerId,
+        message: PeerMessage,
+    },
+    DataDone {
+        origin: DataOrigin,
+        reply: DataReply,
+    },
+    /// The log can be synced.
+    Sync,
+}
+
+/// Where recalls are told: a client, and when it connected.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Hearer {
+    client: usize,
+    connected: Time,
 }
 
 /// A cluster and its clients.
@@ -149,9 +170,13 @@ pub struct Cluster {
     mail: VecDeque<Letter>,
     answers: HashMap<Ticket, Answered>,
     /// On their way to clients.
-    recalls: VecDeque<(usize, ShardId, Recall)>,
-    /// Requests without an answer, to be asked again when their shard restarts.
-    asked: BTreeMap<Ticket, (ShardId, ShardRequest)>,
+    recalls: VecDeque<ToldRecall>,
+    /// When each client connected to each server to hear of recalls.
+    hearing: BTreeMap<(usize, ServerId), Time>,
+    /// Clients that do not answer a server until then.
+    silent: Vec<(Time, usize, ServerId)>,
+    /// Requests without an answer, to be asked again when their server restarts.
+    asked: BTreeMap<Ticket, (ServerId, ShardRequest)>,
     now: Time,
     rng: Rng,
     /// Decides which connections are slow at the moment.
@@ -166,13 +191,16 @@ impl Cluster {
         let map = Arc::new(config.map());
         // 2020-09-13: after the past times that tests set, before the future ones.
         let now = Time(1_600_000_000_000_000_000);
-        let shards = (0..config.shards).map(ShardId);
-        let nodes = shards.map(|shard| Node::create(shard, &map, now)).collect();
+        let mut rng = Rng::new(config.seed);
+        let servers = (0..config.servers).map(ServerId);
+        let nodes = servers
+            .map(|server| Node::create(server, &map, now, &mut rng))
+            .collect();
         let sessions = (0..config.clients)
             .map(|number| Session::new(number, &map))
             .collect();
         let mut cluster = Cluster {
-            rng: Rng::new(config.seed),
+            rng,
             config,
             map,
             nodes,
@@ -181,20 +209,33 @@ impl Cluster {
             mail: VecDeque::new(),
             answers: HashMap::new(),
             recalls: VecDeque::new(),
+            hearing: BTreeMap::new(),
+            silent: Vec::new(),
             asked: BTreeMap::new(),
             slowness: 0,
             now,
             last_ticket: 0,
             base: None,
         };
+        for server in cluster.servers() {
+            cluster.obey(server);
+        }
         if cluster.takes_leases() {
             for client in 0..cluster.sessions.len() {
-                for shard in 0..cluster.nodes.len() as u16 {
-                    cluster.begin_anew(client, ShardId(shard));
+                for server in cluster.servers() {
+                    cluster.begin_anew(client, server);
                 }
             }
         }
         cluster
+    }
+
+    fn servers(&self) -> impl Iterator<Item = ServerId> + use<> {
+        (0..self.config.servers).map(ServerId)
+    }
+
+    fn node(&mut self, server: ServerId) -> &mut Node {
+        &mut self.nodes[usize::from(server.0)]
     }
 
     /// Asks a shard and lets the cluster work until the answer is there.
@@ -204,12 +245,12 @@ impl Cluster {
     fn call(&mut self, request: ShardRequest) -> Answered {
         self.last_ticket += 1;
         let ticket = Ticket(self.last_ticket);
-        let to = request.shard;
+        let to = self.map.server_of(request.shard);
         self.asked.insert(ticket, (to, request.clone()));
         self.post(
             TO_CLIENTS,
             to,
-            Input::Request {
+            Said::Request {
                 ticket,
                 request: request.clone(),
             },
@@ -228,19 +269,19 @@ impl Cluster {
         }
     }
 
-    fn post(&mut self, connection: u32, to: ShardId, input: Input) {
+    fn post(&mut self, connection: u32, to: ServerId, said: Said) {
         self.mail.push_back(Letter {
             connection,
             to,
-            input,
+            said,
         });
     }
 
-    /// Lets one shard work on what has come in, or time pass if nothing is on its way.
+    /// Lets one server work on what has come in, or time pass if nothing is on its way.
     fn work(&mut self) {
         if self.config.restart_every > 0 && self.rng.chance(1, self.config.restart_every) {
-            let shard = ShardId(self.rng.below(self.nodes.len() as u64) as u16);
-            self.restart(shard);
+            let server = ServerId(self.rng.below(self.nodes.len() as u64) as u16);
+            self.restart(server);
         }
         if self.rng.chance(1, 4) {
             self.take_recall();
@@ -252,16 +293,47 @@ impl Cluster {
             self.pass_time();
             return;
         };
-        let shard = first.to;
-        let mut batch = vec![first.input];
+        let server = first.to;
+        self.take(first);
         // A lane takes up all that has come in; how much that is varies.
         while self.rng.chance(1, 2) {
-            let Some(at) = self.mail.iter().position(|letter| letter.to == shard) else {
+            let Some(at) = self.mail.iter().position(|letter| letter.to == server) else {
                 break;
             };
-            batch.extend(self.mail.remove(at).map(|letter| letter.input));
+            if let Some(letter) = self.mail.remove(at) {
+                self.take(letter);
+            }
         }
-        self.run_batch(shard, batch);
+        self.run_batches(server);
+    }
+
+    /// A server gets a letter.
+    fn take(&mut self, letter: Letter) {
+        let (now, server) = (Steady(self.now.0), letter.to);
+        let node = &mut self.nodes[usize::from(server.0)];
+        match letter.said {
+            Said::Request { ticket, request } => match node.lane.admit(&request) {
+                Ok(()) => node.lane.request(ticket, request),
+                Err(refusal) => self.answered(ticket, Err(refusal), Vec::new()),
+            },
+            Said::AwaitsRecalls { hearer, done } => {
+                let session = self.sessions[hearer.client].id();
+                let connected = Steady(hearer.connected.0);
+                node.lane
+                    .await_recalls(session, connected, hearer, done, now);
+            }
+            Said::Peer { from, message } => {
+                let said = format!("{message:?}");
+                let heard = node.lane.hear(from, message).expect("no point is passed");
+                assert_eq!(
+                    heard,
+                    Heard::Taken,
+                    "what a shard sends is never found wrong: {said}"
+                );
+            }
+            Said::DataDone { origin, reply } => node.lane.data_done(origin, reply),
+            Said::Sync => node.sync(),
+        }
     }
 
     /// Takes the next letter of some connection off the mail.
@@ -288,7 +360,7 @@ impl Cluster {
         };
         let letter = self.mail.remove(at)?;
         if let Network::Unreliable(per_mille) = self.config.network
-            && is_sent_again(&letter.input)
+            && is_sent_again(&letter.said)
         {
             let fate = self.rng.below(1_000);
             if fate < u64::from(per_mille) {
@@ -303,216 +375,131 @@ impl Cluster {
 
     fn pass_time(&mut self) {
         self.now.0 += TICK_INTERVAL.as_nanos() as i64;
-        let told = Arc::new(self.loads());
-        for shard in 0..self.nodes.len() as u16 {
-            let inputs = vec![Input::Loads(Arc::clone(&told)), Input::Tick];
-            self.run_batch(ShardId(shard), inputs);
+        self.end_silence();
+        for server in self.servers() {
+            let now = Steady(self.now.0);
+            self.node(server).lane.run_timers(now);
+            self.run_batches(server);
         }
     }
 
-    /// Returns the load of each server.
-    fn loads(&self) -> BTreeMap<ServerId, ServerLoad> {
-        let mut loads: BTreeMap<ServerId, ServerLoad> = BTreeMap::new();
-        for node in &self.nodes {
-            let server = self.map.server_of(node.id());
-            loads.entry(server).or_default().objects += node.status().inodes;
-        }
-        loads
-    }
-
-    fn run_batch(&mut self, shard: ShardId, batch: Vec<Input>) {
-        self.now.0 += BATCH_TIME;
-        let outputs = self.nodes[usize::from(shard.0)].run(batch, self.now, &mut self.rng);
-        for output in outputs {
-            self.carry_out(shard, output);
+    /// Has a server do all that it can without hearing anything.
+    fn run_batches(&mut self, server: ServerId) {
+        loop {
+            self.now.0 += BATCH_TIME;
+            self.nodes[usize::from(server.0)].run(self.now, &mut self.rng);
+            self.obey(server);
+            if !self.node(server).lane.has_inputs() {
+                return;
+            }
         }
     }
 
-    fn carry_out(&mut self, from: ShardId, output: Output) {
-        match output {
-            Output::Answer {
+    /// Does what a server's lane wants done.
+    fn obey(&mut self, server: ServerId) {
+        loop {
+            let now = self.now;
+            let commands = self.node(server).take_commands(now);
+            if commands.is_empty() {
+                return;
+            }
+            for command in commands {
+                self.carry_out(server, command);
+            }
+        }
+    }
+
+    fn carry_out(&mut self, server: ServerId, command: Command<Hearer>) {
+        match command {
+            Command::Answer {
                 ticket,
                 result,
                 leased,
-                ..
+            } => self.answered(ticket, result, leased),
+            Command::Send {
+                server: to,
+                message,
             } => {
-                // The asker may have had an answer from before a restart.
-                if self.asked.contains_key(&ticket) {
-                    self.answers.insert(ticket, (result, leased));
-                }
+                let connection = u32::from(server.0) << 16 | u32::from(to.0);
+                let from = server;
+                self.post(connection, to, Said::Peer { from, message });
             }
-            Output::Send { to, message, .. } => {
-                assert_eq!(
-                    validate(&self.map, &message),
-                    Ok(()),
-                    "what a shard sends is never found wrong: {message:?}"
-                );
-                let connection = u32::from(from.0) << 16 | u32::from(to.0);
-                self.post(connection, to, Input::Peer(message));
-            }
-            Output::WhenDurable { shard, input } => self.post(LOCAL, shard, input),
-            Output::Data {
-                server,
-                ticket,
-                request,
-                ..
-            } => {
+            Command::Data { origin, request } => {
                 let reply = self.data(server, request);
-                self.post(LOCAL, from, Input::DataDone { ticket, reply });
+                self.post(LOCAL, server, Said::DataDone { origin, reply });
             }
-            Output::Warm { keys, .. } => unreachable!("in memory nothing is cold: {keys:02x?}"),
-            Output::Watch { .. } | Output::Replaced { .. } => {}
-            Output::Recall(recall) => self.send_recall(from, recall),
-            Output::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
+            Command::Sync => self.post(LOCAL, server, Said::Sync),
+            Command::Flush { written } => self.node(server).flush(&written),
+            Command::Recall { to, number, keys } => {
+                self.recalls.push_back(ToldRecall {
+                    from: server,
+                    to,
+                    number,
+                    keys,
+                });
+            }
+            // It has begun anew since.
+            Command::BeginAnew { .. } | Command::Watch { .. } | Command::Replaced { .. } => {}
+            Command::Warm { keys, .. } => unreachable!("in memory nothing is cold: {keys:02x?}"),
+            Command::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
+            Command::UnknownServer { server, .. } => unreachable!("{server} is on no map"),
+            Command::FlushDone { to } => unreachable!("{to:?} wants no flush"),
         }
     }
 
-    /// Does this to a data object.
-    fn data(&mut self, server: ServerId, request: DataRequest) -> DataReply {
-        match request {
-            DataRequest::Read {
-                ino,
-                offset,
-                length,
-            } => {
-                let object = self.objects.get(&(server, ino));
-                let data = object.map(|object| object.bytes.read(offset, u64::from(length)));
-                return DataReply::Data(data.unwrap_or_default());
-            }
-            DataRequest::Write {
-                ino,
-                truncations,
-                offset,
-                data,
-            } => {
-                if let Some(others) = self.other_truncations(server, ino, truncations) {
-                    return others;
-                }
-                let object = self.objects.entry((server, ino)).or_default();
-                object.bytes.write(offset, &data);
-            }
-            DataRequest::Fill {
-                ino,
-                truncations,
-                data,
-            } => {
-                let object = self.objects.entry((server, ino)).or_default();
-                if object.truncations < truncations {
-                    object.bytes.write(0, &data);
-                    object.truncations = truncations;
-                }
-            }
-            DataRequest::Truncate {
-                ino,
-                truncations,
-                length,
-            } => {
-                let object = self.objects.entry((server, ino)).or_default();
-                if object.truncations < truncations {
-                    let size = object.bytes.size().min(length);
-                    object.bytes.set_size(size);
-                    object.truncations = truncations;
-                }
-            }
-            DataRequest::Remove { ino } => {
-                self.objects.remove(&(server, ino));
-            }
-            DataRequest::Sync { .. } => {}
-            DataRequest::Usage { .. } | DataRequest::Space => {
-                unreachable!("shards do not ask for {request:?}")
-            }
-            DataRequest::Allocate {
-                ino,
-                truncations,
-                offset,
-                length,
-                allocation,
-            } => {
-                if let Some(others) = self.other_truncations(server, ino, truncations) {
-                    return others;
-                }
-                let end = offset + length;
-                if allocation.extends() {
-                    let object = self.objects.entry((server, ino)).or_default();
-                    let size = object.bytes.size().max(end);
-                    object.bytes.set_size(size);
-                }
-                if allocation.zeroes()
-                    && let Some(object) = self.objects.get_mut(&(server, ino))
-                {
-                    object.bytes.zero(offset, end);
-                }
-            }
-            DataRequest::Seek { ino, offset, data } => {
-                let object = self.objects.get(&(server, ino));
-                let found = match object.filter(|object| offset < object.bytes.size()) {
-                    None => (!data).then_some(offset),
-                    Some(object) if data => object.bytes.next_nonzero(offset),
-                    Some(object) => Some(object.bytes.next_zero(offset)),
-                };
-                return DataReply::Found { offset: found };
-            }
+    fn answered(&mut self, ticket: Ticket, result: Result<Reply, Refusal>, leased: Vec<Leased>) {
+        // The asker may have had an answer from before a restart.
+        if self.asked.contains_key(&ticket) {
+            self.answers.insert(ticket, (result, leased));
         }
-        DataReply::Done
     }
 
-    /// Returns the answer to a change that goes by another number of truncations than the object.
-    fn other_truncations(&self, server: ServerId, ino: Ino, truncations: u32) -> Option<DataReply> {
-        let object = self.objects.get(&(server, ino));
-        let followed = object
-            .map_or(0, |object| object.truncations)
-            .max(FIRST_TRUNCATIONS);
-        (followed != truncations).then_some(DataReply::OtherTruncations {
-            truncations: followed,
-        })
-    }
-
-    /// A shard's process dies and starts again: the store has what was flushed and some of the rest,
+    /// A server dies and starts again: the store has what was flushed and some of the rest,
     /// the log everything. What was on its way to it is lost, and clients ask again.
-    fn restart(&mut self, shard: ShardId) {
-        self.mail.retain(|letter| letter.to != shard);
-        let outputs = self.nodes[usize::from(shard.0)].restart(&self.map, self.now, &mut self.rng);
-        for output in outputs {
-            self.carry_out(shard, output);
-        }
+    fn restart(&mut self, server: ServerId) {
+        self.mail.retain(|letter| letter.to != server);
+        self.nodes[usize::from(server.0)].restart(self.now, &mut self.rng);
+        self.obey(server);
         // Before anything else of a client comes what it has open.
         for session in 0..self.sessions.len() {
             if self.takes_leases() {
-                self.begin_anew(session, shard);
+                self.begin_anew(session, server);
             }
             let opens = self.sessions[session].all_opens();
-            if !opens.is_empty() {
-                let request = self.sessions[session].reopen(shard, opens);
+            if opens.is_empty() {
+                continue;
+            }
+            for shard in self.map.shards_of(server) {
+                let request = self.sessions[session].reopen(shard, opens.clone());
                 self.last_ticket += 1;
-                self.post(
-                    TO_CLIENTS,
-                    shard,
-                    Input::Request {
-                        ticket: Ticket(self.last_ticket),
-                        request,
-                    },
-                );
+                let ticket = Ticket(self.last_ticket);
+                self.post(TO_CLIENTS, server, Said::Request { ticket, request });
             }
         }
         let again: Vec<_> = self
             .asked
             .iter()
-            .filter(|(_, (to, _))| *to == shard)
+            .filter(|(_, (to, _))| *to == server)
             .collect();
         let again: Vec<_> = again
             .into_iter()
             .map(|(ticket, (_, r))| (*ticket, r.clone()))
             .collect();
         for (ticket, request) in again {
-            self.post(TO_CLIENTS, shard, Input::Request { ticket, request });
+            self.post(TO_CLIENTS, server, Said::Request { ticket, request });
         }
+    }
+
+    fn statuses(&self) -> Vec<ShardStatus> {
+        let of = |node: &Node| node.lane.shards().status();
+        self.nodes.iter().flat_map(of).collect()
     }
 
     /// Lets the background come to rest, has all oracles of `fsck` look at what is stored, and counts it.
     fn come_to_rest(&mut self) -> Result<Census, String> {
         self.quiesce(|status| status.undecided + status.waiting + status.reclaiming > 0)?;
         self.ask_oracles()?;
-        let statuses: Vec<_> = self.nodes.iter().map(Node::status).collect();
+        let statuses = self.statuses();
         Ok(Census {
             entries: statuses.iter().map(|status| status.entries).sum(),
             inodes: statuses.iter().map(|status| status.inodes).sum(),
@@ -525,12 +512,8 @@ impl Cluster {
         let deadline = Time(self.now.0 + PATIENCE.as_nanos() as i64);
         while !self.is_at_rest(is_busy) {
             if self.now >= deadline {
-                let busy: Vec<_> = self
-                    .nodes
-                    .iter()
-                    .map(Node::status)
-                    .filter(is_busy)
-                    .collect();
+                let mut busy = self.statuses();
+                busy.retain(is_busy);
                 return Err(format!("it did not come to rest in {PATIENCE:?}: {busy:?}"));
             }
             self.work();
@@ -542,7 +525,7 @@ impl Cluster {
     /// Seen several times, since what begins by itself begins with a tick.
     fn is_at_rest(&mut self, is_busy: fn(&ShardStatus) -> bool) -> bool {
         for _ in 0..8 {
-            if !self.mail.is_empty() || self.nodes.iter().any(|node| is_busy(&node.status())) {
+            if !self.mail.is_empty() || self.statuses().iter().any(is_busy) {
                 return false;
             }
             self.pass_time();
@@ -590,11 +573,7 @@ impl Cluster {
                 .or_default()
                 .push((*ino, object.bytes.size()));
         }
-        let shards = self
-            .nodes
-            .iter()
-            .map(|node| (node.id(), node.pairs()))
-            .collect();
+        let shards = self.nodes.iter().flat_map(Node::pairs).collect();
         ClusterDump {
             map: (*self.map).clone(),
             shards,
@@ -604,6 +583,6 @@ impl Cluster {
 }
 
 /// Returns whether its sender sends it again until it is answered.
-fn is_sent_again(input: &Input) -> bool {
-    matches!(input, Input::Peer(_))
+fn is_sent_again(said: &Said) -> bool {
+    matches!(said, Said::Peer { .. })
 }

@@ -248,10 +248,15 @@ impl Cluster {
         session.cache.changes(request, None);
         let asked = session.request(by, shard, request.clone());
         let at = self.now;
+        let hears = (client, self.map.server_of(shard));
+        let connected = self.hearing.get(&hears).copied();
         let (result, leased) = self.call(asked);
         let cache = &mut self.sessions[client].cache;
         cache.changes(request, Some(&result));
-        cache.learn(request, shard, &result, &leased, at);
+        // The server has forgotten what it leased over an older connection.
+        if connected == self.hearing.get(&hears).copied() {
+            cache.learn(request, shard, &result, &leased, at);
+        }
         result
     }
 
