@@ -6,8 +6,8 @@ use pandofs_formats::{Golden, check, variants};
 use pandofs_namespace::Meta;
 use pandofs_namespace::keys::{self, FORMAT_VERSION, Kind, Role};
 use pandofs_namespace::records::{
-    Body, EntryRecord, InodeRecord, Part, PartsRecord, ReclaimRecord, SlotRecord, SplitRecord,
-    StagingRecord, decode, encode,
+    Body, EntryRecord, InodeRecord, NumbersRecord, Part, PartsRecord, ReclaimRecord, SlotRecord,
+    SplitRecord, StagingRecord, decode, encode,
 };
 use pandofs_placement::PartitionIndex;
 use pandofs_types::{Acls, FileKind, FsId, Ino, Position, SessionId, ShardId, SlotId, Time, TxId};
@@ -27,7 +27,7 @@ fn path(of: &str) -> String {
 
 variants!(kind_of, KINDS, Kind:
     Meta, Inode, Entry, Parts, Forwarding, Xattr, Transaction, Slot, Reclaim, Split, Staging, Staged,
-    Horizon, LockHolder, Leaseholder);
+    Horizon, LockHolder, Leaseholder, Numbers, Grantholder);
 variants!(body_of, BODIES, Body: Nothing, Symlink, Inline, Striped, Dir, Sparse);
 variants!(reclaim_of, RECLAIMS, ReclaimRecord: Orphan, Gone, Truncate, Fill);
 
@@ -83,6 +83,12 @@ fn keys_are_pinned() {
             Kind::Leaseholder,
             "Leaseholder",
             keys::leaseholder(SHARD, session),
+        ),
+        (Kind::Numbers, "Numbers", keys::numbers(SHARD, session)),
+        (
+            Kind::Grantholder,
+            "Grantholder",
+            keys::grantholder(SHARD, session),
         ),
     ];
     check(&path("keys"), RULE, |golden| {
@@ -352,6 +358,8 @@ fn the_rest_is_pinned() {
             reclaims.iter().map(|(_, r)| reclaim_of(r)),
         );
         pin(golden, "horizon", &samples::horizon());
+        let blocks = vec![(300, 400), (70_000, 70_001)];
+        pin(golden, "NumbersRecord", &NumbersRecord { blocks });
         // A slot's answer is what was sent: whatever changes a reply changes stores, too.
         for (name, reply) in samples::replies() {
             let slot = SlotRecord {

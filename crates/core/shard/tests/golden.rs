@@ -9,7 +9,7 @@ use pandofs_formats::{check, variants};
 use pandofs_namespace::keys::FORMAT_VERSION;
 use pandofs_namespace::records::{ReclaimRecord, decode, encode};
 use pandofs_namespace::{Admission, Choices, PlanAnswer};
-use pandofs_placement::{PartitionIndex, Placing};
+use pandofs_placement::PartitionIndex;
 use pandofs_shard::{Coordinated, LOG_FORMAT_VERSION, Origin, Record};
 use pandofs_types::{CommitProtocol, SessionId, ShardId};
 
@@ -28,7 +28,7 @@ fn path(file: &str) -> String {
 variants!(record_of, RECORDS, Record:
     Request, Commit, Recover, SplitBegin, SplitHand, SplitAbandon, SplitStage, SplitDrop, LearnMap,
     Forwarded, ForgetForwarding, Reclaim, Reclaimed, ExpireSession, LockHolder, MergeBegin,
-    ForgetParts, Leaseholder, SkipSerials);
+    ForgetParts, Leaseholder, SkipSerials, Grantholder);
 variants!(step_state_of, STEP_STATES, StepState:
     Own, Waiting, Asked, Prepared, Deciding, Settled, PreCommitting, PreCommitted);
 variants!(decision_of, DECISIONS, Decision: Open, Committed, Aborted);
@@ -42,11 +42,9 @@ fn choices() -> Choices {
         closed: vec![FILE],
         admission: Admission::Busy,
         slots: vec![ShardId(2), ShardId(300)],
-        placing: Some(Placing {
-            granularity: samples::granularity(),
-            shard: ShardId(300),
-        }),
+        placing: Some(samples::placing()),
         alone: true,
+        ino: Some(FILE),
     }
 }
 
@@ -140,6 +138,13 @@ fn records() -> Vec<(&'static str, Record)> {
             },
         ),
         ("SkipSerials", Record::SkipSerials { next: 1 << 24 | 7 }),
+        (
+            "Grantholder",
+            Record::Grantholder {
+                session: SessionId(0x0123_4567_89ab_cdef),
+                has: true,
+            },
+        ),
     ]
 }
 

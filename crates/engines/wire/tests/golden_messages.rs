@@ -109,6 +109,7 @@ fn answers() -> Vec<(String, AnswerBody)> {
         },
         LeaseKey::Inode(samples::FILE),
         LeaseKey::Parts(samples::DIR),
+        LeaseKey::Grant(samples::DIR),
     ];
     all.push((
         "Recalls".to_owned(),

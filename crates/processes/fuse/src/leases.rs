@@ -127,7 +127,7 @@ impl RecallListeners {
 
 fn inode(key: &LeaseKey) -> Option<Ino> {
     match *key {
-        LeaseKey::Entry { .. } => None,
+        LeaseKey::Entry { .. } | LeaseKey::Grant(_) => None,
         LeaseKey::Inode(ino) | LeaseKey::Parts(ino) => Some(ino),
     }
 }

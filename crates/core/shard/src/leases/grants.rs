@@ -88,7 +88,6 @@ impl Grants {
 }
 
 impl Leases {
-
     /// Has grants of these directories that others have end; whether there are none.
     pub fn end_grants(&mut self, dirs: impl Iterator<Item = Ino>, session: SessionId) -> Cleared {
         let are_missing = self.grants.holders.others_are_missing(session);

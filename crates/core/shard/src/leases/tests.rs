@@ -192,3 +192,48 @@ fn while_a_half_is_about_to_move_nothing_is_leased() {
     case.machine.open(DIR);
     assert_eq!(case.look_up(A), [Leased::ENTRY]);
 }
+
+#[test]
+fn a_session_is_on_disk_before_its_first_grant() {
+    let mut case = Case::new(Leases::default());
+    let asks = |case: &mut Case| case.machine.takes_grants(&mut case.commands, 10, A);
+    assert!(!asks(&mut case), "it takes no leases");
+    assert_eq!(case.taken(), (vec![], vec![]));
+    case.machine.takes(&mut case.commands, A);
+    assert!(!asks(&mut case) && !asks(&mut case));
+    let (session, has) = (A, true);
+    let payload = Record::Grantholder { session, has }.encode();
+    let second = Proposal { index: 12, payload };
+    assert_eq!(case.taken(), (vec![holder(11, A, true), second], vec![]));
+    case.machine.grantholder_reached_disk(A, 12);
+    assert!(!asks(&mut case));
+    case.machine.holder_reached_disk(A, 12);
+    assert!(asks(&mut case));
+    assert_eq!(case.taken(), (vec![], vec![]));
+}
+
+#[test]
+fn a_change_of_anything_in_a_directory_recalls_its_grant() {
+    for key in [entry(), LeaseKey::Parts(DIR), LeaseKey::Inode(DIR)] {
+        let mut case = Case::with_takers([A, B]);
+        assert_eq!(case.machine.grant_dir(A, DIR, 5), Some(5));
+        let is_known = true;
+        let own = case.machine.clear(&[Touched { key, is_known }], Some(A));
+        assert_eq!(own, Cleared::Yes);
+        // What its sender does not know of it has to take in first.
+        let is_known = false;
+        for session in [A, B] {
+            let touched = [Touched { key, is_known }];
+            let cleared = case.machine.clear(&touched, Some(session));
+            assert!(matches!(cleared, Cleared::Wait(_)), "{key:?}");
+        }
+        case.machine.events(&mut case.commands);
+        let recall = Recall {
+            session: A,
+            number: 1,
+            keys: vec![LeaseKey::Grant(DIR)],
+        };
+        assert_eq!(case.taken(), (vec![], vec![Output::Recall(recall)]));
+        assert_eq!(case.look_up(B), [], "nothing in it is leased");
+    }
+}

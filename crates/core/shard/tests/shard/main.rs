@@ -5,6 +5,7 @@
 mod accessed;
 mod acls;
 mod adaptive;
+mod batches;
 mod branch_files;
 mod clocks;
 mod dir_grain;
@@ -13,6 +14,7 @@ mod exchange;
 mod forged;
 mod forwarding;
 mod gates;
+mod grants;
 mod joins;
 mod leases;
 mod links;

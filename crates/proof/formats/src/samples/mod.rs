@@ -20,6 +20,7 @@ pub use step::{
 use pandofs_api::{DirSettings, Layout, LayoutChoice};
 use pandofs_placement::{
     DirBounds, DirMap, DirPolicy, FileBounds, FilePolicy, GrainState, Granularity, PartitionIndex,
+    Placing,
 };
 use pandofs_types::{
     Acl, AclEntry, Acls, Attr, Capabilities, Credentials, FileKind, FileLock, FsError, Ino,
@@ -194,6 +195,14 @@ pub fn granularity() -> Granularity {
     }
 }
 
+/// Loads by which something is placed.
+pub fn placing() -> Placing {
+    Placing {
+        granularity: granularity(),
+        shard: ShardId(300),
+    }
+}
+
 /// An access list and a default one.
 pub fn acls() -> Acls {
     let named = |id, rights| AclEntry { id, rights };
@@ -295,10 +304,10 @@ mod tests {
         ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr,
         RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline,
         Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock,
-        CreateUnnamed, SetLayout, Spread, Followed);
+        CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch);
     variants!(reply_of, REPLIES, Reply:
         Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part, Exchanged, Lock,
-        LostLocks, NotClosed);
+        LostLocks, NotClosed, Granted, Numbers, Batch);
     variants!(refusal_of, REFUSALS, Refusal:
         Fs, Misdirected, NewNameMisdirected, Moved, WrongServer, TryAgain, NotInline,
         StaleSequence, Malformed, NotYet);

@@ -1,8 +1,11 @@
 //! Samples of the answers of shards.
 
-use super::{DIR, FILE, Named, TIME, attr, layout, lock, name, settings, single_map, split_map};
+use super::{
+    DIR, FILE, Named, TIME, attr, layout, lock, name, placing, settings, single_map, split_map,
+};
 use pandofs_api::{
-    DirEntry, DirPart, DirReply, EntriesReply, EntryReply, FileBody, InodeReply, Refusal, Reply,
+    BatchReply, DirEntry, DirPart, DirReply, EntriesReply, EntryReply, FileBody, GrantTerms,
+    Granted, InodeReply, Refusal, Reply,
 };
 use pandofs_types::{Epoch, FileKind, FsError, Ino, Position, ShardId, Time};
 
@@ -112,7 +115,51 @@ pub fn replies() -> Named<Reply> {
         ("Lock none", Reply::Lock(None)),
         ("LostLocks", Reply::LostLocks(vec![(FILE, lock())])),
         ("NotClosed", Reply::NotClosed(vec![(FILE, ShardId(3))])),
+        ("Granted", Reply::Granted(Some(Box::new(granted())))),
+        ("Granted nothing", Reply::Granted(None)),
+        (
+            "Numbers",
+            Reply::Numbers {
+                first: FILE,
+                count: 300,
+            },
+        ),
+        ("Batch", Reply::Batch(Box::new(batch_reply()))),
+        (
+            "Batch refused",
+            Reply::Batch(Box::new(BatchReply {
+                done: 2,
+                refused: Some(Refusal::Fs(FsError::NotFound)),
+                incarnation: None,
+                ..batch_reply()
+            })),
+        ),
     ]
+}
+
+fn terms() -> GrantTerms {
+    GrantTerms {
+        time: TIME,
+        placing: Some(placing()),
+        is_low: true,
+    }
+}
+
+fn granted() -> Granted {
+    Granted {
+        incarnation: 0x0123_4567_89ab_cdef,
+        terms: terms(),
+        pairs: vec![(b"key".to_vec().into(), b"value".to_vec().into())],
+    }
+}
+
+fn batch_reply() -> BatchReply {
+    BatchReply {
+        done: 300,
+        refused: None,
+        incarnation: Some(0x0123_4567_89ab_cdef),
+        terms: terms(),
+    }
 }
 
 /// Every refusal.

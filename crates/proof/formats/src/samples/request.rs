@@ -1,9 +1,11 @@
 //! Samples of the requests of clients to shards.
 
-use super::{DIR, FILE, Named, TIME, caller, layout_choice, lock, name, settings};
-use pandofs_api::{Allocation, NewNode, Request, RequestKey, ShardRequest, XattrMode, op};
+use super::{DIR, FILE, Named, TIME, caller, layout_choice, lock, name, placing, settings};
+use pandofs_api::op::{self, Early, EarlyOperation};
+use pandofs_api::{Allocation, NewNode, Request, RequestKey, ShardRequest, XattrMode};
 use pandofs_types::{
-    Epoch, LockKind, LockRange, Position, SessionId, SetAttr, SetTime, ShardId, SlotId, Time,
+    Credentials, Epoch, LockKind, LockRange, Position, SessionId, SetAttr, SetTime, ShardId,
+    SlotId, Time,
 };
 
 pub fn request_key() -> RequestKey {
@@ -69,7 +71,7 @@ pub fn requests() -> Named<Request> {
         mtime: Some(SetTime::At(TIME)),
         clear_set_id: true,
     };
-    vec![
+    let mut all = vec![
         (
             "Lookup",
             Request::Lookup(op::Lookup {
@@ -313,5 +315,37 @@ pub fn requests() -> Named<Request> {
             }),
         ),
         ("Followed", Request::Followed(op::Followed { ino })),
-    ]
+        ("Grant", Request::Grant(op::Grant { dir })),
+        (
+            "Renew",
+            Request::Renew(op::Renew {
+                incarnation: 0x0123_4567_89ab_cdef,
+            }),
+        ),
+        (
+            "TakeNumbers",
+            Request::TakeNumbers(op::TakeNumbers { count: 300 }),
+        ),
+    ];
+    let batch = Request::Batch(batch(all.iter().map(|(_, request)| request)));
+    all.push(("Batch", batch));
+    all
+}
+
+/// A batch of all those that may be executed early.
+fn batch<'a>(requests: impl Iterator<Item = &'a Request>) -> op::Batch {
+    let early = requests
+        .filter_map(EarlyOperation::of)
+        .map(|operation| Early {
+            caller: 1,
+            time: TIME,
+            random: u64::MAX,
+            ino: matches!(operation, EarlyOperation::Create(_)).then_some(FILE),
+            operation,
+        });
+    op::Batch {
+        callers: vec![Credentials::ROOT, caller()],
+        placing: Some(placing()),
+        early: early.collect(),
+    }
 }

@@ -163,6 +163,8 @@ impl Cache {
                 self.inodes.remove(&dir);
                 self.parts.retain(|(of, _), _| *of != dir);
             }
+            // These clients ask for none.
+            LeaseKey::Grant(_) => {}
         }
     }
 
