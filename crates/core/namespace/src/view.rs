@@ -23,7 +23,7 @@ pub struct View<'a> {
 }
 
 /// Visitor of a scan's pairs.
-pub type VisitPairs<'v> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Stop> + 'v;
+pub(crate) type VisitPairs<'v> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Stop> + 'v;
 
 /// The partition of a directory that a name belongs to, and is here.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use pandofs_namespace::{View, ops};
 use pandofs_placement::{Placer, Placing};
 
 /// Loads of all servers, and the room on the disk of this one.
-pub struct Loads {
+pub(crate) struct Loads {
     pub placer: Placer,
     /// Something is placed by it here.
     pub adapts: bool,
