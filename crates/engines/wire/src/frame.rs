@@ -236,7 +236,7 @@ impl Header {
     ///
     /// # Errors
     /// `TooLong`.
-    pub fn peek(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
+    pub(crate) fn peek(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
         let Some((&[a, b, c, d, e, f, g, h], _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Ok(None);
         };
@@ -251,7 +251,7 @@ impl Header {
     }
 
     /// Bytes of the whole frame.
-    pub fn frame_bytes(self) -> usize {
+    pub(crate) fn frame_bytes(self) -> usize {
         HEADER_BYTES + self.body_bytes
     }
 
@@ -259,7 +259,7 @@ impl Header {
     ///
     /// # Errors
     /// `WrongChecksum`.
-    pub fn check(self, body: &[u8]) -> Result<(), FrameError> {
+    pub(crate) fn check(self, body: &[u8]) -> Result<(), FrameError> {
         assert_eq!(body.len(), self.body_bytes);
         self.check_parts(body, &[])
     }
@@ -268,7 +268,7 @@ impl Header {
     ///
     /// # Errors
     /// `WrongChecksum`.
-    pub fn check_parts(self, head: &[u8], tail: &[u8]) -> Result<(), FrameError> {
+    pub(crate) fn check_parts(self, head: &[u8], tail: &[u8]) -> Result<(), FrameError> {
         let computed = crc32c::crc32c_append(crc32c::crc32c(head), tail);
         if computed == self.checksum {
             return Ok(());
