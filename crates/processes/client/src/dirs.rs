@@ -397,7 +397,11 @@ impl Core {
 
     /// Adds to each directory's attributes, which are the home's part, those of its other shards.
     /// Each comes with the home's map.
-    pub fn gather(&self, caller: &Credentials, dirs: Vec<(&mut Attr, DirMap)>) -> Vec<Result<()>> {
+    pub(crate) fn gather(
+        &self,
+        caller: &Credentials,
+        dirs: Vec<(&mut Attr, DirMap)>,
+    ) -> Vec<Result<()>> {
         let gathers = dirs.iter().map(|(attr, map)| {
             let mut gather = Gather::new(self.maps.map(attr.ino));
             let home = DirPart {

@@ -465,7 +465,7 @@ impl Client {
 
 impl Core {
     /// Returns a directory's entry of the name, without a look at the inode.
-    pub fn entry(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<EntryReply> {
+    pub(crate) fn entry(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<EntryReply> {
         let request = Request::Lookup(op::Lookup {
             dir,
             name: name.clone(),

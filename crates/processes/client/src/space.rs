@@ -130,7 +130,7 @@ impl Core {
         }
     }
 
-    pub fn seek(
+    pub(crate) fn seek(
         &self,
         caller: &Credentials,
         file: &File,
@@ -201,7 +201,7 @@ impl Core {
 
     /// Puts in the blocks of files that may be sparse, which only their data objects know. Where
     /// one cannot be asked the blocks stay what they would be without holes.
-    pub fn count_blocks(&self, files: &mut [(&mut Attr, Layout)]) {
+    pub(crate) fn count_blocks(&self, files: &mut [(&mut Attr, Layout)]) {
         let mut calls = Vec::new();
         for (attr, layout) in files.iter().filter(|(_, layout)| layout.is_valid()) {
             let usage = |server| Call::data(server, DataRequest::Usage { ino: attr.ino });

@@ -224,7 +224,7 @@ pub(crate) struct Span<'w> {
 }
 
 impl Span<'_> {
-    pub fn ended(self, op: Op<'_>, outcome: Result<Outcome<'_>, i32>) {
+    pub(crate) fn ended(self, op: Op<'_>, outcome: Result<Outcome<'_>, i32>) {
         self.tracer.record(&Event {
             op,
             begun: self.begun,

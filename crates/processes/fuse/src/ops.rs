@@ -70,7 +70,7 @@ pub(crate) enum Relative {
 }
 
 impl Relative {
-    pub fn of(name: &OsStr) -> Option<Relative> {
+    pub(crate) fn of(name: &OsStr) -> Option<Relative> {
         match name.as_bytes() {
             b"." => Some(Relative::Own),
             b".." => Some(Relative::Parent),
@@ -94,11 +94,11 @@ pub(crate) struct Item<'a> {
 }
 
 impl Item<'_> {
-    pub fn name(&self) -> &OsStr {
+    pub(crate) fn name(&self) -> &OsStr {
         OsStr::from_bytes(self.name)
     }
 
-    pub fn file_attr(&self) -> FileAttr {
+    pub(crate) fn file_attr(&self) -> FileAttr {
         match self.attr {
             Some(attr) => convert::file_attr(attr),
             None => convert::unknown_attr(self.ino, self.kind),
@@ -107,7 +107,7 @@ impl Item<'_> {
 }
 
 impl PandoFs {
-    pub fn new(client: Client, options: Options) -> PandoFs {
+    pub(crate) fn new(client: Client, options: Options) -> PandoFs {
         let memory = options.memory;
         PandoFs {
             client,
@@ -129,7 +129,7 @@ impl PandoFs {
     }
 
     /// Has the client do something on behalf of the caller.
-    pub fn ask<T>(
+    pub(crate) fn ask<T>(
         &self,
         call: &Call,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
@@ -139,7 +139,7 @@ impl PandoFs {
 
     /// Writes what is not to wait for others; `None` for what may. Of what is written past its
     /// cache the kernel does not ask to have it on disk, whatever the file was opened with.
-    pub fn write_now(
+    pub(crate) fn write_now(
         &self,
         caller: &Credentials,
         ino: Ino,
@@ -163,7 +163,7 @@ impl PandoFs {
     }
 
     /// As [`Self::ask`] for something that changes the entries of `dir`; `outcome` says how.
-    pub fn change<T>(
+    pub(crate) fn change<T>(
         &self,
         call: &Call,
         dir: Ino,
@@ -208,7 +208,7 @@ impl PandoFs {
 
     /// Has what was acknowledged of the directory's names on disk; `handle`: the open directory
     /// that it is asked through.
-    pub fn sync_dir(&self, dir: Ino, handle: Option<u64>) -> Result<()> {
+    pub(crate) fn sync_dir(&self, dir: Ino, handle: Option<u64>) -> Result<()> {
         let synced = self.client.fsyncdir(&Credentials::ROOT, dir);
         self.open_dirs.synced(dir, handle, synced.map_err(errno))
     }
@@ -223,7 +223,7 @@ impl PandoFs {
     }
 
     /// An inode by its number. Who has a handle was let in when it was made.
-    pub fn by_handle(&self, ino: Ino, relative: Relative) -> Result<Node> {
+    pub(crate) fn by_handle(&self, ino: Ino, relative: Relative) -> Result<Node> {
         let ino = match relative {
             Relative::Own => ino,
             Relative::Parent => self.client.parent(&Credentials::ROOT, ino).map_err(errno)?,
@@ -241,7 +241,7 @@ impl PandoFs {
 
     /// The node of a name; it stays for a moment if the caller has looked before, and found one
     /// that was gone.
-    pub fn look_up(&self, call: &Call, dir: Ino, name: &Name) -> Result<Node> {
+    pub(crate) fn look_up(&self, call: &Call, dir: Ino, name: &Name) -> Result<Node> {
         let mut looks = 0;
         loop {
             let node = self.ask(call, |c| self.client.lookup(c, dir, name))?;
@@ -262,7 +262,7 @@ impl PandoFs {
     }
 
     /// A further name for what the caller has looked up.
-    pub fn link_to(
+    pub(crate) fn link_to(
         &self,
         call: &Call,
         caller: &Credentials,
@@ -278,12 +278,12 @@ impl PandoFs {
     }
 
     /// The result of a request about a node that the caller has looked up.
-    pub fn noting_stale<T>(&self, call: &Call, result: Result<T>) -> Result<T> {
+    pub(crate) fn noting_stale<T>(&self, call: &Call, result: Result<T>) -> Result<T> {
         result.map_err(|error| self.refusal(call, error))
     }
 
     /// The error for the caller.
-    pub fn refusal(&self, call: &Call, error: Errno) -> Errno {
+    pub(crate) fn refusal(&self, call: &Call, error: Errno) -> Errno {
         if matches!(error, Errno::ESTALE) {
             self.stale.tells(call.thread(), Instant::now());
         }
@@ -291,7 +291,7 @@ impl PandoFs {
     }
 
     /// Attributes, and the time for which the kernel may cache them.
-    pub fn attr(&self, ino: Ino) -> Result<(Attr, Duration)> {
+    pub(crate) fn attr(&self, ino: Ino) -> Result<(Attr, Duration)> {
         if let Some((mut attr, timeout)) = self.dir_attrs.known(ino) {
             self.client.count_accesses(&mut attr);
             return Ok((attr, self.note_dir(ino, timeout)));
@@ -317,7 +317,7 @@ impl PandoFs {
 
     /// Opens a directory to be listed. The kernel has checked the caller's rights, and servers do
     /// when they list it.
-    pub fn open_dir(&self, call: &Call, dir: Ino) -> Result<u64> {
+    pub(crate) fn open_dir(&self, call: &Call, dir: Ino) -> Result<u64> {
         let (attr, _) = self.attr(dir)?;
         self.dead_dirs.opened(&attr);
         let handle = self.ends.open();
@@ -326,7 +326,7 @@ impl PandoFs {
     }
 
     /// Removes a directory.
-    pub fn remove_dir(&self, call: &Call, dir: Ino, name: &Name) -> Result<()> {
+    pub(crate) fn remove_dir(&self, call: &Call, dir: Ino, name: &Name) -> Result<()> {
         // Where nothing is remembered it has to be asked before it is gone.
         let before = if self.options.attr_timeout.is_zero() || self.options.cache == Cache::Leases {
             pandofs_client::trace::untraced(|| self.client.lookup(&Credentials::ROOT, dir, name))
@@ -348,7 +348,7 @@ impl PandoFs {
 
     /// Makes and opens a file under a name that the kernel found free, or opens the one that
     /// another mount has made there since.
-    pub fn create_or_open(
+    pub(crate) fn create_or_open(
         &self,
         call: &Call,
         dir: Ino,
@@ -395,7 +395,7 @@ impl PandoFs {
     }
 
     /// Renames. What that did to the directories' attributes servers have to be asked.
-    pub fn rename(
+    pub(crate) fn rename(
         &self,
         call: &Call,
         (dir, name): (Ino, &Name),
@@ -431,7 +431,7 @@ impl PandoFs {
 
     /// Has two names change places. What that did to the directories' attributes servers have to be
     /// asked.
-    pub fn exchange(
+    pub(crate) fn exchange(
         &self,
         call: &Call,
         (dir, name): (Ino, &Name),
@@ -460,7 +460,7 @@ impl PandoFs {
 
     /// Hands what stands after the cookie that is read from to `add`, until that says that there
     /// is no room for it.
-    pub fn list(
+    pub(crate) fn list(
         &self,
         call: &Call,
         dir: Ino,
@@ -528,7 +528,7 @@ impl PandoFs {
     /// The writer, and if the write may take set-id bits off, which the kernel has to learn then:
     /// after a write past its memory, as with `O_DIRECT` or `O_APPEND`, it asks for size and times
     /// again, not for the mode, and would run the file with bits that are gone.
-    pub fn writing(&self, caller: Caller, ino: Ino, kills: bool) -> (Credentials, bool) {
+    pub(crate) fn writing(&self, caller: Caller, ino: Ino, kills: bool) -> (Credentials, bool) {
         // An older kernel never says whether the caller may keep them.
         let may_take_off = kills || caller.uid != 0;
         let may_lose = may_take_off && self.client.may_have_set_id(ino);
@@ -537,7 +537,7 @@ impl PandoFs {
     }
 
     /// It was read: a file, a link or a directory.
-    pub fn accessed(&self, ino: Ino, is_dir: bool) {
+    pub(crate) fn accessed(&self, ino: Ino, is_dir: bool) {
         let flags = self.flags.get();
         if flags.read_only || is_dir && flags.no_dir_atime {
             return;
@@ -548,7 +548,7 @@ impl PandoFs {
     }
 
     /// Returns whether the caller has all rights in `wanted`.
-    pub fn access(&self, call: &Call, ino: Ino, wanted: u16) -> Result<()> {
+    pub(crate) fn access(&self, call: &Call, ino: Ino, wanted: u16) -> Result<()> {
         self.ask(call, |c| self.client.access(c, ino, wanted))
     }
 }

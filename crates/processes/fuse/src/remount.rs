@@ -141,11 +141,11 @@ pub fn remount(
 pub(crate) struct Flags(AtomicU16);
 
 impl Flags {
-    pub fn new(flags: KernelFlags) -> Flags {
+    pub(crate) fn new(flags: KernelFlags) -> Flags {
         Flags(AtomicU16::new(flags.bits()))
     }
 
-    pub fn get(&self) -> KernelFlags {
+    pub(crate) fn get(&self) -> KernelFlags {
         let bits = self.0.load(Ordering::Relaxed);
         KernelFlags::of_bits(bits).expect("only flags are ever set")
     }
@@ -157,7 +157,7 @@ impl Flags {
 
 impl PandoFs {
     /// Handles a program's `ioctl` on the directory `ino`.
-    pub fn control(
+    pub(crate) fn control(
         &self,
         call: &Call,
         ino: Ino,
