@@ -112,7 +112,10 @@ fn begin<V: Visitor>(
 }
 
 /// The first item of a walk.
-pub fn first<D: DirState>(top: &Arc<Dir<D>>, roots: &[OsString]) -> Result<Item<D>, WalkError> {
+pub(crate) fn first<D: DirState>(
+    top: &Arc<Dir<D>>,
+    roots: &[OsString],
+) -> Result<Item<D>, WalkError> {
     let mut slice = Vec::new();
     for root in roots {
         let name = CString::new(root.as_bytes()).map_err(|_| WalkError::Root)?;
@@ -123,7 +126,7 @@ pub fn first<D: DirState>(top: &Arc<Dir<D>>, roots: &[OsString]) -> Result<Item<
 
 /// Lets the workers of all ranks of this process work. `meanwhile` gets whether all of them have
 /// ended.
-pub fn run<V: Visitor>(
+pub(crate) fn run<V: Visitor>(
     scheduler: &Scheduler<'_, V::Dir>,
     options: &Options,
     make: &mut impl FnMut(usize) -> V,

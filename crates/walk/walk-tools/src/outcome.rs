@@ -28,9 +28,9 @@ impl Outcome {
 /// A command line that makes no sense.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Wrong(String);
+pub(crate) struct Wrong(String);
 
 /// The error that says so.
-pub fn wrong(what: impl Into<String>) -> anyhow::Error {
+pub(crate) fn wrong(what: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(Wrong(what.into()))
 }
