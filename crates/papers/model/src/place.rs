@@ -85,7 +85,7 @@ impl Policy {
 }
 
 /// A running system's policy.
-pub fn name(directories: DirPolicy) -> String {
+pub(crate) fn name(directories: DirPolicy) -> String {
     match directories {
         DirPolicy::Ddg {
             dir_depth,
@@ -236,7 +236,7 @@ impl Running {
 
 /// Returns how many objects servers make between two tellings if clients keep them busy and nothing
 /// is distributed.
-pub fn between_tellings(servers: usize, clients: usize, costs: Costs) -> Tellings {
+pub(crate) fn between_tellings(servers: usize, clients: usize, costs: Costs) -> Tellings {
     let of_servers = servers as f64 / costs.request_us;
     let of_clients = clients as f64 / (2.0 * costs.network_us + costs.request_us + costs.client_us);
     Tellings::Objects(((of_servers.min(of_clients) * costs.loads_us) as u64).max(1))
@@ -419,7 +419,7 @@ fn ddg(
 }
 
 /// The largest over the mean; 1 where there is nothing.
-pub fn over_mean(loads: &[u64]) -> f64 {
+pub(crate) fn over_mean(loads: &[u64]) -> f64 {
     let total: u64 = loads.iter().sum();
     let most = loads.iter().max().copied().unwrap_or(0);
     if total == 0 {

@@ -37,7 +37,7 @@ impl Rng {
 }
 
 /// Brings all into an order drawn at random (Fisher and Yates).
-pub fn shuffle<T>(all: &mut [T], rng: &mut Rng) {
+pub(crate) fn shuffle<T>(all: &mut [T], rng: &mut Rng) {
     for at in (1..all.len()).rev() {
         all.swap(at, rng.below(at as u64 + 1) as usize);
     }

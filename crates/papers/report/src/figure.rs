@@ -151,7 +151,7 @@ impl Figure {
 }
 
 /// A number with as many digits as say something: four.
-pub fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 {
         "0".to_owned()

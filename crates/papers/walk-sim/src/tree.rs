@@ -22,7 +22,7 @@ use crate::chance::{beta, binomial, unit};
 use pandofs_walk::Rng;
 
 /// Files: where the heavy tail ends. Without an end it has no mean.
-pub const MAX_FILES_PER_DIRECTORY: u64 = 100_000;
+pub(crate) const MAX_FILES_PER_DIRECTORY: u64 = 100_000;
 const FILES_OFFSET: f64 = 2.36;
 const DISCOUNT: f64 = 1.0 / 3.0;
 const STRENGTH: f64 = 2.0 / 3.0;

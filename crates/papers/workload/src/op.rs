@@ -182,12 +182,12 @@ impl Op {
 }
 
 /// The directory of a path and the name in it; the directory is empty at the top.
-pub fn split(path: &str) -> (&str, &str) {
+pub(crate) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
 /// A name as text: what is not UTF-8 as `\xNN`, and a backslash twice.
-pub fn escape(name: &[u8]) -> String {
+pub(crate) fn escape(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -205,7 +205,7 @@ pub fn escape(name: &[u8]) -> String {
 
 /// The name that [`escape`] wrote; `None` for what it does not write, and for a name with a NUL in
 /// it.
-pub fn unescape(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut name = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {

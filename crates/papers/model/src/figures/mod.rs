@@ -1,11 +1,11 @@
 //! The figures, one file for each paper or question.
 
-pub mod adaptive;
-pub mod ddg;
-pub mod giga;
-pub mod internet;
-pub mod live;
-pub mod orangefs;
+pub(crate) mod adaptive;
+pub(crate) mod ddg;
+pub(crate) mod giga;
+pub(crate) mod internet;
+pub(crate) mod live;
+pub(crate) mod orangefs;
 
 use crate::costs::Costs;
 
