@@ -44,14 +44,14 @@ impl fmt::Display for Finding {
 
 /// The oracles that look at a run from time to time.
 #[derive(Debug, Default)]
-pub struct Moments {
+pub(crate) struct Moments {
     preserved: Preserved,
     numbers: Numbers,
 }
 
 impl Moments {
     /// All servers run; this is what they have stored now.
-    pub fn look(
+    pub(crate) fn look(
         &mut self,
         dump: &ClusterDump,
         servers: &[Server],
@@ -67,32 +67,32 @@ impl Moments {
     }
 
     /// A server came back without what it had not synced.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.preserved.forget();
     }
 
     /// After each batch of a server.
-    pub fn locks(&self, server: &Server) -> Result<(), Finding> {
+    pub(crate) fn locks(&self, server: &Server) -> Result<(), Finding> {
         locks::check(server)
     }
 
     /// After each answer to a client.
-    pub fn file_locks(&self, clients: &[Client]) -> Result<(), Finding> {
+    pub(crate) fn file_locks(&self, clients: &[Client]) -> Result<(), Finding> {
         file_locks::check(clients)
     }
 
     /// A client was told this.
-    pub fn told(&mut self, reply: &Reply) -> Result<(), Finding> {
+    pub(crate) fn told(&mut self, reply: &Reply) -> Result<(), Finding> {
         self.numbers.told(reply)
     }
 
     /// A server has started.
-    pub fn survived(&self, server: &Server) -> Result<(), Finding> {
+    pub(crate) fn survived(&self, server: &Server) -> Result<(), Finding> {
         survives::check(server)
     }
 
     /// Everything is at rest, and `fsck` finds nothing.
-    pub fn end(
+    pub(crate) fn end(
         &mut self,
         dump: &ClusterDump,
         servers: &[Server],

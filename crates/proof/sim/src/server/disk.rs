@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 impl Server {
     /// A sync begins.
-    pub fn begins_sync(&mut self) {
+    pub(crate) fn begins_sync(&mut self) {
         let covered = self.log.memory().unsynced();
         if let Some(process) = &mut self.process {
             process.covered = covered;
         }
     }
 
-    pub fn ends_sync(&mut self) -> Result<(), Death> {
+    pub(crate) fn ends_sync(&mut self) -> Result<(), Death> {
         let Some(process) = &mut self.process else {
             return Ok(());
         };
@@ -32,7 +32,7 @@ impl Server {
         done.map_err(|error| self.death(&error))
     }
 
-    pub fn ends_flush(&mut self, written: &Written) -> Result<(), Death> {
+    pub(crate) fn ends_flush(&mut self, written: &Written) -> Result<(), Death> {
         let Some(process) = &mut self.process else {
             return Ok(());
         };
@@ -44,7 +44,7 @@ impl Server {
 
     /// The process dies: what is in memory is gone, and of what is on the disk what was not synced, as told. Gives
     /// the names that requests in lost records spoke of.
-    pub fn crash(&mut self, loss: Loss, random: &mut Rng) -> Vec<Key> {
+    pub(crate) fn crash(&mut self, loss: Loss, random: &mut Rng) -> Vec<Key> {
         let unsynced = self.log.memory().unsynced();
         let (keep, torn) = match loss {
             Loss::Nothing => (usize::MAX, false),
@@ -74,7 +74,7 @@ impl Server {
     }
 
     /// The store that every record that was ever applied makes of an empty one.
-    pub fn replayed(&self) -> Result<MemoryStore, ShardError> {
+    pub(crate) fn replayed(&self) -> Result<MemoryStore, ShardError> {
         let store = new_store(&self.map, self.id);
         for config in self.configs() {
             let stream = u64::from(config.shard.0);

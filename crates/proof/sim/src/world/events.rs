@@ -10,7 +10,7 @@ use pandofs_types::{LeaseKey, Leased, ServerId, SessionId, ShardId};
 
 /// Something on its way.
 #[derive(Clone, Debug)]
-pub enum Letter {
+pub(super) enum Letter {
     Request {
         asker: Asker,
         request: ShardRequest,
@@ -41,7 +41,7 @@ pub enum Letter {
 }
 
 #[derive(Clone, Debug)]
-pub enum Event {
+pub(super) enum Event {
     Issue(usize),
     Deliver {
         to: End,
@@ -124,7 +124,7 @@ pub enum Event {
 }
 
 /// An event in the queue; of two of the same time the one that was put in first comes first.
-pub struct Queued {
+pub(super) struct Queued {
     pub at: Moment,
     pub number: u64,
     pub event: Event,

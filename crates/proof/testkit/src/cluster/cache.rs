@@ -23,7 +23,7 @@ pub enum Leasing {
 type Until<T> = (T, Time, ShardId);
 
 #[derive(Debug, Default)]
-pub struct Cache {
+pub(super) struct Cache {
     entries: BTreeMap<(Ino, Name), Until<Option<EntryReply>>>,
     inodes: BTreeMap<Ino, Until<InodeReply>>,
     parts: BTreeMap<(Ino, ShardId), Until<DirPart>>,
@@ -33,7 +33,7 @@ pub struct Cache {
 
 impl Cache {
     /// The answer, if it is believed.
-    pub fn answer(
+    pub(super) fn answer(
         &mut self,
         request: &Request,
         shard: ShardId,
@@ -69,7 +69,7 @@ impl Cache {
     }
 
     /// Takes in what an answer to a request that was sent at `asked` leases.
-    pub fn learn(
+    pub(super) fn learn(
         &mut self,
         request: &Request,
         shard: ShardId,
@@ -140,7 +140,7 @@ impl Cache {
         }
     }
 
-    pub fn forget(&mut self, key: LeaseKey, hash_key: HashKey) {
+    pub(super) fn forget(&mut self, key: LeaseKey, hash_key: HashKey) {
         match key {
             LeaseKey::Entry { dir, position } => self.entries.retain(|(of, name), _| {
                 *of != dir || hash_key.position(name.as_bytes()) != position
@@ -156,14 +156,14 @@ impl Cache {
     }
 
     /// All that this shard leased.
-    pub fn forget_all_of(&mut self, shard: ShardId) {
+    pub(super) fn forget_all_of(&mut self, shard: ShardId) {
         self.entries.retain(|_, (_, _, of)| *of != shard);
         self.inodes.retain(|_, (_, _, of)| *of != shard);
         self.parts.retain(|_, (_, _, of)| *of != shard);
     }
 
     /// The client itself changes something: what it knows of that by the request and the answer.
-    pub fn changes(&mut self, request: &Request, result: Option<&Result<Reply, Refusal>>) {
+    pub(super) fn changes(&mut self, request: &Request, result: Option<&Result<Reply, Refusal>>) {
         let mut inos = Vec::new();
         for change in request.operation().changes() {
             match change {

@@ -11,7 +11,7 @@ use pandofs_types::{Credentials, ShardId, Steady, Time};
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-pub struct Node {
+pub(super) struct Node {
     store: MemoryStore,
     shard: Shard,
     /// Records since the store was flushed last, and a few before.
@@ -33,7 +33,7 @@ const FLUSH_AFTER: usize = 500;
 
 impl Node {
     /// The first state of a shard.
-    pub fn create(id: ShardId, map: &Arc<ClusterMap>, now: Time) -> Node {
+    pub(super) fn create(id: ShardId, map: &Arc<ClusterMap>, now: Time) -> Node {
         let store = MemoryStore::new();
         let mut overlay = Overlay::new(&store);
         Shard::create(&config(id, map), &mut overlay, now, &Credentials::ROOT)
@@ -51,16 +51,16 @@ impl Node {
         }
     }
 
-    pub fn id(&self) -> ShardId {
+    pub(super) fn id(&self) -> ShardId {
         self.id
     }
 
-    pub fn status(&self) -> ShardStatus {
+    pub(super) fn status(&self) -> ShardStatus {
         self.shard.status()
     }
 
     /// Works on a batch as a lane does.
-    pub fn run(&mut self, batch: Vec<Input>, now: Time, rng: &mut Rng) -> Vec<Output> {
+    pub(super) fn run(&mut self, batch: Vec<Input>, now: Time, rng: &mut Rng) -> Vec<Output> {
         let mut random = || rng.next_u64();
         let mut env = Environment {
             now,
@@ -90,7 +90,12 @@ impl Node {
     }
 
     /// Dies, losing some of what the store did not flush, and starts again.
-    pub fn restart(&mut self, map: &Arc<ClusterMap>, now: Time, rng: &mut Rng) -> Vec<Output> {
+    pub(super) fn restart(
+        &mut self,
+        map: &Arc<ClusterMap>,
+        now: Time,
+        rng: &mut Rng,
+    ) -> Vec<Output> {
         let keep = rng.below(self.store.unflushed() as u64 + 1) as usize;
         self.store = self.store.crash(keep);
         self.shard = Shard::open(config(self.id, map), &self.store).expect("the store is sound");
@@ -119,7 +124,7 @@ impl Node {
     }
 
     /// All that is stored.
-    pub fn pairs(&self) -> ShardPairs {
+    pub(super) fn pairs(&self) -> ShardPairs {
         let mut pairs = Vec::new();
         let visit = &mut |key: &[u8], value: &[u8]| {
             pairs.push((key.to_vec(), value.to_vec()));
