@@ -266,6 +266,7 @@ impl State {
 }
 
 impl LeaseCache {
+    /// Off until [`LeaseCache::begin`], with the default limits.
     pub fn new(hash_key: HashKey) -> LeaseCache {
         LeaseCache::within(hash_key, MAX_CACHED_LEASES, MAX_WRITE_LEASES)
     }
@@ -321,6 +322,7 @@ impl LeaseCache {
         Sent::after(self.events, now)
     }
 
+    /// The lease of the name, whatever it leads to.
     pub fn entry_key(&self, dir: Ino, name: &Name) -> LeaseKey {
         entry_key(self.hash_key, dir, name)
     }
