@@ -14,7 +14,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Distributed operations that a shard coordinated and that have ended, since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Finished {
+    /// Operations that took effect on all their shards.
     pub committed: u64,
+    /// Operations that changed nothing, those that began again included.
     pub aborted: u64,
 }
 
