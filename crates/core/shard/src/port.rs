@@ -69,7 +69,6 @@ pub enum Input {
     /// Whether the disk of the log or of the store is `low`: what needs space on it is refused from here on.
     Space {
         /// False: there is room again.
-        /// one.
         low: bool,
     },
     /// The session takes leases with what it reads, and has none of any that it was given before.
