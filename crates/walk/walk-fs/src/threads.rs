@@ -27,18 +27,25 @@ use std::time::Instant;
 /// Why a walk is not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
+    /// No path that the system takes.
     #[error("the root has a NUL in its name")]
     Root,
+    /// The disk of the spill directory is full, or failed.
     #[error("items that do not fit in memory cannot be kept in a file: {0}")]
     Spill(#[source] io::Error),
+    /// A limit of the system is reached.
     #[error("a thread cannot be started: {0}")]
     Thread(#[source] io::Error),
+    /// A rank is lost.
     #[error(transparent)]
     Failed(Failure),
+    /// Bytes of another process make no message.
     #[error(transparent)]
     Unreadable(Unreadable),
+    /// The reader is gone, or the disk is full.
     #[error("output cannot be written: {0}")]
     Output(#[source] io::Error),
+    /// The file, or its disk.
     #[error("a checkpoint cannot be read or written: {0}")]
     Checkpoint(#[source] io::Error),
 }
