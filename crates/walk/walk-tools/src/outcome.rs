@@ -3,6 +3,7 @@
 /// Outcome of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
+    /// All of it was done.
     Done,
     /// Some of it was not done: standard error says what.
     Incomplete,
