@@ -29,16 +29,25 @@ pub type Setting = (String, String);
 /// Why a mount was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemountError {
+    /// The option, as it was written.
     #[error("{0} cannot be changed while it is mounted: unmount it and mount it again")]
     Fixed(String),
+    /// They do not fit the message to the process.
     #[error("too many options for a mount that is to be changed")]
     TooLong,
+    /// An older release, or another file system.
     #[error(
         "{0} is served by a process that cannot be asked to change it: unmount it and mount it again"
     )]
     Unknown(PathBuf),
+    /// The kernel or the process refused.
     #[error("cannot change the mount at {path}: {cause}")]
-    System { path: PathBuf, cause: io::Error },
+    System {
+        /// The mount point.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
 }
 
 /// A question to the process that serves a mount.
