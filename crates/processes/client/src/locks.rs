@@ -119,6 +119,7 @@ impl Locks {
 /// The outcome of trying to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tried {
+    /// The owner has the lock.
     Locked,
     /// Another lock is in the way.
     Busy,
@@ -131,7 +132,9 @@ pub enum Tried {
 /// The holder of a lock that is in the way of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
+    /// The lock could be had now.
     Nobody,
+    /// Of those in the way the first.
     Lock(FileLock),
     /// The server was restarted a moment ago and does not know yet.
     NotYet,

@@ -35,6 +35,7 @@ pub struct RenameHow {
 /// The file that [`Client::create`] opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
+    /// As the shard had it once it was opened.
     pub node: Node,
     /// True if it was made by this call.
     pub created: bool,

@@ -18,6 +18,7 @@ use std::ops::Range;
 /// The target of a seek in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
+    /// The next byte that is not in a hole.
     Data,
     /// Also what lies beyond the file's end.
     Hole,
