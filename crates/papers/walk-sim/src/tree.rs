@@ -30,6 +30,7 @@ const STRENGTH: f64 = 2.0 / 3.0;
 /// A tree with a number of directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
+    /// Numbers of files and subdirectories follow from it.
     pub seed: u64,
     /// The root included.
     pub directories: u64,
@@ -58,6 +59,7 @@ impl Tree {
         }
     }
 
+    /// With all directories in it or below.
     pub fn root(&self) -> Directory {
         Directory {
             id: Rng::new(self.seed).next_u64(),
