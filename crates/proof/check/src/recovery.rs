@@ -30,12 +30,28 @@ const QUIET_TICKS: u32 = 8;
 /// Reasons why the operations under way cannot be finished.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoveryError {
+    /// The stored state cannot be recovered by its shard.
     #[error("shard {shard} cannot go on with what it has stored: {source}")]
-    Shard { shard: ShardId, source: ShardError },
+    Shard {
+        /// Its number.
+        shard: ShardId,
+        /// Why not.
+        source: ShardError,
+    },
+    /// The copy in memory failed.
     #[error("shard {shard}: {source}")]
-    Store { shard: ShardId, source: StoreError },
+    Store {
+        /// Its number.
+        shard: ShardId,
+        /// Why not.
+        source: StoreError,
+    },
+    /// Messages went to and fro without an end.
     #[error("{undecided} operations did not come to an end")]
-    Unending { undecided: u64 },
+    Unending {
+        /// How many are left.
+        undecided: u64,
+    },
 }
 
 /// Returns the same file system once its shards have finished what was under way, at a time not
