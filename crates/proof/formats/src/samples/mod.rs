@@ -42,6 +42,7 @@ pub fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap_or_else(|error| panic!("'{text}': {error}"))
 }
 
+/// With supplementary groups and capabilities.
 pub fn caller() -> Credentials {
     Credentials {
         uid: 1000,
@@ -51,6 +52,7 @@ pub fn caller() -> Credentials {
     }
 }
 
+/// Over three of four servers, not from the first one on.
 pub fn layout() -> Layout {
     Layout {
         unit: 1 << 20,
@@ -176,6 +178,7 @@ pub fn lock() -> FileLock {
     }
 }
 
+/// In the middle of a distribution unit.
 pub fn grain() -> GrainState {
     GrainState {
         dir_depth: 3,
@@ -186,6 +189,7 @@ pub fn grain() -> GrainState {
     }
 }
 
+/// Three numbers that differ.
 pub fn granularity() -> Granularity {
     Granularity {
         dir_depth: 5,
@@ -231,6 +235,7 @@ pub fn split_map() -> DirMap {
     map
 }
 
+/// Attributes in which no two numbers are alike.
 pub fn attr(ino: Ino, kind: FileKind) -> Attr {
     Attr {
         ino,

@@ -47,6 +47,7 @@ fn directory() -> InodeReply {
     }
 }
 
+/// With the inode beside it.
 pub fn entry_reply() -> EntryReply {
     EntryReply {
         ino: FILE,
