@@ -38,6 +38,7 @@ pub(crate) trait Work {
 /// Results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
+    /// Answered ones, over all clients.
     pub operations: u64,
     /// Until the last answer.
     pub seconds: f64,
@@ -45,7 +46,9 @@ pub struct Outcome {
     pub distributed: u64,
     /// Between servers.
     pub messages: u64,
+    /// Writes of logs that something waits for.
     pub forced_writes: u64,
+    /// Summed over all servers.
     pub disk: Disk,
     /// Clients' requests to each server.
     pub requests: Vec<u64>,

@@ -22,14 +22,20 @@ const ROOT_SHARD: ShardId = ShardId(0);
 pub enum Policy {
     /// ⟨dir_depth, dir_width, file_width⟩ with the transitions of the paper's figure 2.
     Ddg {
+        /// Levels of directories in one unit.
         dir_depth: u32,
+        /// Subdirectories of one directory in its unit.
         dir_width: u32,
+        /// Files of one directory that are kept together.
         file_width: u32,
     },
     /// The same, but the files of a directory begin where the directory is.
     DdgOwnFiles {
+        /// Levels of directories in one unit.
         dir_depth: u32,
+        /// Subdirectories of one directory in its unit.
         dir_width: u32,
+        /// Files of one directory that are kept together.
         file_width: u32,
     },
     /// The paper's first baseline: the server that has a directory gives what is made in it to all
@@ -40,7 +46,9 @@ pub enum Policy {
     Subtree,
     /// The policy of a running system with these settings.
     Running {
+        /// The setting for directories.
         directories: DirPolicy,
+        /// The setting for files.
         files: FilePolicy,
     },
 }
@@ -54,6 +62,7 @@ impl Policy {
         }
     }
 
+    /// As it stands in tables, with the numbers.
     pub fn name(self) -> String {
         match self {
             Policy::Ddg {

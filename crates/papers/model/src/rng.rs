@@ -17,6 +17,7 @@ impl Rng {
         rng
     }
 
+    /// Uniform over all values.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }

@@ -12,7 +12,9 @@ use crate::costs::Costs;
 /// Options of the figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
+    /// One seed gives one set of figures.
     pub seed: u64,
+    /// Times of processor, network and disk.
     pub costs: Costs,
     /// Smaller name spaces and directories and fewer points: seconds instead of minutes. Caches and
     /// thresholds shrink alike; figures are rougher.
