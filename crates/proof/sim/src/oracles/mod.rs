@@ -24,10 +24,12 @@ use std::fmt;
 pub struct Finding {
     /// The oracle that found it.
     pub oracle: String,
+    /// With the moment, and the names and numbers that it is about.
     pub what: String,
 }
 
 impl Finding {
+    /// Whoever finds it has looked at nothing after it.
     pub fn new(oracle: &str, what: String) -> Finding {
         Finding {
             oracle: oracle.to_owned(),
