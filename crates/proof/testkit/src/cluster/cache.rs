@@ -13,8 +13,10 @@ use std::collections::BTreeMap;
 /// Choice whether clients take leases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leasing {
+    /// Every question goes to a shard.
     #[default]
     Off,
+    /// As production's clients do.
     On,
     /// Planted bug: what is recalled is answered, and believed all the same.
     Deaf,
