@@ -201,7 +201,7 @@ pub enum DataRequest {
         ino: Ino,
         /// The count with this truncation.
         truncations: u32,
-        /// All that the inode held of this object's part.
+        /// All that the inode held, which is never more than one stripe unit.
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },

@@ -203,7 +203,7 @@ pub struct Whiteout {
     pub ino: Ino,
     /// The white-out: a character device of number 0:0.
     pub new: NewFile,
-    /// Must be allowed to make devices there.
+    /// Must be allowed to take the old name away.
     pub caller: Credentials,
 }
 
