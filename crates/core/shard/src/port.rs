@@ -190,6 +190,6 @@ pub enum Output {
 pub struct Proposal {
     /// The last one's plus one.
     pub index: u64,
-    /// An encoded [`Record`].
+    /// An encoded [`Record`](crate::Record).
     pub payload: Vec<u8>,
 }

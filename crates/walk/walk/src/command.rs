@@ -26,14 +26,14 @@ pub enum Event<T> {
     },
     /// A worker found children and goes on with its item.
     Found {
-        /// Number of the worker, below [`Config::workers`].
+        /// Number of the worker, below [`Config::workers`](crate::Config::workers).
         worker: u32,
         /// Items that the rank has not heard of yet.
         children: Vec<T>,
     },
     /// A worker has done its item; with the children that it has not reported yet.
     Done {
-        /// Number of the worker, below [`Config::workers`].
+        /// Number of the worker, below [`Config::workers`](crate::Config::workers).
         worker: u32,
         /// Items that the rank has not heard of yet.
         children: Vec<T>,
@@ -64,7 +64,7 @@ pub enum Command<T> {
     },
     /// Hand the item to a worker that has none.
     Work {
-        /// Number of a worker that has no item, below [`Config::workers`].
+        /// Number of a worker that has no item, below [`Config::workers`](crate::Config::workers).
         worker: u32,
         /// To be answered by [`Event::Done`].
         item: T,
