@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Prints what is wrong.
-pub fn run() -> ExitCode {
+pub(crate) fn run() -> ExitCode {
     let outcome = std::env::current_dir()
         .map_err(|error| Problem::Read(PathBuf::from("."), error))
         .and_then(|here| Workspace::load(&here))
@@ -37,7 +37,7 @@ pub fn run() -> ExitCode {
 }
 
 /// Everything that is wrong with the workspace, in order of files and lines.
-pub fn check(workspace: &Workspace) -> Result<Vec<Finding>, Problem> {
+pub(crate) fn check(workspace: &Workspace) -> Result<Vec<Finding>, Problem> {
     let mut found = dependencies::check(&workspace.packages);
     found.extend(dependencies::unused(&workspace.packages));
     for package in &workspace.packages {

@@ -12,7 +12,7 @@ const LEASE_MODULES: [&str; 4] = [
 ];
 
 /// They name no `Instant`: it stands still while the machine is suspended, in which a lease ends.
-pub fn check(source: &Source) -> Vec<Finding> {
+pub(crate) fn check(source: &Source) -> Vec<Finding> {
     if !LEASE_MODULES
         .iter()
         .any(|path| source.path.starts_with(path))

@@ -131,16 +131,16 @@ const PURE_LIBRARIES: [&str; 12] = [
 ];
 
 /// Whether the crate is one that must not touch the outside world.
-pub fn is_pure(name: &str) -> bool {
+pub(crate) fn is_pure(name: &str) -> bool {
     rule(name).is_some_and(|rule| rule.pure)
 }
 
-pub fn check(packages: &[Package]) -> Vec<Finding> {
+pub(crate) fn check(packages: &[Package]) -> Vec<Finding> {
     packages.iter().flat_map(check_package).collect()
 }
 
 /// Allowed dependencies that no crate has: the table says what is so, not what might be.
-pub fn unused(packages: &[Package]) -> Vec<Finding> {
+pub(crate) fn unused(packages: &[Package]) -> Vec<Finding> {
     let mut found = Vec::new();
     for package in packages {
         let Some(Uses::Only(allowed)) = rule(&package.name).map(|rule| rule.uses) else {

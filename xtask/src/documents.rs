@@ -9,7 +9,7 @@ use std::path::Path;
 const WORD: &str = "Invariant:";
 
 /// The header of the crate's root file says what always holds in it.
-pub fn header_has_invariant(package: &Package, sources: &[Source]) -> Option<Finding> {
+pub(crate) fn header_has_invariant(package: &Package, sources: &[Source]) -> Option<Finding> {
     let src = package.dir.join("src");
     let roots = [src.join("lib.rs"), src.join("main.rs")];
     let root = roots
@@ -24,7 +24,7 @@ pub fn header_has_invariant(package: &Package, sources: &[Source]) -> Option<Fin
 }
 
 /// The map of the crates names each of them: as `types`, `crates/core/types` or `pandofs-types`.
-pub fn architecture_names(map: &str, packages: &[Package]) -> Vec<Finding> {
+pub(crate) fn architecture_names(map: &str, packages: &[Package]) -> Vec<Finding> {
     packages
         .iter()
         .filter(|package| !names(map, &package.name))

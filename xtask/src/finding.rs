@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 /// One place where a rule is broken.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Finding {
+pub(crate) struct Finding {
     /// From the root of the workspace.
     pub file: PathBuf,
     /// From 1; 0 when the rule is about the file as a whole.
@@ -16,7 +16,12 @@ pub struct Finding {
 }
 
 impl Finding {
-    pub fn new(file: &Path, line: usize, rule: &'static str, why: impl Into<String>) -> Finding {
+    pub(crate) fn new(
+        file: &Path,
+        line: usize,
+        rule: &'static str,
+        why: impl Into<String>,
+    ) -> Finding {
         Finding {
             file: file.to_owned(),
             line,

@@ -4,7 +4,7 @@ use crate::finding::Finding;
 use crate::source::{Source, WrittenPath, paths, without_tests};
 
 /// Code of a pure crate. Tests are free: they may write files, spawn threads and look at the clock.
-pub fn check(source: &Source) -> Vec<Finding> {
+pub(crate) fn check(source: &Source) -> Vec<Finding> {
     paths(&without_tests(&source.tokens))
         .iter()
         .filter_map(|path| {

@@ -5,7 +5,7 @@ use proc_macro2::{Delimiter, Group, TokenStream, TokenTree};
 use std::path::{Path, PathBuf};
 
 /// One file.
-pub struct Source {
+pub(crate) struct Source {
     /// From the root of the workspace.
     pub path: PathBuf,
     pub lines: Vec<String>,
@@ -14,7 +14,7 @@ pub struct Source {
 
 impl Source {
     /// Reads a file's text; what is no Rust is a finding.
-    pub fn parse(path: &Path, text: &str) -> Result<Source, Finding> {
+    pub(crate) fn parse(path: &Path, text: &str) -> Result<Source, Finding> {
         let tokens: TokenStream = text.parse().map_err(|error: proc_macro2::LexError| {
             Finding::new(
                 path,
@@ -32,20 +32,20 @@ impl Source {
 }
 
 /// The line, from 1, on which a token starts.
-pub fn line(token: &TokenTree) -> usize {
+pub(crate) fn line(token: &TokenTree) -> usize {
     token.span().start().line
 }
 
-pub fn is_ident(token: &TokenTree, name: &str) -> bool {
+pub(crate) fn is_ident(token: &TokenTree, name: &str) -> bool {
     matches!(token, TokenTree::Ident(ident) if ident == name)
 }
 
-pub fn is_punct(token: &TokenTree, sign: char) -> bool {
+pub(crate) fn is_punct(token: &TokenTree, sign: char) -> bool {
     matches!(token, TokenTree::Punct(punct) if punct.as_char() == sign)
 }
 
 /// The attribute that starts here: `#` or `#!` and its brackets. Gives the tokens it takes as well.
-pub fn attribute(tokens: &[TokenTree]) -> Option<(usize, Vec<TokenTree>)> {
+pub(crate) fn attribute(tokens: &[TokenTree]) -> Option<(usize, Vec<TokenTree>)> {
     let (first, rest) = tokens.split_first()?;
     if !is_punct(first, '#') {
         return None;
@@ -59,12 +59,12 @@ pub fn attribute(tokens: &[TokenTree]) -> Option<(usize, Vec<TokenTree>)> {
     }
 }
 
-pub fn inside(group: &Group) -> Vec<TokenTree> {
+pub(crate) fn inside(group: &Group) -> Vec<TokenTree> {
     group.stream().into_iter().collect()
 }
 
 /// The tokens without the items that are compiled for tests only.
-pub fn without_tests(tokens: &[TokenTree]) -> Vec<TokenTree> {
+pub(crate) fn without_tests(tokens: &[TokenTree]) -> Vec<TokenTree> {
     let mut kept = Vec::new();
     let mut at = 0;
     while at < tokens.len() {
@@ -94,7 +94,7 @@ pub fn without_tests(tokens: &[TokenTree]) -> Vec<TokenTree> {
 }
 
 /// Files and directories of the modules that this file declares for tests only.
-pub fn test_only(source: &Source) -> Vec<PathBuf> {
+pub(crate) fn test_only(source: &Source) -> Vec<PathBuf> {
     let stem = source
         .path
         .file_stem()
@@ -163,12 +163,12 @@ fn end_of_item(tokens: &[TokenTree], start: usize) -> usize {
 
 /// A path as it is written, `a::b::c`, those in the braces of a `use` in full.
 #[derive(Debug, PartialEq, Eq)]
-pub struct WrittenPath {
+pub(crate) struct WrittenPath {
     pub segments: Vec<String>,
     pub line: usize,
 }
 
-pub fn paths(tokens: &[TokenTree]) -> Vec<WrittenPath> {
+pub(crate) fn paths(tokens: &[TokenTree]) -> Vec<WrittenPath> {
     let mut found = Vec::new();
     collect_paths(tokens, &[], &mut found);
     found

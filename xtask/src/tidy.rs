@@ -30,7 +30,7 @@ const MACROS: [&str; 3] = [
 ];
 
 /// Findings in the text alone, comments included.
-pub fn text(path: &Path, text: &str, in_src: bool) -> Vec<Finding> {
+pub(crate) fn text(path: &Path, text: &str, in_src: bool) -> Vec<Finding> {
     let mut found = Vec::new();
     let lines = text.lines().count();
     if in_src && lines > MAX_LINES {
@@ -49,7 +49,7 @@ pub fn text(path: &Path, text: &str, in_src: bool) -> Vec<Finding> {
 }
 
 /// A module header that begins with a clause.
-pub fn header(path: &Path, text: &str) -> Option<Finding> {
+pub(crate) fn header(path: &Path, text: &str) -> Option<Finding> {
     let begin = text.lines().next()?.strip_prefix("//!")?;
     let word = begin
         .trim_start()
@@ -63,7 +63,7 @@ pub fn header(path: &Path, text: &str) -> Option<Finding> {
 }
 
 /// Findings in the tokens.
-pub fn code(source: &Source) -> Vec<Finding> {
+pub(crate) fn code(source: &Source) -> Vec<Finding> {
     let mut found = Vec::new();
     walk(source, &source.tokens, &mut found);
     found

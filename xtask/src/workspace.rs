@@ -7,7 +7,7 @@ use std::process::Command;
 
 /// Why nothing could be checked.
 #[derive(Debug, thiserror::Error)]
-pub enum Problem {
+pub(crate) enum Problem {
     #[error("cannot read {}: {}", .0.display(), .1)]
     Read(PathBuf, io::Error),
     #[error("cargo metadata fails: {0}")]
@@ -17,14 +17,14 @@ pub enum Problem {
 }
 
 #[derive(Debug)]
-pub struct Workspace {
+pub(crate) struct Workspace {
     pub root: PathBuf,
     /// Those under `crates/`.
     pub packages: Vec<Package>,
 }
 
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Package {
+pub(crate) struct Package {
     /// Without `pandofs-`.
     pub name: String,
     /// From the root of the workspace, like all paths here.
@@ -34,7 +34,7 @@ pub struct Package {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Dependency {
+pub(crate) struct Dependency {
     /// The package's name, whatever the manifest calls it.
     pub name: String,
     pub kind: Kind,
@@ -43,7 +43,7 @@ pub struct Dependency {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     /// Part of what is built.
     Normal,
     /// Of a build script.
@@ -53,7 +53,7 @@ pub enum Kind {
 }
 
 /// Prefix of the name of every package of the workspace.
-pub const PREFIX: &str = "pandofs-";
+pub(crate) const PREFIX: &str = "pandofs-";
 
 #[derive(Deserialize)]
 struct Metadata {
@@ -77,7 +77,7 @@ struct MetadataDependency {
 
 impl Workspace {
     /// The workspace that `dir` is in.
-    pub fn load(dir: &Path) -> Result<Workspace, Problem> {
+    pub(crate) fn load(dir: &Path) -> Result<Workspace, Problem> {
         let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
         let output = Command::new(cargo)
             .args([
@@ -108,7 +108,7 @@ impl Workspace {
     }
 
     /// The text of a file, if there is such a file.
-    pub fn text(&self, path: &Path) -> Result<Option<String>, Problem> {
+    pub(crate) fn text(&self, path: &Path) -> Result<Option<String>, Problem> {
         match std::fs::read_to_string(self.root.join(path)) {
             Ok(text) => Ok(Some(text)),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -155,7 +155,7 @@ impl Package {
     }
 
     /// Every Rust source of the package, in order.
-    pub fn rust_files(&self, root: &Path) -> Result<Vec<PathBuf>, Problem> {
+    pub(crate) fn rust_files(&self, root: &Path) -> Result<Vec<PathBuf>, Problem> {
         let mut files = Vec::new();
         let mut dirs = vec![self.dir.clone()];
         while let Some(dir) = dirs.pop() {

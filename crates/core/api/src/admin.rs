@@ -4,6 +4,7 @@ use pandofs_placement::Granularity;
 use pandofs_types::{Epoch, FsId, ServerId, ShardId};
 use serde::{Deserialize, Serialize};
 
+/// A question or an order of an administrator to one server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AdminRequest {
     /// Answers `Status`.
@@ -13,13 +14,21 @@ pub enum AdminRequest {
     /// Stored pairs of one shard in key order after `after` (none: from the start), as they are now.
     /// Answers `Pairs`.
     Dump {
+        /// A shard that this server leads.
         shard: ShardId,
+        /// The last key of the page before; empty for the first page.
         #[serde(with = "serde_bytes")]
         after: Vec<u8>,
+        /// Keys and values of a page; at least one pair comes, however large.
         max_bytes: u32,
     },
     /// Data objects on this server. Answers `Objects`.
-    Objects { after: u64, max: u32 },
+    Objects {
+        /// Inode number of the last one of the page before; 0 for the first page.
+        after: u64,
+        /// Objects of a page.
+        max: u32,
+    },
     /// Syncs log and store. Answers `Done`.
     Flush,
     /// About reading and checking everything that is stored. Answers `Scrub`.
@@ -28,34 +37,49 @@ pub enum AdminRequest {
     TakeMap(String),
 }
 
+/// What a server's scrubbing is to do. Every order is answered with how it goes then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScrubOrder {
     /// Tell how it goes.
     Look,
     /// Begin a pass over everything now, reading up to this many bytes a second (0: as many as can be). One
     /// that was asked for and is under way is not begun again; it gets the higher one of the rates.
-    Begin { rate: u64 },
+    Begin {
+        /// Bytes a second; 0 for no limit.
+        rate: u64,
+    },
     /// Read nothing until it is told to go on, or started again.
     Pause,
     /// Go on.
     Resume,
 }
 
+/// Answer to an [`AdminRequest`].
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum AdminReply {
+    /// It was done, and on disk where the request is about that.
     Done,
+    /// The server and its shards, at the time of the answer.
     Status(Box<ServerStatus>),
+    /// The cluster map that the server goes by, as JSON.
     Map(String),
+    /// A page of one shard's stored pairs.
     Pairs {
+        /// Keys and values, in key order.
         pairs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
+        /// Whether there are pairs after these.
         more: bool,
     },
     /// Inode numbers of data objects and their bytes.
     Objects {
+        /// Inode number and bytes on disk, in the order of the numbers.
         objects: Vec<(u64, u64)>,
+        /// Whether there are objects after these.
         more: bool,
     },
+    /// Nothing was done, for this reason.
     Failed(String),
+    /// How the scrubbing goes after the order.
     Scrub(Box<ScrubReport>),
 }
 
@@ -63,6 +87,7 @@ pub enum AdminReply {
 /// it says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubReport {
+    /// Whether a pass is under way.
     pub state: ScrubState,
     /// Passes begun since the server's start: the number of the one that is under way or was the last.
     pub pass: u64,
@@ -92,25 +117,36 @@ pub struct ScrubReport {
     pub failing: Vec<(u64, String)>,
 }
 
+/// Whether a server is scrubbing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScrubState {
+    /// No pass is under way; the next one begins by itself or by order.
     #[default]
     Idle,
+    /// A pass is under way.
     Running,
+    /// A pass is under way and reads nothing until it is told to go on.
     Paused,
 }
 
 /// A server as it sees itself.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct ServerStatus {
+    /// Its number in the cluster map.
     pub id: ServerId,
+    /// The file system that its data directory belongs to.
     pub fs: FsId,
+    /// Of the cluster map that it goes by.
     pub epoch: Epoch,
+    /// Of its process, on its own machine.
     pub pid: u32,
     /// Milliseconds since it started.
     pub uptime_ms: u64,
+    /// Those that it leads, by number.
     pub shards: Vec<ShardStatus>,
+    /// Open connections of clients, administrators and other servers.
     pub connections: u64,
+    /// Clients that are known to it, connected or not.
     pub sessions: u64,
     /// Requests to shards since it started.
     pub requests: u64,
@@ -142,11 +178,16 @@ pub struct ServerStatus {
     pub granularity: Option<Granularity>,
 }
 
+/// One shard, as the server that leads it sees it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ShardStatus {
+    /// Its number in the cluster map.
     pub shard: u16,
+    /// Names in the partitions on it.
     pub entries: u64,
+    /// Inodes that are on it now, wherever they were made.
     pub inodes: u64,
+    /// Active partitions of all directories.
     pub partitions: u64,
     /// Partitions this shard split off since it was made.
     pub splits: u64,
@@ -156,9 +197,11 @@ pub struct ShardStatus {
     pub synced: u64,
     /// Distributed operations without a decision or an acknowledgement.
     pub undecided: u64,
+    /// Requests that are put aside until a lock, a lease or an operation lets them go on.
     pub waiting: u64,
     /// Removed files whose data or forwarding records are still to go.
     pub reclaiming: u64,
+    /// Inodes that some session has open.
     pub opens: u64,
     /// Locked ranges of files.
     pub locks: u64,

@@ -7,11 +7,17 @@ use serde::{Deserialize, Serialize};
 pub enum Allocation {
     /// Has space, so that writing there does not fail for want of it; bytes stay as they are. Without
     /// `keep_size` the file ends no sooner than the range.
-    Reserve { keep_size: bool },
+    Reserve {
+        /// The size stays, even if the range ends past it.
+        keep_size: bool,
+    },
     /// Reads as zeros, and its space is given back (`FALLOC_FL_PUNCH_HOLE`). The size stays.
     Punch,
     /// Reads as zeros, and has space (`FALLOC_FL_ZERO_RANGE`). `keep_size` as in `Reserve`.
-    Zero { keep_size: bool },
+    Zero {
+        /// The size stays, even if the range ends past it.
+        keep_size: bool,
+    },
 }
 
 impl Allocation {

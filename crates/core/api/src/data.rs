@@ -12,6 +12,7 @@ pub struct Layout {
     pub unit: u32,
     /// Data objects, at most `servers`.
     pub count: u16,
+    /// The server of data object 0.
     pub first: ServerId,
     /// Servers there were when the file was made.
     pub servers: u16,
@@ -20,6 +21,7 @@ pub struct Layout {
 /// One run of bytes inside one data object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Extent {
+    /// The server that has the data object.
     pub server: ServerId,
     /// Offset in the data object, bytes.
     pub object_offset: u64,
@@ -116,17 +118,28 @@ impl Layout {
 ///
 /// An object counts the [truncations](crate::InodeReply::truncations) of its file that it has followed, and what changes it says which
 /// count its sender goes by. (A writes and its request is held up; B truncates the file and writes; were A's request carried out
-/// then, it would undo what B has written.) With another count than the object's a change is answered `OtherCuts` and
+/// then, it would undo what B has written.) With another count than the object's a change is answered `OtherTruncations` and
 /// nothing is changed.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DataRequest {
     /// Answers `Data`, shorter where the object ends: what is missing is a hole.
-    Read { ino: Ino, offset: u64, length: u32 },
-    /// Answers `Done`, or `OtherCuts`.
-    Write {
+    Read {
+        /// The file.
         ino: Ino,
-        truncations: u32,
+        /// Offset in the object, bytes.
         offset: u64,
+        /// Bytes.
+        length: u32,
+    },
+    /// Answers `Done`, or `OtherTruncations`.
+    Write {
+        /// The file.
+        ino: Ino,
+        /// The count that the sender goes by.
+        truncations: u32,
+        /// Offset in the object, bytes.
+        offset: u64,
+        /// The bytes that are to stand from `offset` on.
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },
@@ -134,34 +147,61 @@ pub enum DataRequest {
     /// never extends it. An object that has followed as many truncations is left as it is, so that it may be asked again
     /// whenever. Answers `Done`, once that is on disk.
     Truncate {
+        /// The file.
         ino: Ino,
+        /// The count with this truncation.
         truncations: u32,
+        /// Bytes.
         length: u64,
     },
     /// Answers `Done`, also if there is none.
-    Remove { ino: Ino },
+    Remove {
+        /// The file.
+        ino: Ino,
+    },
     /// Syncs the object. Answers `Done`.
-    Sync { ino: Ino },
+    Sync {
+        /// The file.
+        ino: Ino,
+    },
     /// Bytes on disk. Answers `Usage`.
-    Usage { ino: Ino },
+    Usage {
+        /// The file.
+        ino: Ino,
+    },
     /// Of the file system below. Answers `Space`.
     Space,
-    /// Does this to `offset .. offset + length` of the object. Answers `Done`, or `OtherCuts`.
+    /// Does this to `offset .. offset + length` of the object. Answers `Done`, or `OtherTruncations`.
     Allocate {
+        /// The file.
         ino: Ino,
+        /// The count that the sender goes by.
         truncations: u32,
+        /// Offset in the object, bytes.
         offset: u64,
+        /// Bytes.
         length: u64,
+        /// Reserve, punch or zero.
         allocation: Allocation,
     },
     /// Looks from `offset` on for the next byte that has data, or that has none, as what lies beyond
     /// the object's end does. Answers `Found`.
-    Seek { ino: Ino, offset: u64, data: bool },
+    Seek {
+        /// The file.
+        ino: Ino,
+        /// Offset in the object, bytes.
+        offset: u64,
+        /// Whether data is looked for, and not a hole.
+        data: bool,
+    },
     /// The data that the inode held when the file outgrew it, which counts as a truncation: written to the object's start, unless the
     /// object has followed as many truncations. Answers `Done`, once that is on disk.
     Fill {
+        /// The file.
         ino: Ino,
+        /// The count with this truncation.
         truncations: u32,
+        /// All that the inode held, which is never more than one stripe unit.
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },
@@ -170,32 +210,43 @@ pub enum DataRequest {
 /// The count of truncations with which a file gets its data objects. An object that is not there has followed so many.
 pub const FIRST_TRUNCATIONS: u32 = 1;
 
+/// Answer to a [`DataRequest`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum DataReply {
+    /// It was done; on disk only where the request says so.
     Done,
+    /// The bytes from the offset on, up to the end of the object.
     Data(#[serde(with = "serde_bytes")] Vec<u8>),
     /// Units of 512 bytes.
     Usage {
+        /// Space that the object takes, holes left out.
         blocks: u64,
     },
     /// Bytes, and inodes that are in use on this server's shards.
     Space {
+        /// Bytes that the disk has in all.
         total: u64,
+        /// Bytes that are free.
         free: u64,
+        /// Bytes that are free for who is not the superuser.
         available: u64,
+        /// Inodes on the server's shards.
         inodes: u64,
         /// Servers that answer with the same number keep their data objects on the same disk: its room
         /// counts once.
         disk: u64,
     },
+    /// Nothing was changed, or an unknown part of the range if the disk failed.
     Failed(FsError),
     /// Offset in the object; `None` where no data follows.
     Found {
+        /// Bytes from the object's start.
         offset: Option<u64>,
     },
     /// The object has followed another number of truncations than the request goes by: more, and its sender has to ask the inode's
     /// shard what the file is like; or fewer, and a truncation is on its way. Nothing is changed.
     OtherTruncations {
+        /// The object's count.
         truncations: u32,
     },
 }

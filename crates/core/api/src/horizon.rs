@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 /// everywhere, but for those in `open`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Horizon {
+    /// Number of the first operation that may be under way and is not in `open`.
     pub passed: u64,
     /// In order, each smaller than `passed`; no more than
     /// [`MAX_STRAGGLERS`](pandofs_types::limits::MAX_STRAGGLERS).

@@ -6,29 +6,45 @@ use pandofs_placement::{DirMap, Placing};
 use pandofs_types::{Attr, Epoch, FileKind, FileLock, FsError, Ino, Name, Position, ShardId, Time};
 use serde::{Deserialize, Serialize};
 
+/// Answer of a shard that did what was asked.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
+    /// Done, with nothing to tell.
     Done,
+    /// The name and what it leads to, after the operation.
     Entry(EntryReply),
+    /// The inode after the operation.
     Inode(InodeReply),
+    /// The name is gone.
     Removed {
+        /// What it led to.
         ino: Ino,
     },
+    /// The new name leads there, or both names did already.
     Renamed {
+        /// What was moved.
         ino: Ino,
     },
+    /// Target of the symbolic link, bytes as they were given.
     Link(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// Value of the extended attribute.
     Value(#[serde(with = "serde_bytes")] Vec<u8>),
+    /// Names of all extended attributes, each with its prefix.
     Names(Vec<serde_bytes::ByteBuf>),
+    /// A page of a listing.
     Entries(EntriesReply),
+    /// What this shard has of the directory.
     Part(DirPart),
     /// The inode that had the first name, and the one that had the other.
     Exchanged {
+        /// It has the other name now.
         ino: Ino,
+        /// It has the first name now.
         other: Ino,
     },
     /// Of those in the way the first.
     Lock(Option<FileLock>),
+    /// Locks that others have taken since, so that the session's are lost.
     LostLocks(Vec<(Ino, FileLock)>),
     /// Closes that did not count here, once for each, and the shard that is to be told of them: another one if the
     /// inode has moved, this one once more if an operation that may move it is under way. All others counted.
@@ -82,7 +98,9 @@ pub struct BatchReply {
 /// Inode that a name leads to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryReply {
+    /// The inode.
     pub ino: Ino,
+    /// Fixed for the inode.
     pub kind: FileKind,
     /// Where the inode is.
     pub shard: ShardId,
@@ -90,6 +108,7 @@ pub struct EntryReply {
     pub inode: Option<InodeReply>,
 }
 
+/// An inode as its shard has it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InodeReply {
     /// For a directory: of the home's partitions only; the rest is gathered over `dir`'s map.
@@ -104,13 +123,18 @@ pub struct InodeReply {
     pub truncations: u32,
 }
 
+/// What the home adds to the attributes of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirReply {
+    /// All partitions that the home has heard of.
     pub map: DirMap,
+    /// The directory that it is in; of the root itself.
     pub parent: Ino,
+    /// Its own, which new subdirectories inherit.
     pub settings: DirSettings,
 }
 
+/// Where the data of a file is.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum FileBody {
     /// No file.
@@ -118,11 +142,13 @@ pub enum FileBody {
     /// The bytes are in the inode; the file's size may be larger, the rest reads as zeros.
     /// `data` is only given in answer to `ReadInline`; otherwise it is empty.
     Inline {
+        /// Shorter than the size where zeros follow.
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
         /// The layout for when the file is striped.
         layout: Layout,
     },
+    /// In data objects, without holes: what it takes follows from its size.
     Striped(Layout),
     /// Striped, and may have holes or space beyond its end: what it takes only its data objects know
     /// (`DataRequest::Usage`).
@@ -132,31 +158,44 @@ pub enum FileBody {
 /// One shard's part of a directory's attributes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirPart {
+    /// Names in the shard's partitions.
     pub entries: u64,
+    /// Directories among them.
     pub subdirs: u32,
+    /// The latest change of a name in these partitions.
     pub mtime: Time,
+    /// The latest change of these partitions or, at the home, of the attributes.
     pub ctime: Time,
+    /// All partitions that this shard has heard of.
     pub map: DirMap,
 }
 
+/// A page of a listing, in the order of positions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntriesReply {
+    /// Without `.` and `..`; few or none where the page is full at once or the partition ends.
     pub entries: Vec<DirEntry>,
     /// Where to go on, `Position::END` when the directory ends there; the shard that holds that
     /// position may be another one.
     pub next: Position,
+    /// All partitions that this shard has heard of.
     pub map: DirMap,
     /// Of a listing from the start: the directory that this one is in.
     pub parent: Option<Ino>,
 }
 
+/// An entry of a listing.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirEntry {
+    /// Unique within the directory.
     pub name: Name,
     /// Its own, with the ordinal.
     pub position: Position,
+    /// What the name leads to.
     pub ino: Ino,
+    /// Of the inode.
     pub kind: FileKind,
+    /// The shard that has the inode, as far as the entry tells.
     pub shard: ShardId,
     /// With `plus`, when the inode is on the answering shard.
     pub inode: Option<InodeReply>,
@@ -173,13 +212,26 @@ pub enum Refusal {
     /// The new name of a rename belongs to another shard than the client said: merge, ask again.
     NewNameMisdirected(Option<DirMap>),
     /// The inode is on another shard now: ask there.
-    Moved { ino: Ino, shard: ShardId },
+    Moved {
+        /// The inode that was asked for.
+        ino: Ino,
+        /// The shard to ask, as far as this one knows.
+        shard: ShardId,
+    },
     /// This server does not lead that shard: fetch the cluster map if its epoch is newer, ask again.
-    WrongServer { epoch: Epoch },
+    WrongServer {
+        /// Of the server's own map.
+        epoch: Epoch,
+    },
     /// Nothing was done; ask again after a short pause.
     TryAgain,
     /// The file's data is not inline, or the write does not fit: use the layout.
-    NotInline { layout: Layout, striped: bool },
+    NotInline {
+        /// Where the data is to go, or is.
+        layout: Layout,
+        /// Whether it is in data objects already; else ask for `Stripe` first.
+        striped: bool,
+    },
     /// The sequence number is older than the last one answered on that slot.
     StaleSequence,
     /// The request makes no sense; the text says why.

@@ -11,19 +11,26 @@ use serde::{Deserialize, Serialize};
 /// sequence number grows by one or more with each new request on it, over all shards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct RequestKey {
+    /// The client.
     pub session: SessionId,
+    /// One request at a time is under way on it.
     pub slot: SlotId,
+    /// Of the slot; gaps are allowed.
     pub sequence: u64,
 }
 
 /// A request with what every request carries.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ShardRequest {
+    /// The shard that the client takes to be the right one.
     pub shard: ShardId,
     /// The cluster map by which the client chose the server.
     pub epoch: Epoch,
+    /// Kept over repetitions, so that it is done once.
     pub key: RequestKey,
+    /// Whose rights are checked.
     pub caller: Credentials,
+    /// The operation with its arguments.
     pub request: Request,
 }
 
@@ -62,6 +69,7 @@ impl DirSettings {
 /// Condition of `setxattr`: whether the attribute may, must or must not be there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum XattrMode {
+    /// It is set in either case.
     Either,
     /// XATTR_CREATE
     Create,
@@ -75,7 +83,10 @@ macro_rules! requests {
         /// `(dir, name)`, those about an inode to the shard that holds it, the others to all shards of a directory.
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum Request {
-            $($name(op::$name)),+
+            $(
+                #[doc = concat!("See [`op::", stringify!($name), "`].")]
+                $name(op::$name)
+            ),+
         }
 
         impl Request {
@@ -86,6 +97,7 @@ macro_rules! requests {
                 }
             }
 
+            /// The same, to fill in places that were found to be others ([`Operation::aim`]).
             pub fn operation_mut(&mut self) -> &mut dyn Operation {
                 match self {
                     $(Request::$name(operation) => operation),+
@@ -100,17 +112,26 @@ crate::operations!(requests);
 /// Node that [`op::Create`] makes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum NewNode {
+    /// A regular file, empty.
     File,
+    /// A symbolic link.
     Symlink {
+        /// Bytes in no particular encoding, at most `MAX_SYMLINK_BYTES`, not looked into.
         #[serde(with = "serde_bytes")]
         target: Vec<u8>,
     },
+    /// A named pipe.
     Fifo,
+    /// The name of a Unix domain socket.
     Socket,
+    /// A character device; needs `MKNOD`.
     Char {
+        /// Device number, in Linux's encoding.
         rdev: u32,
     },
+    /// A block device; needs `MKNOD`.
     Block {
+        /// Device number, in Linux's encoding.
         rdev: u32,
     },
 }

@@ -8,18 +8,28 @@ use serde::{Deserialize, Serialize};
 /// One operation, as its coordinator stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coordination {
+    /// The operation.
     pub tx: TxId,
+    /// Kept over restarts of the operation, so that it becomes the oldest at some time.
     pub age: Age,
+    /// Decides which messages are sent; fixed when the operation begins.
     pub protocol: CommitProtocol,
+    /// Steps in the order of their numbers; those that are found on the way stand at the end.
     pub steps: Vec<StepEntry>,
+    /// Final once it is not `Open`.
     pub decision: Decision,
 }
 
+/// One step of a coordination.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StepEntry {
+    /// Where it is performed.
     pub shard: ShardId,
+    /// What is done there.
     pub step: Step,
+    /// How far it is, as far as the coordinator has heard.
     pub state: StepState,
+    /// Empty until its shard has told it.
     pub result: StepResult,
 }
 
@@ -57,9 +67,12 @@ impl StepState {
     }
 }
 
+/// What became of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decision {
+    /// Neither committed nor aborted: locks are held.
     Open,
+    /// The client may be told, and all steps will be performed.
     Committed,
     /// Presumed: a coordination that is gone without having been committed was aborted.
     Aborted(Refused),
@@ -68,6 +81,7 @@ pub enum Decision {
 /// Commands that follow from an event. Messages go to the shard beside them once the record is on disk.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
+    /// Shards and messages, in the order of sending.
     pub send: Vec<(ShardId, CommitMessage)>,
     /// Numbers of new steps that are the coordinator's own: they are to be prepared here and now, and
     /// [`Coordination::own_prepared`] to be called for each, until all are or

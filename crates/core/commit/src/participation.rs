@@ -7,26 +7,40 @@ use serde::{Deserialize, Serialize};
 /// One step of another shard's operation, as its participant stores it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Participation {
+    /// The operation.
     pub tx: TxId,
+    /// The step among those of the operation.
     pub number: StepNumber,
+    /// By it the step waits or gives way where it meets another operation's lock.
     pub age: Age,
+    /// Final once it is `Ended`.
     pub state: ParticipationState,
 }
 
+/// How far a participant is with its step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ParticipationState {
     /// Checked and locked; the outcome is the coordinator's to tell.
     Prepared {
+        /// What is performed if the operation is committed; its locks follow from it.
         step: Step,
+        /// Told to the coordinator again if it asks again.
         result: StepResult,
+        /// Further steps that were found, each with its shard.
         follow: Vec<(ShardId, Step)>,
         /// In three-phase commit: it has heard that everybody is prepared.
         pre_committed: bool,
     },
     /// Performed: this participant has decided, and the coordinator must hear of it.
-    Committed { result: StepResult },
+    Committed {
+        /// Told to the coordinator again until it acknowledges it.
+        result: StepResult,
+    },
     /// Not performed, never to be; the coordinator must hear of it.
-    Refused { why: Refused },
+    Refused {
+        /// Told to the coordinator again until it acknowledges it.
+        why: Refused,
+    },
     /// Over. Kept so that a delayed `Do` is not taken for a new one.
     Ended,
 }

@@ -6,7 +6,7 @@ use std::collections::HashMap;
 /// Shards number their data requests each for itself; on the wire a number has to tell which shard
 /// asked.
 #[derive(Debug)]
-pub struct DataTickets {
+pub(crate) struct DataTickets {
     next: u64,
     asked: HashMap<u64, (ShardId, u64)>,
     /// Of what has been asked for and not been done.
@@ -22,7 +22,7 @@ struct Number {
 
 /// How often a shard has asked for something.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub(crate) enum Asked {
     /// Never, or it failed.
     First,
     /// It is asked for again, and has not been sent yet.
@@ -35,7 +35,7 @@ impl DataTickets {
     /// Counts from `first`, which is to be drawn at random: an answer to what an earlier process of this
     /// server asked must not be taken for one to what this process asks. (Removing inode 5 was number 1
     /// then; if removing inode 6 were number 1 now, the late answer would leave it there for ever.)
-    pub fn new(first: u64) -> DataTickets {
+    pub(crate) fn new(first: u64) -> DataTickets {
         DataTickets {
             next: first,
             asked: HashMap::new(),
@@ -50,7 +50,7 @@ impl DataTickets {
     /// more. (A truncates an object, the answer is late, A asks again, and that waits for the disk; the
     /// answer comes, a client writes behind the truncation; what has waited goes out now and takes the
     /// client's data away.)
-    pub fn ask(&mut self, shard: ShardId, ticket: u64) -> Asked {
+    pub(crate) fn ask(&mut self, shard: ShardId, ticket: u64) -> Asked {
         match self.numbers.get(&(shard, ticket)) {
             Some(Number { sent: true, .. }) => Asked::Again,
             Some(Number { sent: false, .. }) => Asked::Unsent,
@@ -70,7 +70,7 @@ impl DataTickets {
     ///
     /// # Panics
     /// When it was not asked for, or is done.
-    pub fn send(&mut self, shard: ShardId, ticket: u64) -> (u64, bool) {
+    pub(crate) fn send(&mut self, shard: ShardId, ticket: u64) -> (u64, bool) {
         let Some(found) = self.numbers.get_mut(&(shard, ticket)) else {
             panic!("shard {shard} did not ask for anything under ticket {ticket}");
         };
@@ -80,7 +80,7 @@ impl DataTickets {
     }
 
     /// It cannot be sent; the shard asks again.
-    pub fn forget(&mut self, shard: ShardId, ticket: u64) {
+    pub(crate) fn forget(&mut self, shard: ShardId, ticket: u64) {
         if let Some(found) = self.numbers.remove(&(shard, ticket)) {
             self.asked.remove(&found.number);
         }
@@ -88,7 +88,7 @@ impl DataTickets {
 
     /// Returns the requester of `number`, and forgets it. `None` for an answer that came before, or
     /// to a request that was not sent.
-    pub fn done(&mut self, number: u64) -> Option<(ShardId, u64)> {
+    pub(crate) fn done(&mut self, number: u64) -> Option<(ShardId, u64)> {
         let asker = *self.asked.get(&number)?;
         if !self.numbers.get(&asker).is_some_and(|found| found.sent) {
             return None;

@@ -27,7 +27,7 @@ pub(crate) struct Timers {
 }
 
 impl Timers {
-    pub fn new(now: Steady, sync_interval: Duration) -> Timers {
+    pub(crate) fn new(now: Steady, sync_interval: Duration) -> Timers {
         Timers {
             next_tick: now,
             next_look: now.after(RECALLS_LOOK_INTERVAL),
@@ -37,7 +37,7 @@ impl Timers {
         }
     }
 
-    pub fn sync_later(&mut self, now: Steady) {
+    pub(crate) fn sync_later(&mut self, now: Steady) {
         self.next_sync = now.after(self.sync_interval);
     }
 }
@@ -60,7 +60,7 @@ pub(crate) struct FlushState<W> {
 }
 
 impl<W> FlushState<W> {
-    pub fn new(unflushed_bytes: u64) -> FlushState<W> {
+    pub(crate) fn new(unflushed_bytes: u64) -> FlushState<W> {
         FlushState {
             unflushed_bytes,
             under_way: None,
@@ -71,7 +71,7 @@ impl<W> FlushState<W> {
         }
     }
 
-    pub fn appended(&mut self, bytes: u64) {
+    pub(crate) fn appended(&mut self, bytes: u64) {
         self.unflushed_bytes += bytes;
         self.unasked_bytes += bytes;
     }

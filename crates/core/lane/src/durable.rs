@@ -8,7 +8,7 @@ use std::collections::VecDeque;
 /// number `n` is let go by a sync that began after append `n`, and not by one that was under
 /// way then: the system may have taken its pages before.
 #[derive(Debug)]
-pub struct Durable<T> {
+pub(crate) struct Durable<T> {
     /// Appends so far.
     appended: u64,
     /// Of these, synced ones.
@@ -26,7 +26,7 @@ impl<T> Default for Durable<T> {
 }
 
 impl<T> Durable<T> {
-    pub fn new() -> Durable<T> {
+    pub(crate) fn new() -> Durable<T> {
         Durable {
             appended: 0,
             synced: 0,
@@ -36,12 +36,12 @@ impl<T> Durable<T> {
     }
 
     /// Notes that something was appended to the log.
-    pub fn appended(&mut self) {
+    pub(crate) fn appended(&mut self) {
         self.appended += 1;
     }
 
     /// Gives `what` back if all that was appended is synced; otherwise keeps it until that is so.
-    pub fn hold(&mut self, what: T) -> Option<T> {
+    pub(crate) fn hold(&mut self, what: T) -> Option<T> {
         if self.synced == self.appended {
             return Some(what);
         }
@@ -50,28 +50,28 @@ impl<T> Durable<T> {
     }
 
     /// Whether there is something a sync would do.
-    pub fn is_behind(&self) -> bool {
+    pub(crate) fn is_behind(&self) -> bool {
         self.synced < self.appended
     }
 
     /// Whether something waits that no sync under way will let go.
-    pub fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         let last_wanted = self.waiting.back().map_or(0, |&(append, _)| append);
         last_wanted > self.under_way.unwrap_or(self.synced)
     }
 
-    pub fn is_under_way(&self) -> bool {
+    pub(crate) fn is_under_way(&self) -> bool {
         self.under_way.is_some()
     }
 
     /// Notes that a sync begins now.
-    pub fn begin(&mut self) {
+    pub(crate) fn begin(&mut self) {
         assert!(self.under_way.is_none(), "one sync at a time");
         self.under_way = Some(self.appended);
     }
 
     /// Notes that the sync under way has succeeded, and gives what it let go, in order.
-    pub fn finish(&mut self) -> Vec<T> {
+    pub(crate) fn finish(&mut self) -> Vec<T> {
         let covered = self.under_way.take();
         assert!(covered.is_some(), "a sync ends that did not begin");
         self.synced = covered.unwrap_or(self.synced);
@@ -82,7 +82,7 @@ impl<T> Durable<T> {
     }
 
     /// Notes that a sync which began just now has succeeded, and gives all that waited, in order.
-    pub fn finish_all(&mut self) -> Vec<T> {
+    pub(crate) fn finish_all(&mut self) -> Vec<T> {
         self.under_way = None;
         self.synced = self.appended;
         self.waiting.drain(..).map(|(_, what)| what).collect()

@@ -21,9 +21,11 @@ pub enum Stage {
     Received,
     /// The log is about to be synced, or was, and those that wait for it have no answer.
     Syncing,
+    /// The other end of `Syncing`.
     Synced,
     /// The store is about to be flushed, or was, and the log still has what it has now.
     Flushing,
+    /// The other end of `Flushing`.
     Flushed,
 }
 
@@ -32,11 +34,15 @@ pub enum Stage {
 pub enum Subject<'a> {
     /// As it is in the log.
     Record(&'a [u8]),
+    /// Between servers.
     Message(&'a PeerMessage),
     /// Of a shard to itself.
     Input(&'a Input),
+    /// Of a client or a server.
     Data(&'a DataRequest),
+    /// A sync of all shards' log.
     Log,
+    /// A flush of all shards' store.
     Store,
 }
 

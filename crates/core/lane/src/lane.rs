@@ -23,13 +23,17 @@ use std::time::Duration;
 
 /// Parts of a [`Lane`].
 pub struct LaneParts {
+    /// The server that the lane is of.
     pub id: ServerId,
+    /// Replaced by [`Lane::offer_map`] alone.
     pub map: Arc<ClusterMap>,
     /// As [`recover`](crate::recover) gives them.
     pub shards: Shards,
     /// Nobody else writes to it while the lane is there.
     pub store: Arc<dyn Store>,
+    /// Shared with the thread that syncs it.
     pub log: Arc<dyn Log>,
+    /// Told of each stage; for tests.
     pub points: Points,
     /// A random number.
     pub first_data_number: u64,
@@ -83,8 +87,11 @@ pub(crate) struct Held {
 /// Counts since the start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counters {
+    /// Of clients, to shards.
     pub requests: u64,
+    /// Ended syncs of the log.
     pub log_syncs: u64,
+    /// Records appended for all shards.
     pub log_records: u64,
     /// Writes to the log.
     pub log_batches: u64,
@@ -93,18 +100,24 @@ pub struct Counters {
 /// Result of [`Lane::hear`].
 #[derive(Debug, PartialEq, Eq)]
 pub enum Heard {
+    /// It is with its shard, or was answered.
     Taken,
     /// Dropped: sender and receiver go by different cluster maps.
     OtherMap {
+        /// The sending shard, as the message says.
         from: ShardId,
+        /// The shard that it is for, as the message says.
         to: ShardId,
         /// The sender's may be newer.
         may_be_newer: bool,
     },
     /// Dropped: no shard says that.
     Misfit {
+        /// The sending shard, as the message says.
         from: ShardId,
+        /// The shard that it is for, as the message says.
         to: ShardId,
+        /// What is wrong with it.
         misfit: Misfit,
     },
 }
@@ -150,14 +163,17 @@ impl<W> Lane<W> {
         }
     }
 
+    /// The server's number in the cluster map.
     pub fn id(&self) -> ServerId {
         self.id
     }
 
+    /// The map that the lane goes by now.
     pub fn map(&self) -> &Arc<ClusterMap> {
         &self.map
     }
 
+    /// Those that it leads.
     pub fn shards(&self) -> &Shards {
         &self.shards
     }
@@ -167,6 +183,7 @@ impl<W> Lane<W> {
         &self.overlay
     }
 
+    /// Since the lane was made.
     pub fn counters(&self) -> Counters {
         self.counters
     }
@@ -398,6 +415,7 @@ impl<W> Lane<W> {
         self.keeps_nothing_back = true;
     }
 
+    /// The shards, to be changed behind the lane's back.
     pub fn shards_mut(&mut self) -> &mut Shards {
         &mut self.shards
     }

@@ -6,29 +6,29 @@ use std::collections::BTreeMap;
 
 /// Loads of one server and the others.
 #[derive(Debug, Default)]
-pub struct Loads {
+pub(crate) struct Loads {
     reports: BTreeMap<ServerId, ServerLoad>,
     requests: RecentRequests,
 }
 
 impl Loads {
     /// Takes a server's report.
-    pub fn report(&mut self, server: ServerId, load: ServerLoad) {
+    pub(crate) fn report(&mut self, server: ServerId, load: ServerLoad) {
         self.reports.insert(server, load);
     }
 
     /// Last report of each server.
-    pub fn all(&self) -> BTreeMap<ServerId, ServerLoad> {
+    pub(crate) fn all(&self) -> BTreeMap<ServerId, ServerLoad> {
         self.reports.clone()
     }
 
     /// Counts this server's own requests; `ever`: since its start.
-    pub fn count(&mut self, ever: u64) {
+    pub(crate) fn count(&mut self, ever: u64) {
         self.requests.count(ever);
     }
 
     /// This server's requests of late, about.
-    pub fn of_late(&self) -> u64 {
+    pub(crate) fn of_late(&self) -> u64 {
         self.requests.of_late()
     }
 }

@@ -31,6 +31,7 @@ impl<W> Default for NextMap<W> {
 pub struct MapTaken<W> {
     /// Those who wait for it.
     pub waiting: Vec<W>,
+    /// Whether the lane goes by the map now.
     pub outcome: MapOutcome,
 }
 

@@ -19,7 +19,7 @@ use std::collections::{BTreeMap, VecDeque};
 
 /// Of all sessions that take leases. `A` is where an answer goes.
 #[derive(Debug)]
-pub struct Recalls<A> {
+pub(crate) struct Recalls<A> {
     sessions: BTreeMap<SessionId, Session<A>>,
 }
 
@@ -39,7 +39,7 @@ struct Session<A> {
 
 /// An answer to a request that waited.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Answer<A> {
+pub(crate) struct Answer<A> {
     pub to: A,
     pub number: u64,
     pub keys: Vec<LeaseKey>,
@@ -47,7 +47,7 @@ pub struct Answer<A> {
 
 /// Contents of a request.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Said<A> {
+pub(crate) enum Said<A> {
     /// The session takes leases anew. The request is answered at once: what is asked from then on is asked of who
     /// knows that it does.
     Begins,
@@ -98,7 +98,7 @@ impl<A> Session<A> {
 impl<A> Recalls<A> {
     /// A client waits for recalls over a connection that was made at that time. `done`: it has let go of what the answer
     /// of this number was about; without it takes leases anew.
-    pub fn wait(
+    pub(crate) fn wait(
         &mut self,
         session: SessionId,
         connected: Steady,
@@ -135,14 +135,14 @@ impl<A> Recalls<A> {
 
     /// A shard has a recall sent to a session. One that is not known has gone, and its leases go by
     /// themselves.
-    pub fn tell(&mut self, shard: ShardId, recall: Recall) -> Option<Answer<A>> {
+    pub(crate) fn tell(&mut self, shard: ShardId, recall: Recall) -> Option<Answer<A>> {
         let session = self.sessions.get_mut(&recall.session)?;
         session.queue.push_back((shard, recall.number, recall.keys));
         session.answer(false)
     }
 
     /// Answers to those who have waited for long.
-    pub fn overdue(&mut self, now: Steady) -> Vec<Answer<A>> {
+    pub(crate) fn overdue(&mut self, now: Steady) -> Vec<Answer<A>> {
         let has_waited = |session: &&mut Session<A>| {
             let since = session.waiting.as_ref().map(|(_, since)| *since);
             since.is_some_and(|since| now.since(since) >= RECALL_WAIT)
@@ -154,7 +154,7 @@ impl<A> Recalls<A> {
     }
 
     /// The session is gone; requests that wait in its name are answered with nothing more.
-    pub fn forget(&mut self, session: SessionId) -> Option<Answer<A>> {
+    pub(crate) fn forget(&mut self, session: SessionId) -> Option<Answer<A>> {
         let mut session = self.sessions.remove(&session)?;
         session.queue.clear();
         session.answer(true)

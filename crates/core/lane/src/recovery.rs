@@ -13,6 +13,7 @@ use std::time::Duration;
 /// Counts of what was applied again at start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
+    /// Records of all shards.
     pub records: u64,
     /// Of their payloads.
     pub bytes: u64,
@@ -23,6 +24,7 @@ pub struct Replayed {
 /// A shard whose log ended before its store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogBehind {
+    /// The shard.
     pub shard: ShardId,
     /// The last record that the store has.
     pub applied: u64,

@@ -22,6 +22,7 @@ pub struct Removed {
 }
 
 impl Removed {
+    /// Forgets the oldest removal beyond `MAX_REMEMBERED_REMOVALS`.
     pub fn note(&mut self, ino: Ino) {
         if !self.known.insert(ino) {
             return;
@@ -34,6 +35,7 @@ impl Removed {
         }
     }
 
+    /// Returns whether its object was removed, as far as is remembered.
     pub fn has(&self, ino: Ino) -> bool {
         self.known.contains(&ino)
     }

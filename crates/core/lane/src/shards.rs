@@ -72,12 +72,14 @@ impl Shards {
         }
     }
 
+    /// Returns whether this lane leads the shard.
     pub fn leads(&self, shard: ShardId) -> bool {
         self.led
             .get(usize::from(shard.0))
             .is_some_and(Option::is_some)
     }
 
+    /// In ascending order.
     pub fn ids(&self) -> Vec<ShardId> {
         self.iter().map(|(id, _)| id).collect()
     }
@@ -254,6 +256,7 @@ impl Shards {
         self.iter().map(|(id, led)| (id, led.appended)).collect()
     }
 
+    /// One for each shard, in ascending order.
     pub fn status(&self) -> Vec<ShardStatus> {
         let status = |led: &Led| ShardStatus {
             synced: led.synced,

@@ -38,9 +38,11 @@ pub struct WaitId(u64);
 /// A message to a session: it is to believe these no longer, and to say so.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Recall {
+    /// The session to ask.
     pub session: SessionId,
     /// Higher than that of every earlier recall to the session.
     pub number: u64,
+    /// No longer leased to the session once this is sent.
     pub keys: Vec<LeaseKey>,
 }
 
@@ -137,6 +139,7 @@ pub struct LeaseTable {
 }
 
 impl LeaseTable {
+    /// Empty, with these limits in place of the default ones.
     pub fn with_room(room: Room) -> LeaseTable {
         LeaseTable {
             room,
@@ -144,6 +147,7 @@ impl LeaseTable {
         }
     }
 
+    /// Leases over the new limits stay until their end.
     pub fn set_room(&mut self, room: Room) {
         self.room = room;
     }
@@ -362,6 +366,7 @@ impl LeaseTable {
         self.count == 0
     }
 
+    /// Gives leases from now on.
     pub fn open(&mut self) {
         self.closed = false;
     }
@@ -475,6 +480,7 @@ impl LeaseTable {
         self.count
     }
 
+    /// Returns whether no session has a lease.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

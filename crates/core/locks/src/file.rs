@@ -6,7 +6,9 @@ use std::collections::BTreeMap;
 /// Owner of a lock: its number is unique within a session only.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Owner {
+    /// The session that locked.
     pub session: SessionId,
+    /// Chosen by the session, as in [`FileLock`].
     pub number: u64,
 }
 
@@ -32,6 +34,7 @@ impl FileLocks {
         self.count
     }
 
+    /// Returns whether nobody has a lock of either kind.
     pub fn is_empty(&self) -> bool {
         self.count == 0
     }

@@ -12,16 +12,22 @@ use std::collections::{BTreeMap, BTreeSet};
 /// A request for a lock, the same when it is repeated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct WaitId {
+    /// The session that asks.
     pub session: SessionId,
+    /// One wait at a time is under way on it.
     pub slot: SlotId,
+    /// Of the request on the slot.
     pub sequence: u64,
 }
 
 /// Somebody asks for a lock. `T` is where the answer goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Asked<T> {
+    /// A request that is repeated takes the place of the one before.
     pub id: WaitId,
+    /// What is wanted.
     pub lock: FileLock,
+    /// Comes back with the answer.
     pub ticket: T,
     /// It waits if the lock is somebody else's.
     pub blocking: bool,
@@ -35,6 +41,7 @@ pub struct Asked<T> {
 /// Answer to a request for a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
+    /// The owner has the lock.
     Granted,
     /// Somebody has a lock that is in the way.
     Busy,
@@ -53,14 +60,23 @@ pub enum Outcome {
 pub enum Event<T> {
     /// It is over: `Granted`, `Busy` or `Full`.
     Over {
+        /// The request that waited.
         id: WaitId,
+        /// As it was given with the request.
         ticket: T,
+        /// How it ended.
         outcome: Outcome,
     },
     /// It has to ask again to go on waiting; its place is kept.
-    NotYet { ticket: T },
+    NotYet {
+        /// As it was given with the request.
+        ticket: T,
+    },
     /// The same request came again, or its session is gone: nobody waits for this answer.
-    Dropped { ticket: T },
+    Dropped {
+        /// As it was given with the request.
+        ticket: T,
+    },
 }
 
 #[derive(Clone, Copy, Debug)]

@@ -10,10 +10,13 @@ use pandofs_types::{Credentials, FsError, Ino, Name, SessionId};
 /// Context of an operation besides the stored state.
 #[derive(Clone, Copy)]
 pub struct Context<'a> {
+    /// Those of undecided operations on this shard.
     pub locks: &'a Locks,
     /// It has open what the operation opens.
     pub session: SessionId,
+    /// Whose rights are checked.
     pub caller: &'a Credentials,
+    /// Those of the record, or of the request before there is one.
     pub choices: &'a Choices,
 }
 

@@ -47,6 +47,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// In the order of their bytes.
     pub const ALL: [Kind; 17] = [
         Kind::Meta,
         Kind::Inode,
@@ -67,6 +68,7 @@ impl Kind {
         Kind::Grantholder,
     ];
 
+    /// The kind of keys that begin with this byte; `None` if there is none.
     pub fn from_byte(byte: u8) -> Option<Kind> {
         Kind::ALL.into_iter().find(|&kind| kind as u8 == byte)
     }
@@ -101,10 +103,12 @@ fn with_u64(kind: Kind, shard: ShardId, number: u64) -> Vec<u8> {
     key
 }
 
+/// Key of the shard's own figures.
 pub fn meta(shard: ShardId) -> Vec<u8> {
     prefix(Kind::Meta, shard)
 }
 
+/// Key of an inode on this shard.
 pub fn inode(shard: ShardId, ino: Ino) -> Vec<u8> {
     with_u64(Kind::Inode, shard, ino.0)
 }
@@ -146,18 +150,22 @@ pub fn parse_ino(key: &[u8]) -> Option<Ino> {
     Some(Ino(u64::from_be_bytes(*ino)))
 }
 
+/// Key of the partitions of a directory that are on this shard.
 pub fn parts(shard: ShardId, dir: Ino) -> Vec<u8> {
     with_u64(Kind::Parts, shard, dir.0)
 }
 
+/// Key of where an inode that was here has gone.
 pub fn forwarding(shard: ShardId, ino: Ino) -> Vec<u8> {
     with_u64(Kind::Forwarding, shard, ino.0)
 }
 
+/// First part of the keys of all extended attributes of an inode.
 pub fn xattrs(shard: ShardId, ino: Ino) -> Vec<u8> {
     with_u64(Kind::Xattr, shard, ino.0)
 }
 
+/// Key of one extended attribute, by its name with prefix.
 pub fn xattr(shard: ShardId, ino: Ino, name: &[u8]) -> Vec<u8> {
     let mut key = xattrs(shard, ino);
     key.extend_from_slice(name);
@@ -167,7 +175,9 @@ pub fn xattr(shard: ShardId, ino: Ino, name: &[u8]) -> Vec<u8> {
 /// Which side of a distributed operation a transaction record is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
+    /// It decided, or will.
     Coordinator = 0,
+    /// It has one step of another shard's operation.
     Participant = 1,
 }
 
@@ -181,32 +191,39 @@ pub fn transaction(shard: ShardId, role: Role, tx: TxId, step: u16) -> Vec<u8> {
     key
 }
 
+/// First part of the keys of all slots of a session.
 pub fn slots(shard: ShardId, session: SessionId) -> Vec<u8> {
     with_u64(Kind::Slot, shard, session.0)
 }
 
+/// Key of the last answer of a slot.
 pub fn slot(shard: ShardId, session: SessionId, slot: SlotId) -> Vec<u8> {
     let mut key = slots(shard, session);
     key.extend_from_slice(&slot.0.to_be_bytes());
     key
 }
 
+/// Key of what is left to do for an inode without a name, or with data objects that lag behind.
 pub fn reclaim(shard: ShardId, ino: Ino) -> Vec<u8> {
     with_u64(Kind::Reclaim, shard, ino.0)
 }
 
+/// Key of the split or merge of a directory that gives entries away here.
 pub fn split(shard: ShardId, dir: Ino) -> Vec<u8> {
     with_u64(Kind::Split, shard, dir.0)
 }
 
+/// Key of a split that takes entries here.
 pub fn staging(shard: ShardId, split: pandofs_api::SplitId) -> Vec<u8> {
     split_key(Kind::Staging, shard, split)
 }
 
+/// First part of the keys of all entries that a split has staged here.
 pub fn staged_all(shard: ShardId, split: pandofs_api::SplitId) -> Vec<u8> {
     split_key(Kind::Staged, shard, split)
 }
 
+/// Key of one staged entry, by its name.
 pub fn staged(shard: ShardId, split: pandofs_api::SplitId, name: &Name) -> Vec<u8> {
     let mut key = staged_all(shard, split);
     key.extend_from_slice(name.as_bytes());
@@ -231,12 +248,14 @@ pub fn parse_split(key: &[u8]) -> Option<pandofs_api::SplitId> {
     })
 }
 
+/// Key of the newest horizon that a coordinator has told.
 pub fn horizon(shard: ShardId, coordinator: ShardId) -> Vec<u8> {
     let mut key = prefix(Kind::Horizon, shard);
     key.extend_from_slice(&coordinator.0.to_be_bytes());
     key
 }
 
+/// Key of the note that a session may have leases here.
 pub fn leaseholder(shard: ShardId, session: SessionId) -> Vec<u8> {
     with_u64(Kind::Leaseholder, shard, session.0)
 }
@@ -249,6 +268,7 @@ pub fn numbers(shard: ShardId, session: SessionId) -> Vec<u8> {
     with_u64(Kind::Numbers, shard, session.0)
 }
 
+/// Key of the note that a session may have file locks here.
 pub fn lock_holder(shard: ShardId, session: SessionId) -> Vec<u8> {
     with_u64(Kind::LockHolder, shard, session.0)
 }

@@ -16,8 +16,11 @@ use std::collections::{BTreeMap, BTreeSet};
 pub enum Lock {
     /// A name, whether it is there or not.
     Entry {
+        /// The directory.
         dir: Ino,
+        /// Of the name's hash.
         position: Position,
+        /// Names that share a hash are locked one by one.
         name: Name,
     },
     /// An inode, or a directory's attributes.
@@ -26,8 +29,11 @@ pub enum Lock {
     Dir(Ino),
     /// The names of a directory from one position to before another.
     Range {
+        /// The directory.
         dir: Ino,
+        /// The first position.
         start: Position,
+        /// The first position after the range.
         end: Position,
     },
     /// The parent of a directory is about to change.
@@ -55,6 +61,7 @@ pub struct Locks {
 }
 
 impl Locks {
+    /// Returns whether no operation holds anything.
     pub fn is_empty(&self) -> bool {
         self.held.is_empty()
     }

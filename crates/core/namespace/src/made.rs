@@ -11,7 +11,7 @@ use pandofs_api::{Request, Step};
 use pandofs_types::TxId;
 
 /// Fails with [`Stop::Locked`] if an operation is making a directory here that the request is about.
-pub fn check_request(locks: &Locks, request: &Request) -> Result<(), Stop> {
+pub(crate) fn check_request(locks: &Locks, request: &Request) -> Result<(), Stop> {
     if locks.is_empty() {
         return Ok(());
     }
@@ -23,7 +23,7 @@ pub fn check_request(locks: &Locks, request: &Request) -> Result<(), Stop> {
 }
 
 /// Fails with [`Stop::Locked`] if another operation than `own` is making a directory here that the step is about.
-pub fn check_step(locks: &Locks, own: Option<TxId>, step: &Step) -> Result<(), Stop> {
+pub(crate) fn check_step(locks: &Locks, own: Option<TxId>, step: &Step) -> Result<(), Stop> {
     match steps::of(step).dir() {
         Some(dir) => locks.check(&Lock::Made(dir), own),
         None => Ok(()),

@@ -7,13 +7,17 @@ use pandofs_types::{
 
 /// Permission bits.
 pub const SET_UID: u16 = 0o4000;
+/// Set-group-id bit; on a directory it has what is made there inherit the group.
 pub const SET_GID: u16 = 0o2000;
+/// Of a directory: only owners may take names away.
 pub const STICKY: u16 = 0o1000;
 const GROUP_EXECUTE: u16 = 0o010;
 
 /// Rights, as in [`Credentials::may`].
 pub const SEARCH: u16 = 1;
+/// Bit of the right to write in a class of the mode.
 pub const WRITE: u16 = 2;
+/// Bit of the right to read in a class of the mode.
 pub const READ: u16 = 4;
 /// Rights to make and remove names. Asked for at once: of several groups that an access control list
 /// names one has to give both.

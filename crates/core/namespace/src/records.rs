@@ -10,19 +10,29 @@ use serde::{Deserialize, Serialize, de::DeserializeOwned};
 /// An inode.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct InodeRecord {
+    /// Fixed when the inode is made.
     pub kind: FileKind,
+    /// Permission bits, 0o7777 at most.
     pub mode: u16,
+    /// Number of the owning user.
     pub uid: u32,
+    /// Number of the owning group.
     pub gid: u32,
     /// Names that lead to it; for a directory always 1 (subdirectories count in its parts).
     pub nlink: u32,
+    /// Device number, in Linux's encoding; 0 of what is no device.
     pub rdev: u32,
     /// Bytes.
     pub size: u64,
+    /// Last access, as seldom as the mount's rule has it.
     pub atime: Time,
+    /// Of a directory that of its making: later ones are in its parts.
     pub mtime: Time,
+    /// Of a directory only that of its attributes: later ones are in its parts.
     pub ctime: Time,
+    /// When the inode was made.
     pub btime: Time,
+    /// Contents, or where they are.
     pub body: Body,
     /// Extended attributes it has.
     pub xattrs: u16,
@@ -30,6 +40,7 @@ pub struct InodeRecord {
     pub xattr_bytes: u32,
     /// Shards it was on before, oldest first: they keep forwarding records.
     pub trail: Vec<ShardId>,
+    /// Access control lists; the default one only of a directory.
     pub acls: Acls,
     /// It was made without a name and may get one: as long as it has never had any.
     pub may_be_named: bool,
@@ -42,15 +53,21 @@ pub struct InodeRecord {
 pub enum Body {
     /// Fifos, sockets, devices.
     Nothing,
+    /// The target's bytes.
     Symlink(#[serde(with = "serde_bytes")] Vec<u8>),
     /// The first bytes of the file; what of its size lies beyond is a hole.
     Inline {
+        /// At most `MAX_INLINE_BYTES`.
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
+        /// For when it outgrows the inode.
         layout: Layout,
     },
+    /// In data objects, without holes.
     Striped(Layout),
+    /// Its names are in the directory's partitions.
     Dir {
+        /// The directory that it is in; of the root itself.
         parent: Ino,
     },
     /// As `Striped`, of a file that may have holes or space beyond its end: one that was written to
@@ -103,7 +120,9 @@ impl InodeRecord {
 /// Inode that a name leads to.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct EntryRecord {
+    /// The inode's number.
     pub ino: Ino,
+    /// A copy, for listings that do not ask for attributes.
     pub kind: FileKind,
     /// Where the inode is; always right, since an inode only moves along with its one entry.
     pub shard: ShardId,
@@ -118,11 +137,18 @@ pub struct PartsRecord {
     pub map: DirMap,
     /// Copies of the inode's, changed everywhere before a change is answered.
     pub mode: u16,
+    /// A copy, changed as `mode` is.
     pub uid: u32,
+    /// A copy, changed as `mode` is.
     pub gid: u32,
+    /// Copies; splits of the partitions here go by them.
     pub settings: DirSettings,
+    /// Where in its distribution unit the directory is; read at the home, and where files are
+    /// placed.
     pub grain: GrainState,
+    /// The latest change of a name here.
     pub mtime: Time,
+    /// The latest change of a name here, or of the attributes.
     pub ctime: Time,
     /// In ascending order. None once all that were here have been merged into others and until the home
     /// has heard of it: before that the home would send others here, who would find nothing.
@@ -131,19 +157,24 @@ pub struct PartsRecord {
     pub acls: Acls,
 }
 
+/// One partition of a directory, as its shard counts it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Part {
+    /// Its number in the directory's map.
     pub index: PartitionIndex,
+    /// Names in it.
     pub entries: u64,
     /// Of these, directories.
     pub subdirs: u32,
 }
 
 impl PartsRecord {
+    /// The partition, if it is here.
     pub fn part(&self, index: PartitionIndex) -> Option<&Part> {
         self.parts.iter().find(|part| part.index == index)
     }
 
+    /// The partition, if it is here, to be counted anew.
     pub fn part_mut(&mut self, index: PartitionIndex) -> Option<&mut Part> {
         self.parts.iter_mut().find(|part| part.index == index)
     }
@@ -205,10 +236,12 @@ impl PartsRecord {
         })
     }
 
+    /// Names in all partitions that are here.
     pub fn entries(&self) -> u64 {
         self.parts.iter().map(|part| part.entries).sum()
     }
 
+    /// Directories among the names here.
     pub fn subdirs(&self) -> u32 {
         self.parts.iter().map(|part| part.subdirs).sum()
     }
@@ -228,20 +261,28 @@ pub enum ReclaimRecord {
     Orphan,
     /// The inode is gone; its data objects and forwarding records are to go.
     Gone {
+        /// `None` if it has no data objects.
         layout: Option<Layout>,
+        /// Shards that have forwarding records of it.
         trail: Vec<ShardId>,
     },
     /// The file was truncated to this many bytes, the last time for the `truncations`th time; its data objects are to follow.
     Truncate {
+        /// Tells which servers have its data objects.
         layout: Layout,
+        /// Bytes of the file; each object follows to its part of them.
         size: u64,
+        /// The count that the objects are told.
         truncations: u32,
     },
     /// The file has outgrown its inode; what the inode held is to be written to the first data object.
     /// Until it is, `tx` locks the inode: a write to the data object must not come before.
     Fill {
+        /// Ended once the data is on the server.
         tx: TxId,
+        /// Its first data object is the one to fill.
         layout: Layout,
+        /// What the inode held.
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },
@@ -250,10 +291,13 @@ pub enum ReclaimRecord {
 /// A split or a merge of which this shard is the source, from the first copied entry to the decision.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SplitRecord {
+    /// Known to the target by it.
     pub split: SplitId,
+    /// The partition that stays.
     pub index: PartitionIndex,
     /// The names of its range move.
     pub child: PartitionIndex,
+    /// The shard that takes the entries.
     pub target: ShardId,
     /// They move back: `child`, which is here, is merged into `index`, which is at the target.
     pub back: bool,
@@ -269,6 +313,7 @@ impl SplitRecord {
 /// A split of which this shard is the target.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct StagingRecord {
+    /// The directory that splits.
     pub dir: Ino,
     /// Chunks that have arrived.
     pub chunks: u32,
@@ -277,7 +322,9 @@ pub struct StagingRecord {
 /// The answer to the last request of a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SlotRecord {
+    /// Of the request that was answered.
     pub sequence: u64,
+    /// The answer, as it was sent.
     pub result: Result<Reply, Refusal>,
 }
 

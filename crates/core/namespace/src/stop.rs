@@ -19,6 +19,7 @@ pub enum Stop {
     /// The old and the new name of a rename lead to the same file.
     #[error("both names lead to the same file")]
     SameFile,
+    /// The store failed.
     #[error(transparent)]
     Store(#[from] StoreError),
     /// The stored state contradicts itself or cannot be decoded: the shard must not go on.

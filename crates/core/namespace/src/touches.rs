@@ -12,6 +12,7 @@ use pandofs_types::{FileKind, Ino, LeaseKey, Name};
 /// Something that is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Touched {
+    /// Of the leases to be recalled.
     pub key: LeaseKey,
     /// The sender of the request knows of it by the request and its answer.
     pub is_known: bool,

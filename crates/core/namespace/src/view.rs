@@ -15,25 +15,33 @@ use std::ops::ControlFlow;
 /// A shard's state as it is now.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
+    /// What is read from; for a transaction its overlay.
     pub kv: &'a dyn KvRead,
+    /// The one whose keys are read.
     pub shard: ShardId,
+    /// The map by which places are found.
     pub map: &'a ClusterMap,
     /// Stop with [`Stop::Cold`] rather than wait for the disk.
     pub cached_only: bool,
 }
 
 /// Visitor of a scan's pairs.
-pub type VisitPairs<'v> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Stop> + 'v;
+pub(crate) type VisitPairs<'v> = dyn FnMut(&[u8], &[u8]) -> Result<ControlFlow<()>, Stop> + 'v;
 
 /// The partition of a directory that a name belongs to, and is here.
 #[derive(Clone, Debug)]
 pub struct Owned {
+    /// All that this shard has of the directory.
     pub parts: PartsRecord,
+    /// The partition's number.
     pub index: PartitionIndex,
+    /// Of the name's hash.
     pub position: Position,
 }
 
 impl<'a> View<'a> {
+    /// The stored value of any key. Stops with [`Stop::Cold`] if it may not wait and the value is
+    /// not in memory.
     pub fn raw(&self, key: &[u8]) -> Result<Option<Vec<u8>>, Stop> {
         if !self.cached_only {
             return Ok(self.kv.get(key)?);
@@ -52,6 +60,7 @@ impl<'a> View<'a> {
         self.raw(key)?.map(|bytes| decode(what, &bytes)).transpose()
     }
 
+    /// The inode, if it is here.
     pub fn stored_inode(&self, ino: Ino) -> Result<Option<InodeRecord>, Stop> {
         self.typed("inode", &keys::inode(self.shard, ino))
     }
@@ -75,10 +84,12 @@ impl<'a> View<'a> {
         })
     }
 
+    /// Where the inode has gone, if it was here.
     pub fn forwarding(&self, ino: Ino) -> Result<Option<ShardId>, Stop> {
         self.typed("forwarding record", &keys::forwarding(self.shard, ino))
     }
 
+    /// What this shard has of the directory; `None` if nothing.
     pub fn parts(&self, dir: Ino) -> Result<Option<PartsRecord>, Stop> {
         self.typed("partitions", &keys::parts(self.shard, dir))
     }
@@ -117,6 +128,7 @@ impl<'a> View<'a> {
         })
     }
 
+    /// What the name leads to; `None` if it is not there.
     pub fn entry(
         &self,
         dir: Ino,
@@ -126,18 +138,22 @@ impl<'a> View<'a> {
         self.typed("entry", &keys::entry(self.shard, dir, position, name))
     }
 
+    /// What is left to do for the inode; `None` if nothing.
     pub fn reclaim(&self, ino: Ino) -> Result<Option<ReclaimRecord>, Stop> {
         self.typed("reclaim record", &keys::reclaim(self.shard, ino))
     }
 
+    /// The split or merge that gives this directory's entries away here.
     pub fn split(&self, dir: Ino) -> Result<Option<SplitRecord>, Stop> {
         self.typed("split", &keys::split(self.shard, dir))
     }
 
+    /// The split that takes entries here.
     pub fn staging(&self, split: SplitId) -> Result<Option<StagingRecord>, Stop> {
         self.typed("staging", &keys::staging(self.shard, split))
     }
 
+    /// The slot's last answer; `None` before the first.
     pub fn slot(&self, session: SessionId, slot: SlotId) -> Result<Option<SlotRecord>, Stop> {
         self.typed("slot", &keys::slot(self.shard, session, slot))
     }
@@ -146,6 +162,7 @@ impl<'a> View<'a> {
         self.typed("numbers", &keys::numbers(self.shard, session))
     }
 
+    /// What the coordinator has told; of one that told nothing that no operation has ended.
     pub fn horizon(&self, coordinator: ShardId) -> Result<Horizon, Stop> {
         let known = self.typed("horizon", &keys::horizon(self.shard, coordinator))?;
         Ok(known.unwrap_or_default())

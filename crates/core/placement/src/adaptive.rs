@@ -15,8 +15,11 @@ use serde::{Deserialize, Serialize};
 /// The granularity ⟨DirDep, DirWid, FileWid⟩ of section 3.2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Granularity {
+    /// Levels of directories in one unit, 1 or more.
     pub dir_depth: u32,
+    /// Subdirectories of one directory that stay in its unit, 1 or more.
     pub dir_width: u32,
+    /// Files of one directory whose inodes are kept together, 1 or more.
     pub file_width: u32,
 }
 
@@ -32,7 +35,9 @@ impl Granularity {
 /// Bounds within which the granularity is adjusted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Bounds {
+    /// Of a server that has more than its part.
     pub least: Granularity,
+    /// Of a server that has no more than its part.
     pub most: Granularity,
 }
 
@@ -79,9 +84,13 @@ impl Bounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DirBounds {
+    /// Levels, 1 or more.
     pub least_depth: u32,
+    /// Levels, no fewer than `least_depth`.
     pub most_depth: u32,
+    /// Subdirectories of one directory, 1 or more.
     pub least_width: u32,
+    /// Subdirectories of one directory, no fewer than `least_width`.
     pub most_width: u32,
 }
 
@@ -121,7 +130,9 @@ impl DirBounds {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FileBounds {
+    /// Files, 1 or more.
     pub least: u32,
+    /// Files, no fewer than `least`.
     pub most: u32,
 }
 

@@ -25,6 +25,7 @@ use std::sync::OnceLock;
 pub struct ClusterMap {
     /// Version of the format, 1.
     pub format: u32,
+    /// Drawn when the file system is made; servers and clients of another one refuse the map.
     pub fs: FsId,
     /// The file system's name, for people.
     pub name: String,
@@ -32,11 +33,13 @@ pub struct ClusterMap {
     pub epoch: Epoch,
     /// The key under which names are hashed. Who has it can overload a partition.
     pub hash_key: HashKey,
+    /// In the order of their numbers, which begin at 0 and have no gap.
     pub servers: Vec<ServerInfo>,
     /// The server that leads each shard.
     pub shards: Vec<ServerId>,
     /// Where new directories go.
     pub policy: DirPolicy,
+    /// Those that every server and client goes by.
     pub settings: Settings,
     pub(crate) default_partitions: Derived,
 }
@@ -66,6 +69,7 @@ impl Eq for Derived {}
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ServerInfo {
+    /// Its index in `ClusterMap::servers`.
     pub id: ServerId,
     /// Where it listens: `tcp:HOST:PORT` or `unix:/PATH`. None: only a simulation can reach it.
     pub addresses: Vec<String>,
@@ -126,58 +130,118 @@ impl Default for Settings {
 /// Fault of a cluster map.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum MapError {
+    /// It is no JSON of the right shape; the text is the parser's.
     #[error("not a cluster map: {0}")]
     Malformed(String),
+    /// Written by another version of the program.
     #[error("the cluster map has format {found}, this program reads format {expected}")]
-    Format { found: u32, expected: u32 },
+    Format {
+        /// The number in the file.
+        found: u32,
+        /// The number that this program writes and reads.
+        expected: u32,
+    },
+    /// A key or number of the file system is no hexadecimal number of 16 bytes.
     #[error("{field} is to be 32 hexadecimal digits, not {found:?}")]
-    NotHex { field: &'static str, found: String },
+    NotHex {
+        /// Name of the JSON member.
+        field: &'static str,
+        /// The text in its place.
+        found: String,
+    },
+    /// The name is empty, too long or has control characters.
     #[error(
         "the file system's name is to be 1 to {MAX_NAME_BYTES} bytes without control characters, not {0:?}"
     )]
     Name(String),
+    /// The number of servers is out of range.
     #[error("a cluster has 1 to {MAX_SERVERS} servers, this one has {0}")]
     ServerCount(usize),
+    /// The numbers of the servers have a gap or one is there twice.
     #[error("there are {servers} servers, numbered from 0, and one is called {server}")]
-    ServerId { server: ServerId, servers: usize },
+    ServerId {
+        /// The number that does not fit.
+        server: ServerId,
+        /// Servers in the map.
+        servers: usize,
+    },
+    /// A map with more servers was asked for and none was given.
     #[error("there are no servers to add")]
     NothingToAdd,
+    /// The map cannot take the place of the one that is in force.
     #[error("map {next} of the file system does not follow from map {epoch}: {why}")]
     NoSuccessor {
+        /// Epoch of the map in force.
         epoch: Epoch,
+        /// Epoch of the map that was offered.
         next: Epoch,
+        /// The part of the map that may not change so.
         why: &'static str,
     },
+    /// Two servers have this number.
     #[error("there are two servers {0}")]
     DuplicateServer(ServerId),
+    /// No transport is known that has such addresses.
     #[error("server {server}: the address {address:?} is neither tcp:HOST:PORT nor unix:/PATH")]
-    Address { server: ServerId, address: String },
+    Address {
+        /// The server that has the address.
+        server: ServerId,
+        /// The address as it was written.
+        address: String,
+    },
+    /// Two servers, or one twice, listen at the same address.
     #[error("server {server}: the address {address:?} is there already")]
-    DuplicateAddress { server: ServerId, address: String },
+    DuplicateAddress {
+        /// The second server with it.
+        server: ServerId,
+        /// The address as it was written.
+        address: String,
+    },
+    /// All weights are 0.
     #[error("no server has a weight above 0, so none may lead shards")]
     NoWeight,
+    /// The number of shards of a new file system is no power of two, or too large.
     #[error("a new file system has a power of two of shards up to {MAX_SHARDS}, not {0}")]
     ShardCount(usize),
+    /// The number of shards in the map is out of range.
     #[error("a file system has 1 to {MAX_SHARDS} shards, this one has {0}")]
     Shards(usize),
+    /// New servers would bring more shards than a file system may have.
     #[error(
         "the servers to be added would lead {joining} shards by their weights, and a file system has {MAX_SHARDS} at most, \
          of which {there} are there: add fewer servers, or give them less weight"
     )]
-    TooManyShards { there: usize, joining: u64 },
+    TooManyShards {
+        /// Shards in the map.
+        there: usize,
+        /// Shards that the new servers would bring.
+        joining: u64,
+    },
+    /// A shard's leader is no server of the map.
     #[error("shard {shard} is led by server {server}, which is not in the map")]
-    UnknownLeader { shard: ShardId, server: ServerId },
+    UnknownLeader {
+        /// The shard without a leader.
+        shard: ShardId,
+        /// The number that no server has.
+        server: ServerId,
+    },
+    /// A placement policy of files is out of its range.
     #[error("the policies of files need widths of 1 or more, the least one before the largest")]
     FilePolicy,
+    /// A placement policy of directories is out of its range, or is `crush-path`.
     #[error(
         "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest, and crush-path \
          cannot be chosen"
     )]
     Policy,
+    /// A setting is out of its range.
     #[error("{setting} is to be {allowed}, not {found}")]
     Setting {
+        /// Name of the JSON member.
         setting: &'static str,
+        /// The range, in words, with its unit.
         allowed: String,
+        /// The value in the map.
         found: u64,
     },
 }

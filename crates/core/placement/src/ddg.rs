@@ -36,8 +36,11 @@ impl GrainState {
 /// Where a new directory goes, and what it and its parent remember.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DirPlacement {
+    /// The home of the new directory.
     pub shard: ShardId,
+    /// To be stored in the parent, in place of its state.
     pub parent_after: GrainState,
+    /// To be stored in the new directory.
     pub child: GrainState,
 }
 
@@ -82,7 +85,9 @@ pub fn place_within(
 /// Where a new file's inode goes, and what its directory remembers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FilePlacement {
+    /// The shard for the inode; the entry stays with its partition.
     pub shard: ShardId,
+    /// To be stored in the directory, in place of its state.
     pub parent_after: GrainState,
 }
 

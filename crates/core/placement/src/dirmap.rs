@@ -129,23 +129,33 @@ struct UncheckedDirMap {
 /// Why bytes that decode are no map of a directory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum DirMapError {
+    /// It has no slots at all.
     #[error("a directory map needs a slot for its home shard")]
     NoHome,
+    /// It has more slots than a directory may have partitions.
     #[error("a directory may have no more than {MAX_PARTITIONS} partitions")]
     TooManyPartitions,
+    /// It has never split and has more slots than one.
     #[error("a directory map of version 0 has its home slot alone")]
     SlotsBeforeFirstSplit,
+    /// A slot holds a number at or over `MAX_SHARDS`.
     #[error("shard {0} is out of range")]
     NoSuchShard(ShardId),
+    /// Partition 0 holds the names that no other one does, and is never merged.
     #[error("partition 0 is not active")]
     ZeroInactive,
+    /// Its index is past the end of the slot array.
     #[error("partition {0} was made and has no slot")]
     NoSlot(PartitionIndex),
+    /// Its counter is over the largest there is.
     #[error("partition {0} was made or merged over {MAX_PARTITION_CHANGES} times")]
     TooManyChanges(PartitionIndex),
+    /// An active partition was split from one that is not active.
     #[error("partition {made} is active without partition {before}, which was there before it")]
     NoPredecessor {
+        /// The active one.
         made: PartitionIndex,
+        /// The one that it was split from.
         before: PartitionIndex,
     },
 }

@@ -11,6 +11,7 @@ use pandofs_types::ShardId;
 /// Numbers drawn, and loads known, when something was asked to be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Drawn {
+    /// Uniform over all values; whatever the policy draws follows from it.
     pub random: u64,
     /// Shards of the file system.
     pub shards: u16,

@@ -13,7 +13,12 @@ use serde::{Deserialize, Serialize};
 pub enum DirPolicy {
     /// Dynamic Dir-Grain: units of at most `dir_depth` levels, with at most `dir_width` child
     /// directories of each directory, each unit on a shard drawn at random.
-    Ddg { dir_depth: u32, dir_width: u32 },
+    Ddg {
+        /// Levels of directories in one unit, 1 or more.
+        dir_depth: u32,
+        /// Subdirectories of one directory that stay in its unit, 1 or more.
+        dir_width: u32,
+    },
     /// Every directory on a shard drawn at random: the granularity ⟨1, 1⟩ of section 3.2.
     Random,
     /// Every child of the root on a shard drawn at random and all below it with it: ⟨1, 1⟩ for the
@@ -46,7 +51,10 @@ pub enum FilePolicy {
     /// Dynamic Dir-Grain: at most `file_width` files of a directory in each unit, then another
     /// shard drawn at random. A file that is not with its entry is a branch file, and making it a
     /// distributed operation.
-    Ddg { file_width: u32 },
+    Ddg {
+        /// Files of one directory that are kept together, 1 or more.
+        file_width: u32,
+    },
     /// Dynamic Dir-Grain whose width follows the name space, within these bounds.
     Adaptive(FileBounds),
 }

@@ -18,6 +18,7 @@ const REDIRECTS_AT_ONCE: usize = 4;
 /// A request on its way.
 #[derive(Debug)]
 pub struct Call {
+    /// Where it goes; changed by redirections.
     pub target: Target,
     /// Go on asking when the answer is "not yet".
     pub waits: bool,
@@ -48,16 +49,24 @@ pub enum Event {
     /// It was not sent.
     Unreachable,
     /// The connection was lost; `sent`: the server may have got the request.
-    Lost { sent: bool },
+    Lost {
+        /// False if no byte of it was written.
+        sent: bool,
+    },
     /// A shard refused it.
     Refused(Refusal),
     /// After [`Step::AskHome`]: the directory's map, `None` if it is no directory.
     Home {
+        /// The directory that was asked for.
         dir: Ino,
+        /// The home's answer; an error if the home could not be asked or refused.
         map: Result<Option<DirMap>, FsError>,
     },
     /// After [`Step::FindMap`]: whether there is a newer map now than the request went by.
-    MapLookedFor { is_newer: bool },
+    MapLookedFor {
+        /// Whether a map with a higher epoch is known now.
+        is_newer: bool,
+    },
 }
 
 /// The next step.
@@ -65,6 +74,7 @@ pub enum Event {
 pub enum Step {
     /// Send it again after this pause.
     Again {
+        /// Zero right after a connection was lost for the first time.
         after: Duration,
     },
     /// The same, unless the caller does not want to wait any longer.
@@ -74,15 +84,19 @@ pub enum Step {
     /// Look for a newer cluster map than that of this epoch, by which the request went; `asks_server`: the server that
     /// answered has one. Then go on with [`Event::MapLookedFor`].
     FindMap {
+        /// Epoch that the request named.
         used: Epoch,
+        /// False if the server did not answer, so that the map has to come from elsewhere.
         asks_server: bool,
     },
+    /// Over without an answer.
     Ended(End),
 }
 
 /// A pause in which something is waited for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Wait {
+    /// Zero or more, drawn around a mean that doubles.
     pub after: Duration,
     /// For how long it was waited before.
     pub waited: Duration,
@@ -93,10 +107,13 @@ pub struct Wait {
 /// The end of a call, but for an answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum End {
+    /// The operation failed; the program is told.
     Fs(FsError),
     /// As [`Refusal::NotInline`].
     NotInline {
+        /// Where the data is to go, or is.
         layout: Layout,
+        /// As in [`Refusal::NotInline`].
         striped: bool,
     },
     /// The shard has nothing of the directory.
@@ -105,6 +122,7 @@ pub enum End {
     NotYet,
     /// The server has not answered for long enough; `in_doubt`: it may have happened.
     Away {
+        /// Then the program is not told that it failed, but that this is not known.
         in_doubt: bool,
     },
     /// The shard only says to try again, and has for long enough.
@@ -117,6 +135,7 @@ pub enum End {
 
 /// Circumstances of an event. Moments are told from any one before the call.
 pub struct Circumstances<'d> {
+    /// When the attempt ended.
     pub now: Duration,
     /// When the attempt began that came to this.
     pub began: Duration,
@@ -136,6 +155,7 @@ impl Circumstances<'_> {
 }
 
 impl Call {
+    /// Nothing was sent yet; it waits for locks unless `waits` is taken back.
     pub fn new(target: Target, is_mutation: bool) -> Call {
         Call {
             target,

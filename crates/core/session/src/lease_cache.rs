@@ -13,6 +13,7 @@
 //!
 //! Invariant: no I/O and no clock, and nothing is waited for; `now` is never earlier than it was.
 
+mod answering;
 mod changes;
 mod learning;
 mod listed;
@@ -25,16 +26,16 @@ use crate::atime::touch;
 use crate::boottime::Boottime;
 use crate::lease_grant::{LeaseGrant, Sent};
 use crate::limits::{LEASE_ENDS_PER_LEASE, MANY_LEASES_FRACTION, MAX_WRITE_LEASES};
-use crate::router::Target;
+pub use answering::searches_all;
 use hashbrown::{DefaultHashBuilder, HashMap};
 use indexmap::IndexMap;
 use learning::{Learning, Named};
 pub use listed::{Listed, ListedUntil};
-use pandofs_api::{DirPart, EntryReply, InodeReply, Refusal, Reply, Request, ShardRequest, op};
+use pandofs_api::{DirPart, InodeReply, Refusal, Reply, Request, op};
 use pandofs_types::limits::MAX_CACHED_LEASES;
 use pandofs_types::{
-    AtimeRule, Attr, Capabilities, Credentials, FileKind, FsError, HashKey, Ino, LeaseKey, Leased,
-    Name, Position, ServerId, ShardId, Term, Time,
+    AtimeRule, Attr, FileKind, FsError, HashKey, Ino, LeaseKey, Leased, Name, Position, ServerId,
+    ShardId, Term, Time,
 };
 use std::collections::VecDeque;
 use write_leases::WriteLease;
@@ -267,6 +268,7 @@ impl State {
 }
 
 impl LeaseCache {
+    /// Off until [`LeaseCache::begin`], with the default limits.
     pub fn new(hash_key: HashKey) -> LeaseCache {
         LeaseCache::within(hash_key, MAX_CACHED_LEASES, MAX_WRITE_LEASES)
     }
@@ -322,6 +324,7 @@ impl LeaseCache {
         Sent::after(self.events, now)
     }
 
+    /// The lease of the name, whatever it leads to.
     pub fn entry_key(&self, dir: Ino, name: &Name) -> LeaseKey {
         entry_key(self.hash_key, dir, name)
     }
@@ -348,124 +351,6 @@ impl LeaseCache {
         });
         state.lose_write_leases(server);
         state.floor = state.floor.max(event);
-    }
-
-    /// The answer to a question, if it is cached.
-    pub fn answer(
-        &mut self,
-        target: Target,
-        asked: &ShardRequest,
-        now: Boottime,
-    ) -> Option<Result<Reply, Refusal>> {
-        if !self.is_on {
-            return None;
-        }
-        let answer = match &asked.request {
-            Request::Lookup(op::Lookup { dir, name }) => {
-                if !self.for_all && !searches_all(&asked.caller) {
-                    return None;
-                }
-                self.find_entry(*dir, name, now)?
-            }
-            Request::GetAttr(op::GetAttr { ino }) => {
-                let inode = self.state.inodes.get(ino)?;
-                let is_over = inode.until <= now;
-                (!is_over).then(|| Ok(Reply::Inode(inode.reply.clone())))?
-            }
-            Request::DirPart(op::DirPart { dir }) => {
-                let Target::Shard(shard) = target else {
-                    return None;
-                };
-                let part = self
-                    .state
-                    .parts
-                    .get(dir)?
-                    .iter()
-                    .find(|part| part.shard == shard)?;
-                let is_over = part.until <= now;
-                (!is_over).then(|| Ok(Reply::Part(part.part.clone())))?
-            }
-            _ => return None,
-        };
-        self.answered += 1;
-        Some(answer)
-    }
-
-    fn find_entry(&self, dir: Ino, name: &Name, now: Boottime) -> Option<Result<Reply, Refusal>> {
-        let position = self.hash_key.position(name.as_bytes());
-        let state = &self.state;
-        let entry = state.entries.get(&(dir, position))?;
-        if entry.until <= now || entry.name != *name {
-            return None;
-        }
-        let Some(found) = &entry.leads_to else {
-            return Some(Err(FsError::NotFound.into()));
-        };
-        let inode = state
-            .inodes
-            .get(&found.ino)
-            .filter(|inode| inode.until > now);
-        Some(Ok(Reply::Entry(EntryReply {
-            ino: found.ino,
-            kind: found.kind,
-            shard: found.shard,
-            inode: inode.map(|inode| inode.reply.clone()),
-        })))
-    }
-
-    /// The end of the lease that the name leads to `ino`, or to nothing.
-    pub fn entry_until(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Option<Boottime> {
-        let LeaseKey::Entry { dir, position } = key else {
-            return None;
-        };
-        let state = &self.state;
-        let entry = state.entries.get(&(dir, position))?;
-        let leads_to = entry.leads_to.as_ref().map(|found| found.ino);
-        (entry.name == *name && leads_to == ino).then_some(entry.until)
-    }
-
-    /// Until when others ask before they change what these shards have of the directory's
-    /// attributes.
-    pub fn dir_until(&self, dir: Ino, shards: &[ShardId]) -> Option<Boottime> {
-        let state = &self.state;
-        let leases = state.dirs.get(&dir)?;
-        let of = |shard: &ShardId| leases.iter().find(|lease| lease.shard == *shard);
-        let untils = shards
-            .iter()
-            .map(|shard| of(shard).map(|lease| lease.until));
-        untils.collect::<Option<Vec<_>>>()?.into_iter().min()
-    }
-
-    /// The inode as it is cached; if it is a directory, on these shards, its parts on others than
-    /// its own; and until when.
-    pub fn inode(
-        &self,
-        ino: Ino,
-        shards: &[ShardId],
-    ) -> Option<(InodeReply, Vec<DirPart>, Boottime)> {
-        let state = &self.state;
-        let inode = state.inodes.get(&ino)?;
-        let mut until = inode.until;
-        let mut others = Vec::new();
-        if inode.reply.dir.is_some() {
-            for &shard in shards {
-                if shard != ino.birth_shard() {
-                    let parts = state.parts.get(&ino)?;
-                    let part = parts.iter().find(|part| part.shard == shard)?;
-                    others.push(part.part.clone());
-                    until = until.min(part.until);
-                }
-            }
-        }
-        Some((inode.reply.clone(), others, until))
-    }
-
-    /// The cached attributes of an inode that is no directory, and the end of their lease.
-    pub fn attr(&self, ino: Ino) -> Option<(Attr, Boottime)> {
-        let state = &self.state;
-        let inode = state.inodes.get(&ino)?;
-        let is_whole = inode.reply.dir.is_none();
-        is_whole.then(|| (inode.reply.attr.clone(), inode.until))
     }
 
     /// A change is about to be asked for.
@@ -656,9 +541,4 @@ pub fn is_same(one: &Attr, other: &Attr) -> bool {
 pub fn entry_key(hash_key: HashKey, dir: Ino, name: &Name) -> LeaseKey {
     let position = hash_key.position(name.as_bytes());
     LeaseKey::Entry { dir, position }
-}
-
-/// Returns whether the caller may look up names in every directory.
-pub fn searches_all(caller: &Credentials) -> bool {
-    caller.has(Capabilities::DAC_READ_SEARCH) || caller.has(Capabilities::DAC_OVERRIDE)
 }

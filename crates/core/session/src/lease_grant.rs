@@ -24,8 +24,10 @@ impl Sent {
 pub struct LeaseGrant<'a> {
     /// The request, with its shard.
     pub asked: &'a ShardRequest,
+    /// When, and after which events, the request was sent.
     pub sent: Sent,
     /// The server that answered.
     pub server: ServerId,
+    /// In the order of what the reply tells; empty if nothing is leased.
     pub leased: &'a [Leased],
 }

@@ -44,6 +44,7 @@ impl Known {
 }
 
 impl Locks {
+    /// No locks; `session` stands in every request.
     pub fn new(session: SessionId) -> Locks {
         Locks {
             session,
@@ -123,6 +124,8 @@ impl Locks {
         known.locks.note(owner, lock);
     }
 
+    /// Whether a request for this owner may have been carried out without an answer. An owner of
+    /// whom that is so is taken to have locks when a file is closed.
     pub fn unclear(&mut self, ino: Ino, kind: LockKind, number: u64, is_unclear: bool) {
         let known = self.files.entry(ino).or_default();
         if is_unclear {
@@ -185,6 +188,7 @@ impl Locks {
         owners.into_iter().collect()
     }
 
+    /// Locks that the session has for certain, in no particular order.
     pub fn all(&self) -> Vec<(Ino, FileLock)> {
         let of = |(&ino, known): (&Ino, &Known)| {
             let locks: Vec<_> = known.locks.iter().map(|(_, lock)| (ino, lock)).collect();

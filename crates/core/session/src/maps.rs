@@ -89,6 +89,7 @@ impl Default for DirMaps {
 }
 
 impl DirMaps {
+    /// Knows no directory; the limits are the defaults.
     pub fn new() -> DirMaps {
         DirMaps::within(MAX_CACHED_DIR_MAPS, MAX_CACHED_PARTITIONS)
     }
@@ -167,6 +168,7 @@ impl Default for InodeShards {
 }
 
 impl InodeShards {
+    /// Takes every inode to be where it was made; the limit is the default.
     pub fn new() -> InodeShards {
         InodeShards::within(MAX_CACHED_INODE_SHARDS)
     }
@@ -178,10 +180,12 @@ impl InodeShards {
         }
     }
 
+    /// The shard to ask first; it may have been told wrong.
     pub fn shard_of(&mut self, ino: Ino) -> ShardId {
         self.shards.get(ino).copied().unwrap_or(ino.birth_shard())
     }
 
+    /// Notes where a shard said that the inode is.
     pub fn learn(&mut self, ino: Ino, shard: ShardId) {
         if shard == ino.birth_shard() {
             self.shards.remove(ino);

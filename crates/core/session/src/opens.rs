@@ -69,6 +69,7 @@ impl<F> OpenFiles<F> {
         self.opens.iter().map(|(&ino, open)| (ino, open.count))
     }
 
+    /// Returns whether no file is open. Closes may still have to be sent.
     pub fn is_empty(&self) -> bool {
         self.opens.is_empty()
     }
@@ -95,6 +96,7 @@ impl<F> OpenFiles<F> {
 /// Closes for one shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Batch {
+    /// The shard to send it to.
     pub shard: ShardId,
     /// An inode stands here once for each time it was closed.
     pub inos: Vec<Ino>,

@@ -9,7 +9,12 @@ use pandofs_types::{Epoch, FsError, HashKey, Ino, Name, Position, ServerId, Shar
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
     /// The shard that holds this position of the directory.
-    Name { dir: Ino, position: Position },
+    Name {
+        /// The directory.
+        dir: Ino,
+        /// Of the name's hash.
+        position: Position,
+    },
     /// The shard that holds the inode.
     Inode(Ino),
     /// This shard.
@@ -39,7 +44,9 @@ pub trait KnownPlaces {
 /// The places, and the key by which names have positions.
 #[derive(Debug)]
 pub struct Router<'p, P> {
+    /// Of the file system; the same on all servers.
     pub hash_key: HashKey,
+    /// Places as they are known, which may be old.
     pub places: &'p P,
 }
 
@@ -48,8 +55,11 @@ pub struct Router<'p, P> {
 pub enum Reaction {
     /// The operation failed.
     Fail(FsError),
+    /// Use this layout instead of the inode.
     NotInline {
+        /// Where the data is to go, or is.
         layout: Layout,
+        /// As in [`Refusal::NotInline`].
         striped: bool,
     },
     /// The shard has nothing of the directory.
@@ -61,9 +71,12 @@ pub enum Reaction {
     AskHome(Ino),
     /// The inode is there: learn it and send the request again.
     Moved {
+        /// The inode.
         ino: Ino,
+        /// Where it is by the answer.
         shard: ShardId,
     },
+    /// Look for a cluster map with this epoch or a higher one, and send it again.
     WrongServer(Epoch),
     /// Send it again after a pause.
     TryAgain,

@@ -9,7 +9,7 @@ use std::cmp::Ordering;
 
 /// Where answers go, and whom they are remembered for.
 #[derive(Debug, Default)]
-pub struct Answers {
+pub(crate) struct Answers {
     /// Mutations under way. A client that lost its connection repeats the request, and its answer goes
     /// where the last repetition came from.
     in_flight: HashMap<RequestKey, Ticket>,
@@ -22,19 +22,19 @@ pub struct Answers {
 impl Answers {
     /// A mutation has come. If it is a repetition of one under way, where that came from last: nothing is answered there any
     /// more.
-    pub fn begin(&mut self, key: RequestKey, ticket: Ticket) -> Option<Ticket> {
+    pub(crate) fn begin(&mut self, key: RequestKey, ticket: Ticket) -> Option<Ticket> {
         self.in_flight.insert(key, ticket)
     }
 
     /// Takes out where the answer goes; nowhere if the operation was begun before a restart.
-    pub fn forget(&mut self, key: RequestKey) -> Option<Ticket> {
+    pub(crate) fn forget(&mut self, key: RequestKey) -> Option<Ticket> {
         self.in_flight.remove(&key)
     }
 
     /// A mutation was refused. If the client does not ask again, a copy of the request must not be executed later: one
     /// that was given up on with its connection may still be on its way. (An unlink is sent twice over two
     /// connections; one finds no such name; somebody creates the name; the other one would take it away.)
-    pub fn refuse(&mut self, key: RequestKey, refusal: &Refusal) {
+    pub(crate) fn refuse(&mut self, key: RequestKey, refusal: &Refusal) {
         let is_final = match refusal {
             Refusal::Fs(_) | Refusal::NotInline { .. } | Refusal::Malformed(_) => true,
             Refusal::Misdirected(_)
@@ -52,7 +52,7 @@ impl Answers {
     }
 
     /// Refusal for a copy of a request that was refused.
-    pub fn refusal(&self, key: RequestKey) -> Option<Refusal> {
+    pub(crate) fn refusal(&self, key: RequestKey) -> Option<Refusal> {
         let (sequence, refusal) = self.refused.get(&key.session)?.get(&key.slot)?;
         match sequence.cmp(&key.sequence) {
             Ordering::Less => None,
@@ -61,17 +61,17 @@ impl Answers {
         }
     }
 
-    pub fn saw(&mut self, session: SessionId, now: Steady) {
+    pub(crate) fn saw(&mut self, session: SessionId, now: Steady) {
         self.sessions.insert(session, now);
     }
 
-    pub fn drop_session(&mut self, session: SessionId) -> bool {
+    pub(crate) fn drop_session(&mut self, session: SessionId) -> bool {
         self.refused.remove(&session);
         self.sessions.remove(&session).is_some()
     }
 
     /// Sessions last seen before `time`, in order.
-    pub fn silent_since(&self, time: Steady) -> Vec<SessionId> {
+    pub(crate) fn silent_since(&self, time: Steady) -> Vec<SessionId> {
         let mut silent: Vec<_> = self
             .sessions
             .iter()

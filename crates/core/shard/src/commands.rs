@@ -10,7 +10,7 @@ use pandofs_types::{ShardId, Steady};
 /// The machines of a shard (splits, reclaim, locks of files, leases) put into it what is to be done, so that a test can
 /// compare all of it.
 #[derive(Debug)]
-pub struct Commands {
+pub(crate) struct Commands {
     pub shard: ShardId,
     /// Of the input or record at hand; 0 while records are replayed.
     pub now: Steady,
@@ -28,7 +28,7 @@ pub struct Commands {
 
 impl Commands {
     /// None, after the record with the index `applied`.
-    pub fn after(shard: ShardId, applied: u64) -> Commands {
+    pub(crate) fn after(shard: ShardId, applied: u64) -> Commands {
         Commands {
             shard,
             now: Steady(0),
@@ -43,7 +43,7 @@ impl Commands {
     }
 
     /// Appends a record to the log; returns its index.
-    pub fn propose(&mut self, record: &Record) -> u64 {
+    pub(crate) fn propose(&mut self, record: &Record) -> u64 {
         self.proposed += 1;
         self.proposals.push(Proposal {
             index: self.proposed,
@@ -52,7 +52,7 @@ impl Commands {
         self.proposed
     }
 
-    pub fn send(&mut self, to: ShardId, message: PeerMessage, durable: bool) {
+    pub(crate) fn send(&mut self, to: ShardId, message: PeerMessage, durable: bool) {
         self.outputs.push(Output::Send {
             to,
             message,
@@ -61,7 +61,7 @@ impl Commands {
     }
 
     /// Answers without leases.
-    pub fn answer(&mut self, ticket: Ticket, result: Result<Reply, Refusal>, durable: bool) {
+    pub(crate) fn answer(&mut self, ticket: Ticket, result: Result<Reply, Refusal>, durable: bool) {
         self.outputs.push(Output::Answer {
             ticket,
             result,
@@ -71,13 +71,13 @@ impl Commands {
     }
 
     /// Has the lane hand this back once everything that is applied is synced.
-    pub fn when_durable(&mut self, input: Input) {
+    pub(crate) fn when_durable(&mut self, input: Input) {
         let shard = self.shard;
         self.outputs.push(Output::WhenDurable { shard, input });
     }
 
     /// Has inputs that wait for this go on.
-    pub fn release(&mut self, until: Until) {
+    pub(crate) fn release(&mut self, until: Until) {
         self.waiting.release(until);
     }
 }

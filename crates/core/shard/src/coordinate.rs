@@ -21,16 +21,26 @@ use std::time::Duration;
 /// An operation, as it is stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Coordinated {
+    /// Its steps, and how far they are.
     pub coordination: Coordination,
+    /// Whom the end is told.
     pub origin: Origin,
+    /// For the client, once the operation is committed.
     pub answer: PlanAnswer,
 }
 
 /// Origin of the operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Origin {
+    /// The request, kept to be answered and, after wait-die, to begin again.
     Client(Box<ShardRequest>),
-    Split { dir: Ino, split: SplitId },
+    /// This shard itself, which moves entries.
+    Split {
+        /// The directory.
+        dir: Ino,
+        /// The attempt that ends with the operation.
+        split: SplitId,
+    },
 }
 
 impl Shard {

@@ -9,25 +9,25 @@ use std::collections::BTreeSet;
 
 /// May be lost: the coordinator asks again.
 #[derive(Debug, Default)]
-pub struct EarlyVotes {
+pub(crate) struct EarlyVotes {
     votes: BTreeSet<(TxId, StepNumber)>,
 }
 
 impl EarlyVotes {
     /// Keeps a vote until its step is there. Of more than [`MAX_EARLY_VOTES`] none is kept.
-    pub fn keep(&mut self, tx: TxId, number: StepNumber) {
+    pub(crate) fn keep(&mut self, tx: TxId, number: StepNumber) {
         if self.votes.len() < MAX_EARLY_VOTES {
             self.votes.insert((tx, number));
         }
     }
 
     /// Whether the vote for this step has come; it is taken.
-    pub fn take(&mut self, tx: TxId, number: StepNumber) -> bool {
+    pub(crate) fn take(&mut self, tx: TxId, number: StepNumber) -> bool {
         !self.votes.is_empty() && self.votes.remove(&(tx, number))
     }
 
     /// Forgets those of operations that have ended.
-    pub fn forget_passed(&mut self, coordinator: ShardId, horizon: &Horizon) {
+    pub(crate) fn forget_passed(&mut self, coordinator: ShardId, horizon: &Horizon) {
         self.votes
             .retain(|(tx, _)| tx.coordinator != coordinator || !horizon.has_passed(tx.sequence));
     }

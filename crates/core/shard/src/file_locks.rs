@@ -37,7 +37,7 @@ type Answer = Result<Reply, Refusal>;
 
 /// The machine of a shard's file locks: requests, sessions' ends and ticks in, [`Commands`] out.
 #[derive(Debug, Default)]
-pub struct FileLocks {
+pub(crate) struct FileLocks {
     table: LockTable<Ticket>,
     /// The last answers to requests that change locks.
     answers: HashMap<SessionId, HashMap<SlotId, (u64, Answer)>>,
@@ -50,7 +50,7 @@ pub struct FileLocks {
 
 impl FileLocks {
     /// The state after a start: these sessions may have had locks.
-    pub fn recovered(found: BTreeSet<SessionId>, now: Steady) -> FileLocks {
+    pub(crate) fn recovered(found: BTreeSet<SessionId>, now: Steady) -> FileLocks {
         let mut table = LockTable::default();
         table.hold(!found.is_empty());
         FileLocks {
@@ -61,28 +61,28 @@ impl FileLocks {
         }
     }
 
-    pub fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.table.held()
     }
 
-    pub fn waiting(&self) -> usize {
+    pub(crate) fn waiting(&self) -> usize {
         self.table.waiting()
     }
 
     /// Locks on this inode, with their sessions.
-    pub fn of(&self, ino: Ino) -> impl Iterator<Item = (Ino, SessionId, FileLock)> {
+    pub(crate) fn of(&self, ino: Ino) -> impl Iterator<Item = (Ino, SessionId, FileLock)> {
         self.table.of(ino)
     }
 
     /// Inodes of these that have locks.
-    pub fn locked<'a>(&self, inos: impl Iterator<Item = &'a Ino>) -> Vec<Ino> {
+    pub(crate) fn locked<'a>(&self, inos: impl Iterator<Item = &'a Ino>) -> Vec<Ino> {
         inos.filter(|&&ino| self.table.knows(ino))
             .copied()
             .collect()
     }
 
     /// Whether inodes that have locks may not move now: they are too many, or not all told yet.
-    pub fn keep<'a>(&self, inos: impl Iterator<Item = &'a Ino>) -> bool {
+    pub(crate) fn keep<'a>(&self, inos: impl Iterator<Item = &'a Ino>) -> bool {
         self.holders.are_missing() || self.table.count(inos) > MAX_MOVED_LOCKS
     }
 
@@ -105,7 +105,7 @@ impl FileLocks {
     ///
     /// # Errors
     /// `Refuse` for what is answered so, and otherwise what the request has to wait for.
-    pub fn check(
+    pub(crate) fn check(
         &self,
         view: &View<'_>,
         locks: &Locks,
@@ -154,7 +154,7 @@ impl FileLocks {
     ///
     /// # Errors
     /// When the state cannot be read.
-    pub fn request(
+    pub(crate) fn request(
         &mut self,
         commands: &mut Commands,
         view: &View<'_>,
@@ -283,7 +283,7 @@ impl FileLocks {
     }
 
     /// All up to this record, which says that the session may have locks, is on disk.
-    pub fn holder_reached_disk(
+    pub(crate) fn holder_reached_disk(
         &mut self,
         commands: &mut Commands,
         session: SessionId,
@@ -295,7 +295,12 @@ impl FileLocks {
     }
 
     /// The session is gone, and its locks with it.
-    pub fn session_gone(&mut self, commands: &mut Commands, locks: &Locks, session: SessionId) {
+    pub(crate) fn session_gone(
+        &mut self,
+        commands: &mut Commands,
+        locks: &Locks,
+        session: SessionId,
+    ) {
         self.answers.remove(&session);
         if self.holders.remove(session) {
             let has = false;
@@ -337,7 +342,7 @@ impl FileLocks {
     }
 
     /// Inodes went to another shard, and their locks with them.
-    pub fn moved(&mut self, commands: &mut Commands, inos: &[Ino], shard: ShardId) {
+    pub(crate) fn moved(&mut self, commands: &mut Commands, inos: &[Ino], shard: ShardId) {
         for &ino in inos {
             for ticket in self.table.take(ino) {
                 commands.answer(ticket, Err(Refusal::Moved { ino, shard }), false);
@@ -347,7 +352,7 @@ impl FileLocks {
     }
 
     /// Inodes came from another shard, with locks of sessions that the same record has on disk.
-    pub fn adopt(&mut self, commands: &mut Commands, adopt: &Adopt) {
+    pub(crate) fn adopt(&mut self, commands: &mut Commands, adopt: &Adopt) {
         for &(ino, session, ref lock) in &adopt.locks {
             let number = lock.owner;
             // Locks that do not go together are another server's fault, and one of them is lost.
@@ -360,7 +365,7 @@ impl FileLocks {
         }
     }
 
-    pub fn tick(
+    pub(crate) fn tick(
         &mut self,
         commands: &mut Commands,
         locks: &Locks,

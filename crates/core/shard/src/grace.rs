@@ -7,24 +7,24 @@ use std::time::Duration;
 /// How much is left of it. Counted by ticks: a server that stood still, or whose clock was set, has
 /// not given anybody the time to come.
 #[derive(Debug, Default)]
-pub struct Grace {
+pub(crate) struct Grace {
     left: Duration,
     last: Steady,
 }
 
 impl Grace {
-    pub fn new(length: Duration, now: Steady) -> Grace {
+    pub(crate) fn new(length: Duration, now: Steady) -> Grace {
         Grace {
             left: length,
             last: now,
         }
     }
 
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.left.is_zero()
     }
 
-    pub fn tick(&mut self, now: Steady) {
+    pub(crate) fn tick(&mut self, now: Steady) {
         let passed = now.since(self.last);
         self.last = now;
         self.left = self.left.saturating_sub(passed.min(10 * TICK_INTERVAL));

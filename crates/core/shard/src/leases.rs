@@ -39,7 +39,7 @@ use std::collections::{BTreeSet, VecDeque};
 
 /// The machine of a shard's leases: changes, reads, recalls' answers and ticks in, [`Commands`] out.
 #[derive(Debug, Default)]
-pub struct Leases {
+pub(crate) struct Leases {
     table: LeaseTable,
     now: Steady,
     /// Sessions that take leases from this process.
@@ -64,7 +64,7 @@ pub struct Leases {
 
 /// The state of the shard around its leases.
 #[derive(Clone, Copy, Debug)]
-pub struct Around<'a> {
+pub(crate) struct Around<'a> {
     pub shard: ShardId,
     pub hash_key: HashKey,
     /// Index of the last record that was applied.
@@ -86,7 +86,7 @@ struct Changed {
 
 /// Verdict on a change.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Cleared {
+pub(crate) enum Cleared {
     /// It may be proposed.
     Yes,
     /// It waits for leases to end.
@@ -104,21 +104,21 @@ impl Leases {
             || !self.table.is_empty()
     }
 
-    pub fn held(&self) -> usize {
+    pub(crate) fn held(&self) -> usize {
         self.table.len()
     }
 
-    pub fn recalled(&self) -> u64 {
+    pub(crate) fn recalled(&self) -> u64 {
         self.table.recalled()
     }
 
     #[cfg(feature = "planted")]
-    pub fn set_room(&mut self, room: pandofs_leases::Room) {
+    pub(crate) fn set_room(&mut self, room: pandofs_leases::Room) {
         self.table.set_room(room);
     }
 
     /// The session whose request is being applied.
-    pub fn written_by(&mut self, session: SessionId) {
+    pub(crate) fn written_by(&mut self, session: SessionId) {
         self.writer = Some(session);
     }
 
@@ -173,13 +173,13 @@ impl Leases {
     }
 
     /// Time has passed.
-    pub fn time(&mut self, now: Steady) {
+    pub(crate) fn time(&mut self, now: Steady) {
         self.now = self.now.max(now);
         self.table.tick(self.now);
     }
 
     /// Whether a change of these may be proposed, in the name of `session`.
-    pub fn clear(&mut self, touched: &[Touched], session: Option<SessionId>) -> Cleared {
+    pub(crate) fn clear(&mut self, touched: &[Touched], session: Option<SessionId>) -> Cleared {
         if touched.is_empty() {
             return Cleared::Yes;
         }
@@ -205,7 +205,7 @@ impl Leases {
     }
 
     /// Keys that a request touches. `None`: that is not known before what is proposed is applied.
-    pub fn touched(
+    pub(crate) fn touched(
         &self,
         view: &View<'_>,
         request: &Request,
@@ -228,7 +228,7 @@ impl Leases {
     }
 
     /// The record with this index is proposed, which changes these.
-    pub fn propose(&mut self, record: u64, keys: Vec<LeaseKey>) {
+    pub(crate) fn propose(&mut self, record: u64, keys: Vec<LeaseKey>) {
         if !keys.is_empty() {
             for key in &keys {
                 *self.changing.entry(*key).or_default() += 1;
@@ -238,7 +238,7 @@ impl Leases {
     }
 
     /// A record is about to be applied.
-    pub fn begin(&mut self, index: u64) {
+    pub(crate) fn begin(&mut self, index: u64) {
         self.writer = None;
         if self.proposed.front().is_some_and(|(of, _)| *of == index)
             && let Some((_, keys)) = self.proposed.pop_front()
@@ -258,7 +258,7 @@ impl Leases {
     ///
     /// # Panics
     /// When somebody has a lease of it.
-    pub fn check(
+    pub(crate) fn check(
         &mut self,
         shard: ShardId,
         overlay: &Overlay<'_>,
@@ -297,12 +297,12 @@ impl Leases {
     }
 
     /// Names and inodes have come from another shard; the last record proposed was `proposed`.
-    pub fn came_here(&mut self, proposed: u64) {
+    pub(crate) fn came_here(&mut self, proposed: u64) {
         self.not_before = proposed;
     }
 
     /// No leases are given while a half of the directory is about to move; whether there are none left.
-    pub fn close(&mut self, dir: Ino) -> bool {
+    pub(crate) fn close(&mut self, dir: Ino) -> bool {
         if self.holders.are_missing() {
             return false;
         }
@@ -311,14 +311,14 @@ impl Leases {
     }
 
     /// The directory's half has moved, or is locked, or stays.
-    pub fn open(&mut self, dir: Ino) {
+    pub(crate) fn open(&mut self, dir: Ino) {
         if self.moving.remove(&dir) && self.moving.is_empty() {
             self.table.open();
         }
     }
 
     /// Leases of an answer. To be called when the state is what is answered.
-    pub fn lease(
+    pub(crate) fn lease(
         &mut self,
         commands: &mut Commands,
         around: Around<'_>,
@@ -454,7 +454,7 @@ impl Leases {
     }
 
     /// Sends recalls, and lets those go on that wait no longer.
-    pub fn events(&mut self, commands: &mut Commands) {
+    pub(crate) fn events(&mut self, commands: &mut Commands) {
         for recall in self.table.take_recalls() {
             for key in &recall.keys {
                 if let LeaseKey::Grant(dir) = *key {
@@ -469,7 +469,7 @@ impl Leases {
     }
 
     /// The session takes leases from now on, and has none.
-    pub fn takes(&mut self, commands: &mut Commands, session: SessionId) {
+    pub(crate) fn takes(&mut self, commands: &mut Commands, session: SessionId) {
         if self.takers.is_empty() {
             // What was proposed before nobody looked at.
             self.not_before = self.not_before.max(commands.proposed);
@@ -479,12 +479,12 @@ impl Leases {
         self.came(commands, session);
     }
 
-    pub fn answered(&mut self, session: SessionId, number: u64) {
+    pub(crate) fn answered(&mut self, session: SessionId, number: u64) {
         self.table.answered(session, number);
     }
 
     /// The session is gone, and its leases with it.
-    pub fn session_gone(&mut self, commands: &mut Commands, session: SessionId) {
+    pub(crate) fn session_gone(&mut self, commands: &mut Commands, session: SessionId) {
         self.takers.remove(&session);
         self.table.drop_session(session);
         if self.holders.remove(session) {
@@ -508,7 +508,7 @@ impl Leases {
     }
 
     /// All up to this record, which says that the session may have leases, is on disk.
-    pub fn holder_reached_disk(&mut self, session: SessionId, record: u64) {
+    pub(crate) fn holder_reached_disk(&mut self, session: SessionId, record: u64) {
         self.holders.reached_disk(session, record);
     }
 

@@ -13,12 +13,12 @@ use std::collections::BTreeMap;
 
 /// Maps that their homes have not acknowledged.
 #[derive(Debug, Default)]
-pub struct MapNotices {
+pub(crate) struct MapNotices {
     maps: HashMap<Ino, (DirMap, Option<Steady>)>,
 }
 
 impl MapNotices {
-    pub fn add(&mut self, dir: Ino, map: DirMap) {
+    pub(crate) fn add(&mut self, dir: Ino, map: DirMap) {
         self.maps.insert(dir, (map, None));
     }
 

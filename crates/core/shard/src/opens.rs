@@ -9,7 +9,7 @@ use pandofs_types::{Ino, SessionId, SlotId};
 
 /// How often each session has each inode open.
 #[derive(Debug, Default)]
-pub struct Opens {
+pub(crate) struct Opens {
     by_ino: HashMap<Ino, HashMap<SessionId, u32>>,
     /// By which request each slot opened a file last. (Those that truncate are recorded in the slots themselves.)
     last: HashMap<SessionId, HashMap<SlotId, u64>>,
@@ -21,32 +21,32 @@ pub struct Opens {
 
 impl Opens {
     /// A record is proposed that takes these to be closed: none may be opened before it is applied.
-    pub fn will_close(&mut self, inos: &[Ino]) {
+    pub(crate) fn will_close(&mut self, inos: &[Ino]) {
         self.to_close.extend(inos);
     }
 
     /// A record is proposed that opens this: it may not be taken to be closed.
-    pub fn will_open(&mut self, ino: Ino) {
+    pub(crate) fn will_open(&mut self, ino: Ino) {
         self.to_open.insert(ino);
     }
 
-    pub fn is_to_close(&self, ino: Ino) -> bool {
+    pub(crate) fn is_to_close(&self, ino: Ino) -> bool {
         self.to_close.contains(&ino)
     }
 
-    pub fn is_to_open(&self, ino: Ino) -> bool {
+    pub(crate) fn is_to_open(&self, ino: Ino) -> bool {
         self.to_open.contains(&ino)
     }
 
     /// All that was proposed is applied.
-    pub fn all_applied(&mut self) {
+    pub(crate) fn all_applied(&mut self) {
         self.to_close.clear();
         self.to_open.clear();
     }
 
     /// Once for each request, however often it comes: one whose answer was lost is sent again, and a copy of it may be found
     /// in a connection that the client gave up long ago. Counted twice, the file would stay until the session ends.
-    pub fn open(&mut self, ino: Ino, key: RequestKey) {
+    pub(crate) fn open(&mut self, ino: Ino, key: RequestKey) {
         let of_session = self.last.entry(key.session).or_default();
         let last = of_session.insert(key.slot, key.sequence);
         match last.filter(|&last| last >= key.sequence) {
@@ -57,7 +57,7 @@ impl Opens {
         }
     }
 
-    pub fn add(&mut self, ino: Ino, session: SessionId, count: u32) {
+    pub(crate) fn add(&mut self, ino: Ino, session: SessionId, count: u32) {
         if count > 0 {
             let opens = self
                 .by_ino
@@ -71,7 +71,7 @@ impl Opens {
 
     /// After a restart a session tells what it has open. What it has opened here since may be among it,
     /// or have come later: the larger count is the one that keeps the inode.
-    pub fn tell_again(&mut self, ino: Ino, session: SessionId, count: u32) {
+    pub(crate) fn tell_again(&mut self, ino: Ino, session: SessionId, count: u32) {
         if count > 0 {
             let opens = self
                 .by_ino
@@ -84,7 +84,7 @@ impl Opens {
     }
 
     /// One open less; whether nobody has it open now.
-    pub fn release(&mut self, ino: Ino, session: SessionId) -> bool {
+    pub(crate) fn release(&mut self, ino: Ino, session: SessionId) -> bool {
         let Some(sessions) = self.by_ino.get_mut(&ino) else {
             return true;
         };
@@ -102,7 +102,7 @@ impl Opens {
     }
 
     /// A session is gone; the inodes that nobody has open now.
-    pub fn drop_session(&mut self, session: SessionId) -> Vec<Ino> {
+    pub(crate) fn drop_session(&mut self, session: SessionId) -> Vec<Ino> {
         let mut closed = Vec::new();
         self.last.remove(&session);
         self.by_ino.retain(|ino, sessions| {
@@ -115,17 +115,17 @@ impl Opens {
         closed
     }
 
-    pub fn is_open(&self, ino: Ino) -> bool {
+    pub(crate) fn is_open(&self, ino: Ino) -> bool {
         self.by_ino.contains_key(&ino)
     }
 
-    pub fn is_open_by_others(&self, ino: Ino, session: SessionId) -> bool {
+    pub(crate) fn is_open_by_others(&self, ino: Ino, session: SessionId) -> bool {
         let sessions = self.by_ino.get(&ino);
         sessions.is_some_and(|sessions| sessions.keys().any(|other| *other != session))
     }
 
     /// Sessions that have these open, in a fixed order.
-    pub fn of(&self, inos: impl Iterator<Item = Ino>) -> Vec<(Ino, SessionId, u32)> {
+    pub(crate) fn of(&self, inos: impl Iterator<Item = Ino>) -> Vec<(Ino, SessionId, u32)> {
         let mut found: Vec<_> = inos
             .filter_map(|ino| Some((ino, self.by_ino.get(&ino)?)))
             .flat_map(|(ino, sessions)| sessions.iter().map(move |(s, n)| (ino, *s, *n)))
@@ -135,20 +135,20 @@ impl Opens {
     }
 
     /// These inodes live on another shard now.
-    pub fn forget(&mut self, inos: &[Ino]) {
+    pub(crate) fn forget(&mut self, inos: &[Ino]) {
         for ino in inos {
             self.by_ino.remove(ino);
         }
     }
 
     /// How many sessions have these open, counted for each inode.
-    pub fn count<'a>(&self, inos: impl Iterator<Item = &'a Ino>) -> usize {
+    pub(crate) fn count<'a>(&self, inos: impl Iterator<Item = &'a Ino>) -> usize {
         inos.filter_map(|ino| self.by_ino.get(ino))
             .map(HashMap::len)
             .sum()
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.by_ino.len()
     }
 }

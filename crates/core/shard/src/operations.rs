@@ -14,13 +14,15 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Distributed operations that a shard coordinated and that have ended, since it was opened.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Finished {
+    /// Operations that took effect on all their shards.
     pub committed: u64,
+    /// Operations that changed nothing, those that began again included.
     pub aborted: u64,
 }
 
 /// Their steps, locks, and what is to be sent again.
 #[derive(Debug)]
-pub struct Operations {
+pub(crate) struct Operations {
     // Stored as well; changed by records alone.
     pub locks: Locks,
     pub coordinations: BTreeMap<u64, Coordinated>,
@@ -69,18 +71,18 @@ impl Default for Operations {
 
 impl Operations {
     /// Whether the operation has ended everywhere, as far as this shard was told.
-    pub fn has_passed(&self, tx: TxId) -> bool {
+    pub(crate) fn has_passed(&self, tx: TxId) -> bool {
         let horizon = self.horizons.get(&tx.coordinator);
         horizon.is_some_and(|horizon| horizon.has_passed(tx.sequence))
     }
 
-    pub fn keep(&mut self, part: Participation) {
+    pub(crate) fn keep(&mut self, part: Participation) {
         self.note_active(&part);
         self.participations.insert((part.tx, part.number), part);
     }
 
     /// Ticks look at what has not ended, and at nothing else.
-    pub fn note_active(&mut self, part: &Participation) {
+    pub(crate) fn note_active(&mut self, part: &Participation) {
         let key = (part.tx, part.number);
         if matches!(part.state, ParticipationState::Ended) {
             self.active.remove(&key);
@@ -91,7 +93,7 @@ impl Operations {
     }
 
     /// Whether the request has begun an operation that was under way before this process started.
-    pub fn are_inherited_from(&self, key: RequestKey) -> bool {
+    pub(crate) fn are_inherited_from(&self, key: RequestKey) -> bool {
         let mut inherited = self.inherited.iter();
         inherited.any(|tx| {
             let coordinated = self.coordinations.get(&tx.sequence);
@@ -105,7 +107,7 @@ impl Operations {
     }
 
     /// Whether the decision is open, or a step here is prepared.
-    pub fn await_outcome(&self, tx: TxId) -> bool {
+    pub(crate) fn await_outcome(&self, tx: TxId) -> bool {
         let is_open = self.coordinations.get(&tx.sequence).is_some_and(|known| {
             known.coordination.tx == tx && known.coordination.decision == Decision::Open
         });
@@ -120,7 +122,7 @@ impl Operations {
     }
 
     /// Number of those that are undecided, or prepared here for somebody else.
-    pub fn undecided(&self) -> usize {
+    pub(crate) fn undecided(&self) -> usize {
         let open = self
             .coordinations
             .values()

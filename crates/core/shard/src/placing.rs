@@ -10,7 +10,7 @@ use pandofs_namespace::{Stop, View, ops};
 use pandofs_placement::{DirPolicy, FilePolicy, Placer, Placing};
 
 /// Loads of all servers, and the room on the disk of this one.
-pub struct Loads {
+pub(crate) struct Loads {
     pub placer: Placer,
     /// Something is placed by it here.
     pub adapts: bool,

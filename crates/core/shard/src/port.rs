@@ -16,7 +16,9 @@ pub struct Ticket(pub u64);
 /// Configuration, which does not change while a shard is open.
 #[derive(Clone, Debug)]
 pub struct ShardConfig {
+    /// The one that is led.
     pub shard: ShardId,
+    /// Where all shards are; its server leads `shard`.
     pub map: Arc<ClusterMap>,
     /// Answers to mutations wait until their record is synced (`flush_interval` 0).
     pub sync_every_batch: bool,
@@ -40,37 +42,78 @@ pub struct Environment<'a> {
 /// Something a shard is to deal with.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
+    /// A client's.
     Request {
+        /// Told back with the answer.
         ticket: Ticket,
+        /// As it came from the client; its shard is this one.
         request: ShardRequest,
     },
     /// Any [`PeerMessage`] whose `to` is this shard.
     Peer(PeerMessage),
     /// The answer to an [`Output::Data`].
-    DataDone { ticket: u64, reply: DataReply },
+    DataDone {
+        /// As in the output.
+        ticket: u64,
+        /// The server's; of one that is away `Failed`.
+        reply: DataReply,
+    },
     /// The session said goodbye (`ended`), or was silent for so long that what it has open is let go. A
     /// silent one may still repeat a request and then wants the first one's answer.
-    SessionGone { session: SessionId, ended: bool },
+    SessionGone {
+        /// The client.
+        session: SessionId,
+        /// Its answers are not kept any longer either.
+        ended: bool,
+    },
     /// Whether the disk of the log or of the store is `low`: what needs space on it is refused from here on.
-    Space { low: bool },
+    Space {
+        /// False: there is room again.
+        low: bool,
+    },
     /// The session takes leases with what it reads, and has none of any that it was given before.
-    TakesLeases { session: SessionId },
+    TakesLeases {
+        /// The client.
+        session: SessionId,
+    },
     /// The session has let go of what this [`Output::Recall`] was about.
-    Recalled { session: SessionId, number: u64 },
+    Recalled {
+        /// The client.
+        session: SessionId,
+        /// As in the recall; a number that is not known changes nothing.
+        number: u64,
+    },
     /// An input again after these keys, the last of them just now, were read into memory for it.
     Warmed {
+        /// As the shard gave it.
         input: Box<Input>,
+        /// In the order in which they were read.
         keys: Vec<Vec<u8>>,
     },
     /// Loads of all servers, for the policies that go by them.
     Loads(Arc<BTreeMap<ServerId, ServerLoad>>),
     /// The record with this index is on disk, by which the session may have locks of files here
     /// ([`Output::WhenDurable`]).
-    LockHolderKept { session: SessionId, record: u64 },
+    LockHolderKept {
+        /// The client.
+        session: SessionId,
+        /// Index of the record that says so.
+        record: u64,
+    },
     /// The same of leases.
-    LeaseholderKept { session: SessionId, record: u64 },
+    LeaseholderKept {
+        /// The client.
+        session: SessionId,
+        /// Index of the record that says so.
+        record: u64,
+    },
     /// The same of grants.
-    GrantholderKept { session: SessionId, record: u64 },
+    GrantholderKept {
+        /// The client.
+        session: SessionId,
+        /// Index of the record that says so.
+        record: u64,
+    },
     /// Every `TICK_INTERVAL`: resends, operations that start again, background work.
     Tick,
 }
@@ -80,42 +123,73 @@ pub enum Input {
 pub enum Output {
     /// Answer a request. `durable`: only once everything this shard has applied is synced.
     Answer {
+        /// As it was given with the request.
         ticket: Ticket,
+        /// Sent to the client as it is.
         result: Result<Reply, Refusal>,
         /// Leases for the session: for one thing, or for each entry of a listing; empty for nothing.
         leased: Vec<Leased>,
+        /// False for reads, and where the client has asked for no more than that it is applied.
         durable: bool,
     },
     /// The request has come again while it is under way, and will be answered where the repetition came from: this ticket
     /// is not answered.
-    Replaced { ticket: Ticket },
+    Replaced {
+        /// As it was given with the earlier request.
+        ticket: Ticket,
+    },
     /// Send to the server that leads the message's `to` shard (perhaps this one).
     Send {
+        /// A shard of any server.
         to: ShardId,
+        /// May be lost: the shard sends it again until it is answered.
         message: PeerMessage,
+        /// Only once everything that the shard has applied is synced.
         durable: bool,
     },
     /// Hand this input to the shard, which gave it, once everything that it has applied is synced.
-    WhenDurable { shard: ShardId, input: Input },
+    WhenDurable {
+        /// The shard that gave it.
+        shard: ShardId,
+        /// Goes back to the shard as it is.
+        input: Input,
+    },
     /// Do this to the data object on that server and hand the reply back with the same number.
     Data {
+        /// Any server of the cluster, this one included.
         server: ServerId,
+        /// Unique among those of this shard that are under way.
         ticket: u64,
+        /// What is to be done.
         request: DataRequest,
+        /// Only once everything that the shard has applied is synced.
         durable: bool,
     },
     /// The last of these keys is not in memory, and the input needs it: read it on a helper thread, then submit
     /// [`Input::Warmed`].
-    Warm { keys: Vec<Vec<u8>>, input: Input },
+    Warm {
+        /// Those before the last were read for the same input already.
+        keys: Vec<Vec<u8>>,
+        /// Goes back to the shard in [`Input::Warmed`].
+        input: Input,
+    },
     /// The session has locks here and may not know it yet: it counts as heard of now, so that it is found to
     /// be gone if it is never heard of.
-    Watch { session: SessionId },
+    Watch {
+        /// The client.
+        session: SessionId,
+    },
     /// Tell the session that leases end, and hand back its answer. What is lost is made good by the session,
     /// which takes leases anew when it loses a connection.
     Recall(Recall),
     /// A key that the request needs is damaged in the store. Nothing was changed; tell the sender, and who
     /// looks after the server.
-    Unreadable { ticket: Ticket, error: StoreError },
+    Unreadable {
+        /// As it was given with the request.
+        ticket: Ticket,
+        /// The damage, with the key.
+        error: StoreError,
+    },
 }
 
 /// A record to append to the shard's log stream.
@@ -123,5 +197,6 @@ pub enum Output {
 pub struct Proposal {
     /// The last one's plus one.
     pub index: u64,
+    /// An encoded [`Record`](crate::Record).
     pub payload: Vec<u8>,
 }

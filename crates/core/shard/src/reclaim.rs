@@ -24,7 +24,7 @@ use std::ops::ControlFlow;
 
 /// The machine of a shard's reclaim list: items, replies of data objects, closes and ticks in, [`Commands`] out.
 #[derive(Debug, Default)]
-pub struct Reclaims {
+pub(crate) struct Reclaims {
     orphans: HashMap<Ino, Orphan>,
     /// Waiting for a place among those in flight.
     queue: BTreeSet<Ino>,
@@ -58,18 +58,18 @@ struct Work {
 }
 
 impl Reclaims {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.orphans.len() + self.queue.len() + self.work.len()
     }
 
-    pub fn set_proposed(&mut self, ino: Ino, proposed: bool) {
+    pub(crate) fn set_proposed(&mut self, ino: Ino, proposed: bool) {
         if let Some(orphan) = self.orphans.get_mut(&ino) {
             orphan.proposed = proposed;
         }
     }
 
     /// The item is off the list.
-    pub fn done(&mut self, ino: Ino) {
+    pub(crate) fn done(&mut self, ino: Ino) {
         self.orphans.remove(&ino);
         self.queue.remove(&ino);
         if let Some(work) = self.work.remove(&ino) {
@@ -80,25 +80,25 @@ impl Reclaims {
     }
 
     /// Whether a file's bytes are on their way to data objects under this number, with which its inode is locked.
-    pub fn is_filling(&self, number: TxId) -> bool {
+    pub(crate) fn is_filling(&self, number: TxId) -> bool {
         let fills =
             |work: &Work| matches!(&work.record, ReclaimRecord::Fill { tx, .. } if *tx == number);
         self.work.values().any(fills)
     }
 
     /// Whether the file's data objects are still to be truncated.
-    pub fn is_truncating(&self, ino: Ino) -> bool {
+    pub(crate) fn is_truncating(&self, ino: Ino) -> bool {
         let work = self.work.get(&ino);
         work.is_some_and(|work| matches!(work.record, ReclaimRecord::Truncate { .. }))
     }
 
-    pub fn wait_for_objects(&mut self, ino: Ino, request: ShardRequest, reply: Reply) {
+    pub(crate) fn wait_for_objects(&mut self, ino: Ino, request: ShardRequest, reply: Reply) {
         self.followed.entry(ino).or_default().push((request, reply));
     }
 
     /// Whether a server has just had no room for what an inode held. What it was asked for it is asked for
     /// again until it has; nothing more is to wait for that.
-    pub fn is_full(&self, server: ServerId, now: Steady) -> bool {
+    pub(crate) fn is_full(&self, server: ServerId, now: Steady) -> bool {
         let since = now.before(2 * RESEND_INTERVAL);
         self.full.get(&server).is_some_and(|&said| said > since)
     }
@@ -112,7 +112,7 @@ impl Reclaims {
     }
 
     /// Whether a client that had this inode open before the restart may still have to say so.
-    pub fn may_be_open_unknown(&self, grace: &Grace, ino: Ino) -> bool {
+    pub(crate) fn may_be_open_unknown(&self, grace: &Grace, ino: Ino) -> bool {
         !grace.is_over() && !self.is_of_this_process(ino) && !self.moved_here.contains(&ino)
     }
 
@@ -124,7 +124,7 @@ impl Reclaims {
 
     /// There is a new item, or an old one has changed, or is gone. `before`: it was there before the restart, whatever
     /// the clock says.
-    pub fn consider(
+    pub(crate) fn consider(
         &mut self,
         commands: &mut Commands,
         sessions: &mut Sessions,
@@ -161,7 +161,7 @@ impl Reclaims {
 
     /// Nobody that is known of has the inode open any more. After a restart that is not enough: others may not have said
     /// yet that they do. The next tick looks again.
-    pub fn closed(
+    pub(crate) fn closed(
         &mut self,
         commands: &mut Commands,
         sessions: &mut Sessions,
@@ -245,7 +245,7 @@ impl Reclaims {
     }
 
     /// A data object has replied to the request with this ticket.
-    pub fn data_done(&mut self, commands: &mut Commands, ticket: u64, reply: &DataReply) {
+    pub(crate) fn data_done(&mut self, commands: &mut Commands, ticket: u64, reply: &DataReply) {
         // What failed is sent again.
         if !matches!(reply, DataReply::Done) {
             if let (DataReply::Failed(FsError::NoSpace), Some(&(_, server))) =
@@ -264,7 +264,7 @@ impl Reclaims {
     }
 
     /// A shard has no forwarding record of the inode any more.
-    pub fn forwarding_forgotten(&mut self, commands: &mut Commands, ino: Ino, by: ShardId) {
+    pub(crate) fn forwarding_forgotten(&mut self, commands: &mut Commands, ino: Ino, by: ShardId) {
         if let Some(work) = self.work.get_mut(&ino) {
             work.shards.remove(&by);
             self.finish(commands, ino);
@@ -283,7 +283,7 @@ impl Reclaims {
         }
     }
 
-    pub fn tick(&mut self, commands: &mut Commands, sessions: &mut Sessions, locks: &Locks) {
+    pub(crate) fn tick(&mut self, commands: &mut Commands, sessions: &mut Sessions, locks: &Locks) {
         let now = commands.now;
         if sessions.grace.is_over() {
             self.moved_here = HashSet::new();

@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// Lost with the process, and told again by clients within the grace.
 #[derive(Debug, Default)]
-pub struct Sessions {
+pub(crate) struct Sessions {
     pub answers: Answers,
     pub opens: Opens,
     pub grace: Grace,
@@ -18,7 +18,7 @@ pub struct Sessions {
 ///
 /// A session is on disk as one before it is given the first, so that a restarted shard knows whom to wait for.
 #[derive(Debug, Default)]
-pub struct Holders {
+pub(crate) struct Holders {
     kept: BTreeSet<SessionId>,
     /// Not on disk yet, with the index of the record that says it.
     keeping: BTreeMap<SessionId, u64>,
@@ -28,7 +28,7 @@ pub struct Holders {
 
 impl Holders {
     /// Those that the store has at the start.
-    pub fn recovered(found: BTreeSet<SessionId>) -> Holders {
+    pub(crate) fn recovered(found: BTreeSet<SessionId>) -> Holders {
         Holders {
             kept: found.clone(),
             keeping: BTreeMap::new(),
@@ -36,21 +36,21 @@ impl Holders {
         }
     }
 
-    pub fn is_kept(&self, session: SessionId) -> bool {
+    pub(crate) fn is_kept(&self, session: SessionId) -> bool {
         self.kept.contains(&session)
     }
 
     /// Notes one that came with what it holds from another shard.
-    pub fn add(&mut self, session: SessionId) {
+    pub(crate) fn add(&mut self, session: SessionId) {
         self.kept.insert(session);
     }
 
-    pub fn is_being_kept(&self, session: SessionId) -> bool {
+    pub(crate) fn is_being_kept(&self, session: SessionId) -> bool {
         self.keeping.contains_key(&session)
     }
 
     /// The record with this index is proposed, which says that the session is one.
-    pub fn keep(&mut self, session: SessionId, record: u64) {
+    pub(crate) fn keep(&mut self, session: SessionId, record: u64) {
         self.keeping.insert(session, record);
     }
 
@@ -59,7 +59,7 @@ impl Holders {
     /// The index matters: a session is told to be gone, and comes back. Of the three records, that it is one, is not, and is
     /// again, the first is on disk. Were it given something now, a crash could leave the first two, and nobody would wait
     /// for it.
-    pub fn reached_disk(&mut self, session: SessionId, record: u64) -> bool {
+    pub(crate) fn reached_disk(&mut self, session: SessionId, record: u64) -> bool {
         let is_it = self.keeping.get(&session).is_some_and(|&own| own <= record);
         if is_it {
             self.keeping.remove(&session);
@@ -69,13 +69,13 @@ impl Holders {
     }
 
     /// The session is gone; returns whether a record is to say so.
-    pub fn remove(&mut self, session: SessionId) -> bool {
+    pub(crate) fn remove(&mut self, session: SessionId) -> bool {
         let was_kept = self.kept.remove(&session);
         self.keeping.remove(&session).is_some() || was_kept
     }
 
     /// Whether some have not said yet what they held before the restart.
-    pub fn are_missing(&self) -> bool {
+    pub(crate) fn are_missing(&self) -> bool {
         !self.missing.is_empty()
     }
 
@@ -89,12 +89,12 @@ impl Holders {
     }
 
     /// The session has said what it holds, or is gone; returns whether it was the last that was waited for.
-    pub fn came(&mut self, session: SessionId) -> bool {
+    pub(crate) fn came(&mut self, session: SessionId) -> bool {
         self.missing.remove(&session) && self.missing.is_empty()
     }
 
     /// Gives up waiting; returns those that have not come. They are ones no more.
-    pub fn give_up_missing(&mut self) -> BTreeSet<SessionId> {
+    pub(crate) fn give_up_missing(&mut self) -> BTreeSet<SessionId> {
         let missing = std::mem::take(&mut self.missing);
         self.kept.retain(|session| !missing.contains(session));
         missing

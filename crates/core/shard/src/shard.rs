@@ -30,32 +30,56 @@ use std::sync::Arc;
 /// Why a shard cannot go on. The process stops: what it would do from here on would be a guess.
 #[derive(Debug, thiserror::Error)]
 pub enum ShardError {
+    /// The store cannot be read or written.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// The stored state contradicts itself or cannot be decoded.
     #[error("shard {shard}: what is stored is broken: {what}")]
-    Broken { shard: ShardId, what: String },
+    Broken {
+        /// The shard.
+        shard: ShardId,
+        /// The contradiction, in words.
+        what: String,
+    },
+    /// A record that cannot be decoded.
     #[error("the log holds {0}")]
     BrokenLog(String),
+    /// Written by another version of the program.
     #[error("shard {shard}: the store is of format {found}, this program knows {expected}")]
     WrongFormat {
+        /// The shard.
         shard: ShardId,
+        /// The version in the store.
         found: u16,
+        /// The version of this program.
         expected: u16,
     },
+    /// The data directory is another file system's.
     #[error(
         "shard {shard}: the store belongs to file system {found}, the cluster map says {expected}"
     )]
     WrongFileSystem {
+        /// The shard.
         shard: ShardId,
+        /// The number in the store.
         found: pandofs_types::FsId,
+        /// The number in the map.
         expected: pandofs_types::FsId,
     },
+    /// It was never made here.
     #[error("shard {shard} has no state in this store")]
-    Missing { shard: ShardId },
+    Missing {
+        /// The shard.
+        shard: ShardId,
+    },
+    /// A record is missing or came twice.
     #[error("shard {shard}: record {found} came where {expected} was due")]
     OutOfOrder {
+        /// The shard.
         shard: ShardId,
+        /// Its index.
         found: u64,
+        /// One more than that of the last applied record.
         expected: u64,
     },
 }
@@ -469,6 +493,7 @@ impl Shard {
         )
     }
 
+    /// Figures as they are now; `synced` is the lane's to fill in.
     pub fn status(&self) -> ShardStatus {
         ShardStatus {
             shard: self.config.shard.0,

@@ -29,7 +29,7 @@ use pandofs_types::{FileKind, Ino, Name, Position, ShardId, Steady, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Debug, Default)]
-pub struct Splits {
+pub(crate) struct Splits {
     copying: HashMap<Ino, Copying>,
     /// Directories for which a `SplitBegin` or `MergeBegin` is on its way through the log.
     beginning: HashSet<Ino>,
@@ -98,15 +98,15 @@ struct Gate {
 }
 
 impl Splits {
-    pub fn hand(&mut self, tx: TxId, adopt: Adopt) {
+    pub(crate) fn hand(&mut self, tx: TxId, adopt: Adopt) {
         self.handing.insert(tx, adopt);
     }
 
-    pub fn handed(&mut self, tx: TxId) {
+    pub(crate) fn handed(&mut self, tx: TxId) {
         self.handing.remove(&tx);
     }
 
-    pub fn end(&mut self, dir: Ino, split: SplitId) {
+    pub(crate) fn end(&mut self, dir: Ino, split: SplitId) {
         if self
             .copying
             .get(&dir)
@@ -119,7 +119,7 @@ impl Splits {
     }
 
     /// After a pause, whether partitions of the directory are to be split or merged.
-    pub fn look_again_later(&mut self, dir: Ino) {
+    pub(crate) fn look_again_later(&mut self, dir: Ino) {
         self.again.entry(Steady(0)).or_default().insert(dir);
     }
 
@@ -134,12 +134,12 @@ impl Splits {
         self.staging.insert(split, now);
     }
 
-    pub fn forget_staging(&mut self, split: SplitId) {
+    pub(crate) fn forget_staging(&mut self, split: SplitId) {
         self.staging.remove(&split);
     }
 
     /// Puts what is not stored into the message that begins a split's last step.
-    pub fn complete(&self, message: CommitMessage) -> CommitMessage {
+    pub(crate) fn complete(&self, message: CommitMessage) -> CommitMessage {
         match message {
             CommitMessage::Do {
                 tx,

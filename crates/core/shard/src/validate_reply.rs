@@ -13,7 +13,7 @@ use pandofs_types::{FileKind, ShardId};
 
 /// Whether the message can be what `from` answers for its step `number`. What tells nothing of a step
 /// (the end of an operation, the question for it) always can.
-pub fn fits(
+pub(crate) fn fits(
     coordination: &Coordination,
     from: ShardId,
     number: StepNumber,

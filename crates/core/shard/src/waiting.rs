@@ -10,7 +10,7 @@ use std::collections::{BTreeMap, HashSet};
 
 /// The event that an input waits for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Until {
+pub(crate) enum Until {
     /// The end of an operation that holds a key.
     Operation(TxId),
     /// All that is proposed is applied.
@@ -30,7 +30,7 @@ type Message = (ShardId, TxId, StepNumber, bool);
 
 /// Inputs that wait, at most [`MAX_WAITING_REQUESTS`].
 #[derive(Debug, Default)]
-pub struct WaitingRoom {
+pub(crate) struct WaitingRoom {
     waiting: BTreeMap<Until, Vec<Input>>,
     count: usize,
     /// Messages among them, none of them twice: they are sent again and again.
@@ -41,7 +41,7 @@ pub struct WaitingRoom {
 impl WaitingRoom {
     /// Puts an input aside, and gives it back if the room is full. One that came again is dropped.
     #[must_use]
-    pub fn wait(&mut self, until: Until, input: Input) -> Option<Input> {
+    pub(crate) fn wait(&mut self, until: Until, input: Input) -> Option<Input> {
         if self.count >= MAX_WAITING_REQUESTS {
             return Some(input);
         }
@@ -56,13 +56,13 @@ impl WaitingRoom {
     }
 
     /// The event has come: what waited for it is ready.
-    pub fn release(&mut self, until: Until) {
+    pub(crate) fn release(&mut self, until: Until) {
         let inputs = self.take(until);
         self.ready.extend(inputs);
     }
 
     /// Takes out what waits for an event that is not to come.
-    pub fn take(&mut self, until: Until) -> Vec<Input> {
+    pub(crate) fn take(&mut self, until: Until) -> Vec<Input> {
         let inputs = self.waiting.remove(&until).unwrap_or_default();
         assert!(inputs.len() <= self.count, "more inputs leave than wait");
         self.count -= inputs.len();
@@ -73,17 +73,17 @@ impl WaitingRoom {
     }
 
     /// Inputs that are ready, in the order in which they became so.
-    pub fn take_ready(&mut self) -> Vec<Input> {
+    pub(crate) fn take_ready(&mut self) -> Vec<Input> {
         std::mem::take(&mut self.ready)
     }
 
     /// Whether this message waits already.
-    pub fn has_message(&self, from: ShardId, message: &CommitMessage) -> bool {
+    pub(crate) fn has_message(&self, from: ShardId, message: &CommitMessage) -> bool {
         self.messages.contains(&key_of(from, message))
     }
 
     /// Inputs that wait.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.count
     }
 }

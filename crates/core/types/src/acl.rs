@@ -23,6 +23,7 @@ const OTHER: u16 = 0x20;
 /// Rights of one named user or group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct AclEntry {
+    /// Number of the user or group, by which the list is in order.
     pub id: u32,
     /// 4 read, 2 write, 1 execute, added up.
     pub rights: u8,
@@ -31,9 +32,11 @@ pub struct AclEntry {
 /// An access control list. Rights as in [`AclEntry`].
 #[derive(Clone, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Acl {
+    /// Rights of the file's owner.
     pub owner: u8,
     /// The owning group's.
     pub group: u8,
+    /// Rights of anybody who is neither the owner nor in a group that the list names.
     pub other: u8,
     /// The most that anybody but owner and other can get; there when anybody is named.
     pub mask: Option<u8>,
@@ -56,7 +59,9 @@ pub struct Acls {
 /// Which list of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum AclKind {
+    /// Decides who may access the inode itself.
     Access,
+    /// Inherited by what is made in a directory; only directories have one.
     Default,
 }
 
@@ -72,10 +77,12 @@ impl AclKind {
 }
 
 impl Acls {
+    /// Returns whether there is neither list, so that modes alone decide.
     pub fn is_empty(&self) -> bool {
         self.access.is_none() && self.default.is_none()
     }
 
+    /// The list of this kind; `None` if the inode has none.
     pub fn get(&self, kind: AclKind) -> Option<&Acl> {
         match kind {
             AclKind::Access => self.access.as_deref(),

@@ -13,12 +13,19 @@ pub struct Time(pub i64);
 /// Kind of an inode.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum FileKind {
+    /// A regular file.
     File,
+    /// A directory.
     Dir,
+    /// A symbolic link, whose target is at most `MAX_SYMLINK_BYTES` long.
     Symlink,
+    /// A named pipe; its data is the kernel's and never comes to a server.
     Fifo,
+    /// A Unix domain socket's name; its data is the kernel's as well.
     Socket,
+    /// A character device, by the number in `rdev`.
     Char,
+    /// A block device, by the number in `rdev`.
     Block,
 }
 
@@ -26,12 +33,17 @@ pub enum FileKind {
 /// `ctime` are gathered from all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attr {
+    /// The number that `stat` shows; it stays when the inode moves to another shard.
     pub ino: Ino,
+    /// Fixed when the inode is made.
     pub kind: FileKind,
     /// Permission bits, 0o7777 at most.
     pub mode: u16,
+    /// Names that lead to it; of a directory 2 and one for each subdirectory.
     pub nlink: u32,
+    /// Number of the owning user.
     pub uid: u32,
+    /// Number of the owning group.
     pub gid: u32,
     /// Device number of character and block devices, in Linux's encoding.
     pub rdev: u32,
@@ -39,8 +51,11 @@ pub struct Attr {
     pub size: u64,
     /// Units of 512 bytes.
     pub blocks: u64,
+    /// Last access, as seldom as the mount's rule has it written.
     pub atime: Time,
+    /// Last change of the contents.
     pub mtime: Time,
+    /// Last change of contents or attributes; no caller can set it.
     pub ctime: Time,
     /// When it was created.
     pub btime: Time,
@@ -53,6 +68,7 @@ pub struct Attr {
 pub enum SetTime {
     /// The time at which the shard takes up the request.
     Now,
+    /// A time that the caller chose (`utimensat`).
     At(Time),
 }
 
@@ -61,11 +77,15 @@ pub enum SetTime {
 pub struct SetAttr {
     /// Permission bits, 0o7777 at most.
     pub mode: Option<u16>,
+    /// New owner; needs `CHOWN` unless it is the owner already.
     pub uid: Option<u32>,
+    /// New group; without `CHOWN` the caller must own the file and be in the group.
     pub gid: Option<u32>,
     /// Bytes.
     pub size: Option<u64>,
+    /// New time of access.
     pub atime: Option<SetTime>,
+    /// New time of the last change.
     pub mtime: Option<SetTime>,
     /// Of what is no directory set-user-id goes, and set-group-id where the group may execute it or the caller
     /// could not set it: somebody writes to it, or truncates it, who may not keep them. A new `mode` counts all the
@@ -91,7 +111,9 @@ impl From<u16> for NewMode {
 /// Caller of an operation.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Credentials {
+    /// The user for the file system (`fsuid` in Linux).
     pub uid: u32,
+    /// The group for the file system (`fsgid` in Linux), which new inodes get.
     pub gid: u32,
     /// Supplementary groups.
     pub groups: Vec<u32>,
@@ -101,6 +123,7 @@ pub struct Credentials {
 }
 
 impl Credentials {
+    /// User and group 0 with all capabilities, for what nobody in particular asks for.
     pub const ROOT: Credentials = Credentials {
         uid: 0,
         gid: 0,
@@ -135,6 +158,7 @@ impl Credentials {
         self.with(capabilities)
     }
 
+    /// Returns whether it has all of these.
     pub fn has(&self, capability: Capabilities) -> bool {
         self.capabilities.has(capability)
     }
@@ -162,6 +186,7 @@ impl Credentials {
             || can_be_done && self.has(Capabilities::DAC_OVERRIDE)
     }
 
+    /// Returns whether the group is the caller's own or a supplementary one.
     pub fn in_group(&self, gid: u32) -> bool {
         self.gid == gid || self.groups.contains(&gid)
     }

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 pub struct Capabilities(u16);
 
 impl Capabilities {
+    /// Those of an ordinary user.
     pub const NONE: Capabilities = Capabilities(0);
     /// To give files to others, and to groups one is not in.
     pub const CHOWN: Capabilities = Capabilities(1 << 0);
@@ -33,11 +34,13 @@ impl Capabilities {
         self.0 & wanted.0 == wanted.0
     }
 
+    /// These and `more`.
     #[must_use]
     pub const fn with(self, more: Capabilities) -> Capabilities {
         Capabilities(self.0 | more.0)
     }
 
+    /// These but for `fewer`.
     #[must_use]
     pub const fn without(self, fewer: Capabilities) -> Capabilities {
         Capabilities(self.0 & !fewer.0)

@@ -23,6 +23,7 @@ pub enum CommitProtocol {
 }
 
 impl CommitProtocol {
+    /// In the order of their numbers in the formats.
     pub const ALL: [CommitProtocol; 3] = [
         CommitProtocol::S2pcMp,
         CommitProtocol::TwoPhase,

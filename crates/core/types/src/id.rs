@@ -35,7 +35,9 @@ pub struct SlotId(pub u16);
 /// (Xiong et al., section 4.3.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct TxId {
+    /// The shard that decides it, and numbers it.
     pub coordinator: ShardId,
+    /// Grows with each operation that the coordinator begins, over its restarts as well.
     pub sequence: u64,
 }
 
@@ -63,10 +65,12 @@ impl Ino {
         Ino(u64::from(shard.0) << Self::SERIAL_BITS | serial)
     }
 
+    /// The shard that made the inode; it may have moved since.
     pub fn birth_shard(self) -> ShardId {
         ShardId((self.0 >> Self::SERIAL_BITS) as u16)
     }
 
+    /// The number among the inodes that its birth shard made.
     pub fn serial(self) -> u64 {
         self.0 & Self::MAX_SERIAL
     }

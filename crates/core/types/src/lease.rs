@@ -12,7 +12,12 @@ use std::time::Duration;
 pub enum LeaseKey {
     /// A name of a directory and the inode it leads to, if any. Told by the position of its hash: names that
     /// share it are leased, and recalled, together.
-    Entry { dir: Ino, position: Position },
+    Entry {
+        /// The directory that the name is in.
+        dir: Ino,
+        /// Position of the name's hash, with ordinal 0.
+        position: Position,
+    },
     /// An inode's attributes.
     Inode(Ino),
     /// The part of a directory's attributes that goes with the partitions on one shard.
@@ -33,6 +38,7 @@ pub enum Term {
 }
 
 impl Term {
+    /// Number of terms, for tables with a place for each.
     pub const COUNT: usize = 3;
 
     /// How long a shard keeps its word, from when it got the request.
@@ -61,6 +67,7 @@ impl Term {
 pub struct Leased(pub u8);
 
 impl Leased {
+    /// Neither the name nor the attributes may be cached.
     pub const NOTHING: Leased = Leased(0);
     /// The entry that was asked for, or that there is none.
     pub const ENTRY: Leased = Leased(1);
@@ -104,10 +111,12 @@ impl Leased {
         Leased(self.0 | other.0)
     }
 
+    /// Returns whether every bit of `other` is set.
     pub fn has(self, other: Leased) -> bool {
         self.0 & other.0 == other.0
     }
 
+    /// Returns whether neither an entry nor attributes are leased, whatever the term.
     pub fn is_nothing(self) -> bool {
         self.0 & (Leased::ENTRY.0 | Leased::ATTRIBUTES.0) == 0
     }

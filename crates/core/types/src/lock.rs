@@ -11,28 +11,36 @@ pub enum LockKind {
     Record,
 }
 
+/// Whether others may have locks on the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub enum LockMode {
+    /// Any number of owners may have it on the same byte (`F_RDLCK`, `LOCK_SH`).
     Shared,
+    /// No other owner has a lock of this kind on the same byte (`F_WRLCK`, `LOCK_EX`).
     Exclusive,
 }
 
 /// Bytes `first` to `last`, both included.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 pub struct LockRange {
+    /// Offset in the file, bytes.
     pub first: u64,
+    /// Offset in the file, bytes; `LockRange::MAX` for all that follows, whatever the size becomes.
     pub last: u64,
 }
 
 /// Lock of one owner, or a request for one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct FileLock {
+    /// Locks of different kinds do not see one another.
     pub kind: LockKind,
     /// Tells the owners of a session apart.
     pub owner: u64,
     /// The process, for who asks who has a lock.
     pub pid: u32,
+    /// Shared, or exclusive.
     pub mode: LockMode,
+    /// Bytes of the file; `flock` always has the whole of it.
     pub range: LockRange,
 }
 
@@ -50,6 +58,7 @@ impl LockRange {
         self.first <= self.last && self.last <= LockRange::MAX
     }
 
+    /// Returns whether there is a byte in both.
     pub fn overlaps(self, other: LockRange) -> bool {
         self.first <= other.last && other.first <= self.last
     }

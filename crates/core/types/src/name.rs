@@ -12,12 +12,16 @@ pub struct Name(Box<[u8]>);
 /// Why bytes are no name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum NameError {
+    /// It has no bytes.
     #[error("a name may not be empty")]
     Empty,
+    /// It has this many bytes.
     #[error("a name may not be longer than {MAX_NAME_BYTES} bytes, this one has {0}")]
     TooLong(usize),
+    /// It holds a byte that ends a path's component or the path.
     #[error("a name may not hold '/' or NUL")]
     ForbiddenByte,
+    /// It stands for the directory itself or its parent, which have no entries.
     #[error("'.' and '..' name no entry")]
     Dots,
 }
@@ -40,6 +44,7 @@ impl Name {
         Ok(Name(bytes.into()))
     }
 
+    /// Between 1 and `MAX_NAME_BYTES` bytes in no particular encoding.
     pub fn as_bytes(&self) -> &[u8] {
         &self.0
     }

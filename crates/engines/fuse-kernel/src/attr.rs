@@ -7,6 +7,7 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 /// A time: whole seconds since 1970, rounded down, and nanoseconds to add.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Timestamp {
+    /// Negative before 1970.
     pub seconds: i64,
     /// Less than a second.
     pub nanos: u32,
@@ -39,12 +40,19 @@ impl From<SystemTime> for Timestamp {
 /// Kinds of inodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FileType {
+    /// Made by mkfifo(3).
     NamedPipe,
+    /// `st_rdev` tells which.
     CharDevice,
+    /// The only kind in which there are names.
     Directory,
+    /// `st_rdev` tells which.
     BlockDevice,
+    /// Neither a directory nor special.
     RegularFile,
+    /// Its contents are a path, which the kernel follows.
     Symlink,
+    /// A name to connect to; made by bind(2).
     Socket,
 }
 
@@ -68,19 +76,27 @@ impl FileType {
 pub struct FileAttr {
     /// The number by which the kernel speaks of it, and that programs see.
     pub ino: u64,
+    /// Bytes.
     pub size: u64,
     /// Allocated space in blocks of 512 bytes.
     pub blocks: u64,
+    /// Last access.
     pub atime: Timestamp,
+    /// Last change of contents.
     pub mtime: Timestamp,
+    /// Last change of contents or attributes.
     pub ctime: Timestamp,
     /// The time at which it was made. Only `statx` gets it.
     pub btime: Timestamp,
+    /// The kernel takes an inode that changes its kind for a broken one.
     pub kind: FileType,
     /// The lower 12 bits of the mode.
     pub perm: u16,
+    /// Names that lead to it.
     pub nlink: u32,
+    /// Number of the owning user.
     pub uid: u32,
+    /// Number of the owning group.
     pub gid: u32,
     /// The device that a node stands for, as the kernel writes it in 32 bits.
     pub rdev: u32,
@@ -141,7 +157,9 @@ impl FileAttr {
 pub struct Entry {
     /// With inode number 0: the name leads to nothing, which may be cached as well.
     pub attr: FileAttr,
+    /// Zero: it asks each time.
     pub attr_timeout: Duration,
+    /// Zero: it looks the name up each time.
     pub entry_timeout: Duration,
 }
 

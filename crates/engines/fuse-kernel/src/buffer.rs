@@ -20,7 +20,7 @@ pub(crate) struct Buffer {
 unsafe impl Send for Buffer {}
 
 impl Buffer {
-    pub fn of_size(size: usize) -> io::Result<Buffer> {
+    pub(crate) fn of_size(size: usize) -> io::Result<Buffer> {
         let (access, flags) = (ProtFlags::READ | ProtFlags::WRITE, MapFlags::PRIVATE);
         // SAFETY: the system chooses where; nothing that is there already is replaced.
         let pages = unsafe { mmap_anonymous(std::ptr::null_mut(), size, access, flags)? };
@@ -30,13 +30,13 @@ impl Buffer {
         }
     }
 
-    pub fn bytes(&mut self) -> &mut [u8] {
+    pub(crate) fn bytes(&mut self) -> &mut [u8] {
         // SAFETY: so many bytes are mapped, zeroed by the system, and this value's own.
         unsafe { std::slice::from_raw_parts_mut(self.pages.as_ptr(), self.size) }
     }
 
     /// Gives back most of its memory if so many bytes of it were written to. What it held is lost.
-    pub fn give_back(&mut self, used: usize) {
+    pub(crate) fn give_back(&mut self, used: usize) {
         if used <= KEPT_BUFFER_BYTES {
             return;
         }
@@ -68,7 +68,7 @@ pub(crate) struct Buffers {
 
 impl Buffers {
     /// For requests that write no more than this.
-    pub fn for_writes(bytes: usize) -> Buffers {
+    pub(crate) fn for_writes(bytes: usize) -> Buffers {
         Buffers {
             // No less than what the kernel wants before it looks at the limit.
             size: bytes.max(REQUEST_HEAD_BYTES) + REQUEST_HEAD_BYTES,
@@ -76,13 +76,13 @@ impl Buffers {
         }
     }
 
-    pub fn take(&self) -> io::Result<Buffer> {
+    pub(crate) fn take(&self) -> io::Result<Buffer> {
         let spare = self.spare().pop();
         spare.map_or_else(|| Buffer::of_size(self.size), Ok)
     }
 
     /// `used`: the most bytes of it that were written to since its memory was given back.
-    pub fn put_back(&self, mut buffer: Buffer, used: usize) {
+    pub(crate) fn put_back(&self, mut buffer: Buffer, used: usize) {
         buffer.give_back(used);
         let mut spare = self.spare();
         if spare.len() < MAX_POOLED_BUFFERS {

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 pub(crate) struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {
-    pub fn new(bytes: &'a [u8]) -> Reader<'a> {
+    pub(crate) fn new(bytes: &'a [u8]) -> Reader<'a> {
         Reader(bytes)
     }
 
@@ -19,43 +19,43 @@ impl<'a> Reader<'a> {
         Ok(*field)
     }
 
-    pub fn u32(&mut self) -> Result<u32, Malformed> {
+    pub(crate) fn u32(&mut self) -> Result<u32, Malformed> {
         self.array().map(u32::from_ne_bytes)
     }
 
-    pub fn i32(&mut self) -> Result<i32, Malformed> {
+    pub(crate) fn i32(&mut self) -> Result<i32, Malformed> {
         self.array().map(i32::from_ne_bytes)
     }
 
-    pub fn u64(&mut self) -> Result<u64, Malformed> {
+    pub(crate) fn u64(&mut self) -> Result<u64, Malformed> {
         self.array().map(u64::from_ne_bytes)
     }
 
-    pub fn i64(&mut self) -> Result<i64, Malformed> {
+    pub(crate) fn i64(&mut self) -> Result<i64, Malformed> {
         self.array().map(i64::from_ne_bytes)
     }
 
     /// A position in a file, which the system keeps in a signed number.
-    pub fn offset(&mut self) -> Result<u64, Malformed> {
+    pub(crate) fn offset(&mut self) -> Result<u64, Malformed> {
         let offset = self.u64()?;
         i64::try_from(offset)
             .map(|_| offset)
             .map_err(|_| Malformed::OutOfRange)
     }
 
-    pub fn bytes(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
+    pub(crate) fn bytes(&mut self, count: usize) -> Result<&'a [u8], Malformed> {
         let (field, rest) = self.0.split_at_checked(count).ok_or(Malformed::TooShort)?;
         self.0 = rest;
         Ok(field)
     }
 
     /// Bytes that mean nothing here.
-    pub fn skip(&mut self, count: usize) -> Result<(), Malformed> {
+    pub(crate) fn skip(&mut self, count: usize) -> Result<(), Malformed> {
         self.bytes(count).map(drop)
     }
 
     /// A string, which ends with a zero.
-    pub fn name(&mut self) -> Result<&'a OsStr, Malformed> {
+    pub(crate) fn name(&mut self) -> Result<&'a OsStr, Malformed> {
         let end = self.0.iter().position(|&byte| byte == 0);
         let name = self.bytes(end.ok_or(Malformed::TooShort)?)?;
         self.skip(1)?;
@@ -73,7 +73,7 @@ pub(crate) struct Writer {
 impl Writer {
     const CAPACITY: usize = 288;
 
-    pub fn new() -> Writer {
+    pub(crate) fn new() -> Writer {
         Writer {
             bytes: [0; Writer::CAPACITY],
             length: 0,
@@ -87,33 +87,33 @@ impl Writer {
         self
     }
 
-    pub fn u16(&mut self, field: u16) -> &mut Writer {
+    pub(crate) fn u16(&mut self, field: u16) -> &mut Writer {
         self.put(&field.to_ne_bytes())
     }
 
-    pub fn u32(&mut self, field: u32) -> &mut Writer {
+    pub(crate) fn u32(&mut self, field: u32) -> &mut Writer {
         self.put(&field.to_ne_bytes())
     }
 
-    pub fn i32(&mut self, field: i32) -> &mut Writer {
+    pub(crate) fn i32(&mut self, field: i32) -> &mut Writer {
         self.put(&field.to_ne_bytes())
     }
 
-    pub fn u64(&mut self, field: u64) -> &mut Writer {
+    pub(crate) fn u64(&mut self, field: u64) -> &mut Writer {
         self.put(&field.to_ne_bytes())
     }
 
-    pub fn i64(&mut self, field: i64) -> &mut Writer {
+    pub(crate) fn i64(&mut self, field: i64) -> &mut Writer {
         self.put(&field.to_ne_bytes())
     }
 
-    pub fn zeros(&mut self, count: usize) -> &mut Writer {
+    pub(crate) fn zeros(&mut self, count: usize) -> &mut Writer {
         self.length += count;
         assert!(self.length <= Writer::CAPACITY);
         self
     }
 
-    pub fn as_bytes(&self) -> &[u8] {
+    pub(crate) fn as_bytes(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 }

@@ -23,18 +23,18 @@ impl AsFd for Device {
 }
 
 impl Device {
-    pub fn new(device: OwnedFd) -> Device {
+    pub(crate) fn new(device: OwnedFd) -> Device {
         Device(device)
     }
 
-    pub fn open() -> io::Result<OwnedFd> {
+    pub(crate) fn open() -> io::Result<OwnedFd> {
         let opened = OpenOptions::new().read(true).write(true).open(PATH)?;
         Ok(opened.into())
     }
 
     /// A further end of the same connection, with a queue of its own in the kernel for requests
     /// that are being handled: threads do not contend for one.
-    pub fn another(&self) -> io::Result<Device> {
+    pub(crate) fn another(&self) -> io::Result<Device> {
         let device = Device(Device::open()?);
         let mut connected = self.0.as_raw_fd() as u32;
         // SAFETY: the request reads a descriptor's number from where the pointer points, and keeps nothing of it.
@@ -43,7 +43,7 @@ impl Device {
     }
 
     /// Waits for a request and reads it, one at a time; `None` when the file system is unmounted.
-    pub fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
+    pub(crate) fn receive(&self, buffer: &mut [u8]) -> io::Result<Option<usize>> {
         loop {
             match rustix::io::read(&self.0, &mut *buffer) {
                 Ok(size) => return Ok(Some(size)),
@@ -59,7 +59,7 @@ impl Device {
     }
 
     /// Sends one message; the kernel takes all of it or nothing.
-    pub fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
+    pub(crate) fn send(&self, parts: &[IoSlice<'_>]) -> io::Result<()> {
         loop {
             match rustix::io::writev(&self.0, parts) {
                 Ok(_) => return Ok(()),

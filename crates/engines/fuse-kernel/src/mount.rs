@@ -24,6 +24,7 @@ pub struct Mount {
     pub source: String,
     /// The part of the type after `fuse.`.
     pub subtype: String,
+    /// Those of mount(2) that the kernel goes by itself.
     pub flags: MountFlags,
     /// The same flags in the helper's words, and other options of its.
     pub helper_options: Vec<String>,

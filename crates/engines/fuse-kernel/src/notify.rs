@@ -79,7 +79,7 @@ pub(crate) mod samples {
     use super::*;
 
     /// Each kind of message as it is sent.
-    pub fn all() -> Vec<(&'static str, Vec<u8>)> {
+    pub(crate) fn all() -> Vec<(&'static str, Vec<u8>)> {
         let name = OsStr::new("leaf");
         let message = |code, parts: &[&[u8]]| {
             let mut bytes = crate::reply::header(0, code, parts).as_bytes().to_vec();

@@ -63,11 +63,17 @@ enum Wait {
 pub struct Statfs {
     /// In units of `block` bytes.
     pub blocks: u64,
+    /// In units of `block` bytes.
     pub free: u64,
+    /// For who is not the superuser, in units of `block` bytes.
     pub available: u64,
+    /// In use and free.
     pub inodes: u64,
+    /// Inodes that can still be made.
     pub free_inodes: u64,
+    /// Bytes.
     pub block: u32,
+    /// Longest name of an entry.
     pub max_name_bytes: u32,
 }
 
@@ -106,6 +112,7 @@ impl Reply {
         self.send(&[writer.as_bytes()]);
     }
 
+    /// For any request; nothing else may be said of it.
     pub fn error(self, error: Errno) {
         self.request.give(Some(error), &[]);
     }
@@ -128,18 +135,22 @@ impl Reply {
         self.send(&[bytes]);
     }
 
+    /// To `Readdir` and `Readdirplus`; empty where the directory ends.
     pub fn listing(self, listing: &Listing) {
         self.send(&[listing.as_bytes()]);
     }
 
+    /// To what looks up or makes a name; the kernel counts it as one more lookup.
     pub fn entry(self, entry: &Entry) {
         self.send_struct(|to| entry.encode(to));
     }
 
+    /// To `Getattr` and `Setattr`; the kernel may cache it for so long.
     pub fn attr(self, attr: &FileAttr, timeout: Duration) {
         self.send_struct(|to| attr.encode_answer(timeout, to));
     }
 
+    /// To `Statx`; the kernel may cache it for so long.
     pub fn statx(self, attr: &FileAttr, timeout: Duration) {
         self.send_struct(|to| attr.encode_statx(timeout, to));
     }
@@ -149,6 +160,7 @@ impl Reply {
         self.send_struct(|to| encode_opened(handle, flags, to));
     }
 
+    /// To `Create` and `Tmpfile`. `flags`: `FOPEN_` bits of the kernel.
     pub fn created(self, entry: &Entry, handle: FileHandle, flags: u32) {
         self.send_struct(|to| {
             entry.encode(to);
@@ -163,6 +175,7 @@ impl Reply {
         });
     }
 
+    /// To `Statfs`.
     pub fn statfs(self, space: &Statfs) {
         self.send_struct(|to| encode_statfs(space, to));
     }

@@ -31,7 +31,7 @@ struct State {
 }
 
 impl Spares {
-    pub fn at_most(most: usize) -> Spares {
+    pub(crate) fn at_most(most: usize) -> Spares {
         Spares {
             most,
             state: Mutex::default(),
@@ -43,7 +43,7 @@ impl Spares {
     }
 
     /// One more request waits; `start` starts a thread.
-    pub fn begin_wait(&self, start: impl FnOnce() -> io::Result<Thread>) {
+    pub(crate) fn begin_wait(&self, start: impl FnOnce() -> io::Result<Thread>) {
         let mut state = self.state();
         state.waiting += 1;
         state.threads.retain(|thread| !thread.is_finished());
@@ -59,19 +59,19 @@ impl Spares {
         }
     }
 
-    pub fn end_wait(&self) {
+    pub(crate) fn end_wait(&self) {
         self.state().waiting -= 1;
     }
 
     /// Returns whether the spare thread that asks is one too many; then it is to end.
-    pub fn ends(&self) -> bool {
+    pub(crate) fn ends(&self) -> bool {
         let mut state = self.state();
         let ends = state.running > state.waiting;
         state.running -= usize::from(ends);
         ends
     }
 
-    pub fn take_thread(&self) -> Option<Thread> {
+    pub(crate) fn take_thread(&self) -> Option<Thread> {
         self.state().threads.pop()
     }
 }

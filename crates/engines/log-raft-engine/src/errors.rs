@@ -6,7 +6,7 @@ use std::io;
 use std::path::Path;
 
 /// An error of the system on a path. A full disk is an error of its own.
-pub fn io_error(path: &Path, error: &io::Error) -> LogError {
+pub(crate) fn io_error(path: &Path, error: &io::Error) -> LogError {
     match error.kind() {
         io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => LogError::Full {
             path: path.to_owned(),
@@ -19,7 +19,7 @@ pub fn io_error(path: &Path, error: &io::Error) -> LogError {
 }
 
 /// An error of raft-engine on a log's directory.
-pub fn engine_error(dir: &Path, error: Error) -> LogError {
+pub(crate) fn engine_error(dir: &Path, error: Error) -> LogError {
     match error {
         Error::Io(error) => io_error(dir, &error),
         Error::Corruption(_) | Error::Codec(_) | Error::Protobuf(_) => LogError::Corrupt {

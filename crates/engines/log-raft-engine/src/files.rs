@@ -25,7 +25,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 const PIECE_BYTES: usize = 1 << 20;
 
 /// The files of one log.
-pub struct LogFiles {
+pub(crate) struct LogFiles {
     dir: PathBuf,
     open: Arc<OpenFiles>,
     syncs: Arc<Syncs>,
@@ -56,7 +56,7 @@ impl OpenFiles {
 }
 
 impl LogFiles {
-    pub fn new(dir: &Path, syncs: Arc<Syncs>) -> LogFiles {
+    pub(crate) fn new(dir: &Path, syncs: Arc<Syncs>) -> LogFiles {
         LogFiles {
             dir: dir.to_owned(),
             open: Arc::new(OpenFiles {
@@ -67,12 +67,12 @@ impl LogFiles {
     }
 
     /// Bytes written to the files there are.
-    pub fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         self.open.lock().values().map(|file| file.written()).sum()
     }
 
     /// The files there are, and how many bytes were written to each.
-    pub fn written(&self) -> Vec<(FileId, u64)> {
+    pub(crate) fn written(&self) -> Vec<(FileId, u64)> {
         let files = self.open.lock();
         files
             .iter()
@@ -81,7 +81,7 @@ impl LogFiles {
     }
 
     /// Syncs what was appended before the call.
-    pub fn sync(&self) -> Result<(), LogError> {
+    pub(crate) fn sync(&self) -> Result<(), LogError> {
         self.syncs.check()?;
         self.open.sync_appends()
     }
@@ -221,7 +221,7 @@ impl LogFile {
 }
 
 /// A file as raft-engine holds it.
-pub struct SharedFile(Arc<LogFile>);
+pub(crate) struct SharedFile(Arc<LogFile>);
 
 impl Handle for SharedFile {
     fn truncate(&self, offset: usize) -> io::Result<()> {
@@ -241,7 +241,7 @@ impl Handle for SharedFile {
 }
 
 /// A place in a file, to read from or to write to.
-pub struct Cursor {
+pub(crate) struct Cursor {
     file: Arc<LogFile>,
     offset: u64,
     open: Arc<OpenFiles>,

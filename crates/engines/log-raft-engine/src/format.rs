@@ -6,7 +6,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::Path;
 
-pub const FILE_NAME: &str = "FORMAT";
+pub(crate) const FILE_NAME: &str = "FORMAT";
 const NEW_FILE_NAME: &str = "FORMAT.new";
 const CONTENT: &str = "pandofs-log 1\n";
 /// Bytes of a foreign `FORMAT` that an error repeats.
@@ -17,7 +17,7 @@ const MAX_SHOWN_BYTES: usize = 64;
 ///
 /// # Errors
 /// [`LogError::InUse`], [`LogError::WrongFormat`] or the system's.
-pub fn claim(dir: &Path) -> Result<File, LogError> {
+pub(crate) fn claim(dir: &Path) -> Result<File, LogError> {
     let io = |error: io::Error| io_error(dir, &error);
     fs::create_dir_all(dir).map_err(io)?;
     let lock = File::open(dir).map_err(io)?;
@@ -78,7 +78,7 @@ fn make(dir: &Path) -> io::Result<()> {
 }
 
 /// Syncs the names in `dir`.
-pub fn sync_dir(dir: &Path) -> io::Result<()> {
+pub(crate) fn sync_dir(dir: &Path) -> io::Result<()> {
     File::open(dir)?.sync_all()
 }
 

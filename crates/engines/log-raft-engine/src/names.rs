@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 /// Which of raft-engine's two rows of files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Queue {
+pub(crate) enum Queue {
     /// Appended entries.
     Append,
     /// Entries that were moved out of old append files.
@@ -12,7 +12,7 @@ pub enum Queue {
 }
 
 impl Queue {
-    pub const BOTH: [Queue; 2] = [Queue::Append, Queue::Rewrite];
+    pub(crate) const BOTH: [Queue; 2] = [Queue::Append, Queue::Rewrite];
 
     fn suffix(self) -> &'static str {
         match self {
@@ -27,7 +27,7 @@ const NUMBER_DIGITS: usize = 16;
 
 /// One file of a log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct FileId {
+pub(crate) struct FileId {
     pub queue: Queue,
     /// Counted from 1 in each queue, without gaps.
     pub number: u64,
@@ -35,7 +35,7 @@ pub struct FileId {
 
 impl FileId {
     /// The file that has this name; `None` for anything else that lies in a log's directory.
-    pub fn from_path(path: &Path) -> Option<FileId> {
+    pub(crate) fn from_path(path: &Path) -> Option<FileId> {
         let name = path.file_name()?.to_str()?;
         let (number, suffix) = name.split_at_checked(NUMBER_DIGITS)?;
         let queue = Queue::BOTH
@@ -45,7 +45,7 @@ impl FileId {
         Some(FileId { queue, number })
     }
 
-    pub fn path(self, dir: &Path) -> PathBuf {
+    pub(crate) fn path(self, dir: &Path) -> PathBuf {
         let width = NUMBER_DIGITS;
         dir.join(format!("{:0width$}{}", self.number, self.queue.suffix()))
     }

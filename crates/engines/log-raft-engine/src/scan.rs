@@ -18,13 +18,13 @@ use std::path::Path;
 const MAGIC: &[u8] = b"RAFT-LOG-FILE-HEADER-9986AB3E47F320B394C8E84916EB0ED5";
 const VERSION: u64 = 2;
 /// Bytes of a file before its first batch.
-pub const FILE_HEADER_BYTES: usize = MAGIC.len() + 16;
+pub(crate) const FILE_HEADER_BYTES: usize = MAGIC.len() + 16;
 const BATCH_HEADER_BYTES: usize = 16;
 const CHECKSUM_BYTES: usize = 4;
 
 /// Where a file's good part ends, and what is wrong there.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Break {
+pub(crate) struct Break {
     /// Bytes before it.
     pub offset: usize,
     pub what: &'static str,
@@ -35,7 +35,7 @@ pub struct Break {
 ///
 /// # Errors
 /// [`LogError::Corrupt`] with the file, or the system's.
-pub fn check(dir: &Path, marks: &Marks) -> Result<(), LogError> {
+pub(crate) fn check(dir: &Path, marks: &Marks) -> Result<(), LogError> {
     let mut files = Vec::new();
     for entry in fs::read_dir(dir).map_err(|error| io_error(dir, &error))? {
         let path = entry.map_err(|error| io_error(dir, &error))?.path();
@@ -89,7 +89,7 @@ fn check_queue(dir: &Path, queue: Queue, numbers: &[u64], marks: &Marks) -> Resu
     Ok(())
 }
 
-pub fn corrupt(path: &Path, offset: usize, what: &str) -> LogError {
+pub(crate) fn corrupt(path: &Path, offset: usize, what: &str) -> LogError {
     LogError::Corrupt {
         path: path.to_owned(),
         what: format!("at byte {offset}: {what}"),
@@ -109,7 +109,7 @@ fn cut(dir: &Path, path: &Path, bytes: usize) -> io::Result<()> {
 
 /// The first place where `file`, the contents of the file with this number, is not what raft-engine
 /// writes; `None` when all of it is good.
-pub fn first_break(file: &[u8], number: u64) -> Option<Break> {
+pub(crate) fn first_break(file: &[u8], number: u64) -> Option<Break> {
     let header_break = |what| Some(Break { offset: 0, what });
     let Some((header, _)) = file.split_at_checked(FILE_HEADER_BYTES) else {
         return header_break("the file's header is cut short");

@@ -5,31 +5,31 @@ use std::collections::HashMap;
 
 /// The first entry of a stream and the next one; they are equal when it holds none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Stream {
+pub(crate) struct Stream {
     pub first: u64,
     pub next: u64,
 }
 
 impl Stream {
-    pub fn span(self) -> Option<(u64, u64)> {
+    pub(crate) fn span(self) -> Option<(u64, u64)> {
         (self.first < self.next).then(|| (self.first, self.next - 1))
     }
 }
 
 /// All streams that were ever written or pruned.
 #[derive(Debug, Default)]
-pub struct Streams {
+pub(crate) struct Streams {
     streams: HashMap<u64, Stream>,
     /// Those that the append under way begins.
     begun: Vec<u64>,
 }
 
 impl Streams {
-    pub fn get(&self, stream: u64) -> Option<Stream> {
+    pub(crate) fn get(&self, stream: u64) -> Option<Stream> {
         self.streams.get(&stream).copied()
     }
 
-    pub fn insert(&mut self, number: u64, stream: Stream) {
+    pub(crate) fn insert(&mut self, number: u64, stream: Stream) {
         assert!(stream.first <= stream.next, "stream {number}: {stream:?}");
         self.streams.insert(number, stream);
     }
@@ -38,7 +38,7 @@ impl Streams {
     ///
     /// # Panics
     /// When an entry does not continue its stream. Then no stream has moved.
-    pub fn claim(&mut self, entries: &[Entry<'_>]) {
+    pub(crate) fn claim(&mut self, entries: &[Entry<'_>]) {
         assert!(self.begun.is_empty(), "one append at a time");
         for (i, entry) in entries.iter().enumerate() {
             let expected = match self.streams.get_mut(&entry.stream) {
@@ -67,19 +67,19 @@ impl Streams {
     }
 
     /// Streams that the claimed entries begin, and their first indexes.
-    pub fn begun(&self) -> impl Iterator<Item = (u64, u64)> {
+    pub(crate) fn begun(&self) -> impl Iterator<Item = (u64, u64)> {
         self.begun
             .iter()
             .map(|stream| (*stream, self.streams[stream].first))
     }
 
     /// Confirms the claim: the entries are in the log.
-    pub fn confirm(&mut self) {
+    pub(crate) fn confirm(&mut self) {
         self.begun.clear();
     }
 
     /// Undoes the claim of `entries`: they are not in the log.
-    pub fn release(&mut self, entries: &[Entry<'_>]) {
+    pub(crate) fn release(&mut self, entries: &[Entry<'_>]) {
         for entry in entries.iter().rev() {
             if let Some(stream) = self.streams.get_mut(&entry.stream) {
                 stream.next = entry.index;

@@ -8,25 +8,25 @@ use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
-pub const FILE_NAME: &str = "SYNCED";
+pub(crate) const FILE_NAME: &str = "SYNCED";
 const ENCODED_BYTES: usize = 36;
 
 /// The first `bytes` bytes of file `file`, and all files before it, were synced.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Mark {
+pub(crate) struct Mark {
     pub file: u64,
     pub bytes: u64,
 }
 
 /// A mark for each queue. They only grow, and what is on disk is never ahead of the truth.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Marks {
+pub(crate) struct Marks {
     append: Mark,
     rewrite: Mark,
 }
 
 impl Marks {
-    pub fn of(&self, queue: Queue) -> Mark {
+    pub(crate) fn of(&self, queue: Queue) -> Mark {
         match queue {
             Queue::Append => self.append,
             Queue::Rewrite => self.rewrite,
@@ -73,7 +73,7 @@ impl Marks {
 
 /// State that all syncs of a log share: the marks they leave, and whether one of them failed.
 #[derive(Debug)]
-pub struct Syncs {
+pub(crate) struct Syncs {
     path: PathBuf,
     file: File,
     marks: Mutex<Marks>,
@@ -84,7 +84,7 @@ pub struct Syncs {
 impl Syncs {
     /// Opens the marks of the log in `dir`. Makes them when there are none; then the file's
     /// space is taken up at once, so that a full disk does not make a sync fail.
-    pub fn open(dir: &Path) -> io::Result<Syncs> {
+    pub(crate) fn open(dir: &Path) -> io::Result<Syncs> {
         let path = dir.join(FILE_NAME);
         let mut file = OpenOptions::new()
             .read(true)
@@ -110,12 +110,12 @@ impl Syncs {
         })
     }
 
-    pub fn marks(&self) -> Marks {
+    pub(crate) fn marks(&self) -> Marks {
         *self.marks.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Notes that the first `bytes` bytes of `file` are on disk.
-    pub fn raise(&self, file: FileId, bytes: u64) -> Result<(), LogError> {
+    pub(crate) fn raise(&self, file: FileId, bytes: u64) -> Result<(), LogError> {
         let raised = Mark {
             file: file.number,
             bytes,
@@ -132,7 +132,7 @@ impl Syncs {
     }
 
     /// Closes the log to further appends and syncs. Gives the error that they answer.
-    pub fn fail(&self, path: &Path, error: &io::Error) -> LogError {
+    pub(crate) fn fail(&self, path: &Path, error: &io::Error) -> LogError {
         let failure = || LogError::Failed {
             path: path.to_owned(),
             reason: error.to_string(),
@@ -142,7 +142,7 @@ impl Syncs {
 
     /// # Errors
     /// The failure that closed the log.
-    pub fn check(&self) -> Result<(), LogError> {
+    pub(crate) fn check(&self) -> Result<(), LogError> {
         match self.failed.get() {
             Some(failure) => Err(failure.clone()),
             None => Ok(()),

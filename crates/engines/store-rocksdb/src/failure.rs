@@ -10,19 +10,19 @@ const NO_ROOM: [&str; 2] = ["No space left on device", "Disk quota exceeded"];
 const MISSING: &str = "No such file or directory";
 
 /// Where a store is, for its errors.
-pub struct StoreAt(PathBuf);
+pub(crate) struct StoreAt(PathBuf);
 
 impl StoreAt {
-    pub fn new(path: &Path) -> StoreAt {
+    pub(crate) fn new(path: &Path) -> StoreAt {
         StoreAt(path.to_path_buf())
     }
 
-    pub fn path(&self) -> &Path {
+    pub(crate) fn path(&self) -> &Path {
         &self.0
     }
 
     /// Meaning of `error` from an open store that was to `action`.
-    pub fn failure(&self, action: &str, error: Error) -> StoreError {
+    pub(crate) fn failure(&self, action: &str, error: Error) -> StoreError {
         self.meaning(action, error.kind(), error.into_string())
     }
 
@@ -48,7 +48,7 @@ impl StoreAt {
 }
 
 /// Meaning of `error` when a store that carries the format marker could not be opened.
-pub fn open_failure(path: &Path, error: Error) -> StoreError {
+pub(crate) fn open_failure(path: &Path, error: Error) -> StoreError {
     let at = StoreAt::new(path);
     // RocksDB calls a directory without its CURRENT file an invalid argument.
     if error.kind() == ErrorKind::InvalidArgument {

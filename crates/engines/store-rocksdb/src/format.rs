@@ -29,7 +29,7 @@ const BEGUN_ENDS: [&str; 2] = [".dbtmp", ".log"];
 
 /// Makes the directory `path` if need be and says whether a store has to be made in it (true) or
 /// is there (false).
-pub fn prepare(path: &Path) -> Result<bool, StoreError> {
+pub(crate) fn prepare(path: &Path) -> Result<bool, StoreError> {
     fs::create_dir_all(path).map_err(|error| io_failure("make", path, &error))?;
     if let Some(found) = read(path)? {
         expect_current(path, found)?;
@@ -51,7 +51,7 @@ pub fn prepare(path: &Path) -> Result<bool, StoreError> {
 }
 
 /// Checks that there is a store of this version in the directory `path`.
-pub fn check(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn check(path: &Path) -> Result<(), StoreError> {
     fs::read_dir(path).map_err(|error| io_failure("list", path, &error))?;
     match read(path)? {
         Some(found) => expect_current(path, found),
@@ -61,7 +61,7 @@ pub fn check(path: &Path) -> Result<(), StoreError> {
 
 /// Marks the directory `path` as a store of this version; the marker is on the disk when this
 /// returns.
-pub fn mark(path: &Path) -> Result<(), StoreError> {
+pub(crate) fn mark(path: &Path) -> Result<(), StoreError> {
     let unfinished = path.join(UNFINISHED_FILE);
     let write = || -> io::Result<()> {
         let mut file = File::create(&unfinished)?;
@@ -74,7 +74,7 @@ pub fn mark(path: &Path) -> Result<(), StoreError> {
 }
 
 /// The error for a directory that holds something, but no marker.
-pub fn unmarked(path: &Path) -> StoreError {
+pub(crate) fn unmarked(path: &Path) -> StoreError {
     wrong_format(path, format!("no {FILE} file"))
 }
 

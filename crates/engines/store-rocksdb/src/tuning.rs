@@ -11,9 +11,9 @@ use rocksdb::{
 };
 
 /// Bytes before the first write of a RocksDB batch.
-pub const BATCH_HEADER_BYTES: usize = 12;
+pub(crate) const BATCH_HEADER_BYTES: usize = 12;
 /// Bytes before a write's key and value in a RocksDB batch: its kind and two lengths.
-pub const WRITE_HEADER_BYTES: usize = 11;
+pub(crate) const WRITE_HEADER_BYTES: usize = 11;
 
 /// Bits of a bloom filter for each key: 1 % of lookups of absent keys read a block for nothing.
 const BLOOM_BITS_PER_KEY: f64 = 10.0;
@@ -57,14 +57,14 @@ impl Default for Options {
 
 /// Purpose for which a database is opened.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Access {
+pub(crate) enum Access {
     Make,
     ReadWrite,
     ReadOnly,
 }
 
 /// RocksDB's options for a database.
-pub fn database(options: Options, access: Access) -> Result<rocksdb::Options, StoreError> {
+pub(crate) fn database(options: Options, access: Access) -> Result<rocksdb::Options, StoreError> {
     // The binding has no setter for this one. Without it a drop would flush, and tests that drop a
     // store to see what a crash leaves would see a clean exit.
     let mut database = rocksdb::Options::default()
@@ -95,7 +95,7 @@ pub fn database(options: Options, access: Access) -> Result<rocksdb::Options, St
 }
 
 /// Options for a read; each block read from the disk is checked.
-pub fn reads() -> ReadOptions {
+pub(crate) fn reads() -> ReadOptions {
     let mut reads = ReadOptions::default();
     reads.set_verify_checksums(true);
     reads

@@ -8,6 +8,7 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Without a write; applying it changes nothing.
     pub fn new() -> Batch {
         Batch::default()
     }
@@ -22,6 +23,7 @@ impl Batch {
         self.writes.push((key, None));
     }
 
+    /// Returns whether there is no write in it.
     pub fn is_empty(&self) -> bool {
         self.writes.is_empty()
     }

@@ -25,7 +25,9 @@ pub enum StoreError {
     WrongFormat {
         /// The store's directory.
         path: PathBuf,
+        /// What is written there.
         found: String,
+        /// What this program writes.
         expected: String,
     },
     /// The device has no room. What was written before stands.

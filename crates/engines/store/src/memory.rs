@@ -26,6 +26,7 @@ struct State {
 }
 
 impl MemoryStore {
+    /// Empty, with nothing synced.
     pub fn new() -> MemoryStore {
         MemoryStore::default()
     }

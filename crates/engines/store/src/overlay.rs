@@ -63,6 +63,7 @@ impl Overlay<'static> {
 }
 
 impl<'s> Overlay<'s> {
+    /// Keeps `RECENT_READS_BYTES` of what is read through it.
     pub fn new(store: &'s dyn Store) -> Overlay<'s> {
         Overlay::with_room(store, RECENT_READS_BYTES)
     }

@@ -37,30 +37,42 @@ const PROBE_TIMEOUT: Duration = Duration::from_millis(20);
 /// Where a server listens. In text `tcp:HOST:PORT` (an IPv6 address in brackets) or `unix:/PATH`.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Address {
+    /// Over a network.
     Tcp {
         /// A name or an IP address, the latter without brackets.
         host: String,
+        /// 0 lets the system choose one, to listen at only.
         port: u16,
     },
+    /// On one machine: an absolute path, at most `MAX_SOCKET_PATH_BYTES` long.
     Unix(PathBuf),
 }
 
 /// Why a text is no [`Address`].
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum AddressError {
+    /// It begins with neither `tcp:` nor `unix:`.
     #[error("'{0}' is no address: write tcp:HOST:PORT or unix:/PATH")]
     UnknownKind(String),
+    /// Host or port are missing or no such thing.
     #[error(
         "'{0}' is no TCP address: write tcp:HOST:PORT, as in tcp:10.0.0.1:7400 or tcp:[::1]:7400"
     )]
     BadTcp(String),
+    /// The path is relative, or has a NUL.
     #[error("'{0}' is no path of a socket: it must begin with '/' and hold no NUL")]
     BadPath(String),
+    /// The system has no room for the path.
     #[error(
         "'{path}' is too long for a socket ({bytes} bytes, the system's limit is \
          {MAX_SOCKET_PATH_BYTES}): choose a directory with a shorter path"
     )]
-    LongPath { path: String, bytes: usize },
+    LongPath {
+        /// As it was written.
+        path: String,
+        /// Of the path.
+        bytes: usize,
+    },
 }
 
 impl FromStr for Address {
@@ -117,7 +129,9 @@ impl fmt::Display for Address {
 /// A connection. TCP ones send at once what is written (`TCP_NODELAY`): frames are coalesced before.
 #[derive(Debug)]
 pub enum Stream {
+    /// Across machines.
     Tcp(TcpStream),
+    /// On one machine.
     Unix(UnixStream),
 }
 
@@ -469,7 +483,9 @@ impl AsRawFd for Stream {
 /// A socket that takes connections.
 #[derive(Debug)]
 pub enum Listener {
+    /// Across machines.
     Tcp(TcpListener),
+    /// On one machine.
     Unix(UnixListener),
 }
 

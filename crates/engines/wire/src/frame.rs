@@ -34,31 +34,52 @@ const _: () = assert!(
 pub enum FrameError {
     /// `bytes` counts the body, announced or encoded.
     #[error("a frame of {bytes} bytes is over the limit of {MAX_FRAME_BYTES}")]
-    TooLong { bytes: usize },
+    TooLong {
+        /// Over `MAX_FRAME_BYTES`.
+        bytes: usize,
+    },
+    /// The covered bytes are not those that the checksum was taken of.
     #[error(
         "a frame of {bytes} bytes has the checksum {computed:#010x}, but {announced:#010x} was \
          announced: it was damaged on its way, or the peer speaks another protocol"
     )]
     WrongChecksum {
+        /// Of the body.
         bytes: usize,
+        /// The checksum in the frame's head.
         announced: u32,
+        /// The checksum of what came.
         computed: u32,
     },
     /// The checksum fits, so the peer encoded another type than the one decoded here.
     #[error("a frame of {bytes} bytes ends before its message does")]
-    Truncated { bytes: usize },
+    Truncated {
+        /// Of the body.
+        bytes: usize,
+    },
     /// The checksum fits, so the peer encoded another type than the one decoded here.
     #[error("a frame of {bytes} bytes has {unread} left over after its message")]
-    TrailingBytes { bytes: usize, unread: usize },
+    TrailingBytes {
+        /// Of the body.
+        bytes: usize,
+        /// Of the body, after the message.
+        unread: usize,
+    },
     /// The checksum fits, so the peer encoded another type than the one decoded here, or a value
     /// that the type's own checks refuse.
     #[error("a frame of {bytes} bytes holds no such message: {cause}")]
     Malformed {
+        /// Of the body.
         bytes: usize,
+        /// The decoder's reason.
         cause: postcard::Error,
     },
+    /// The value has a part that the encoding cannot write, or no memory is left.
     #[error("this value has no encoding: {cause}")]
-    Unencodable { cause: postcard::Error },
+    Unencodable {
+        /// The encoder's reason.
+        cause: postcard::Error,
+    },
 }
 
 /// Appends `value` as one frame to `out`, encoding straight into it.
@@ -91,6 +112,7 @@ pub fn encode_into<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Resul
 /// Part of a frame's body that its checksum covers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Covered {
+    /// Any damage is found here.
     #[default]
     All,
     /// All but a tail of [`MIN_TAIL_BYTES`] to [`MAX_IO_BYTES`].
@@ -236,7 +258,7 @@ impl Header {
     ///
     /// # Errors
     /// `TooLong`.
-    pub fn peek(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
+    pub(crate) fn peek(bytes: &[u8]) -> Result<Option<Header>, FrameError> {
         let Some((&[a, b, c, d, e, f, g, h], _)) = bytes.split_first_chunk::<HEADER_BYTES>() else {
             return Ok(None);
         };
@@ -251,7 +273,7 @@ impl Header {
     }
 
     /// Bytes of the whole frame.
-    pub fn frame_bytes(self) -> usize {
+    pub(crate) fn frame_bytes(self) -> usize {
         HEADER_BYTES + self.body_bytes
     }
 
@@ -259,7 +281,7 @@ impl Header {
     ///
     /// # Errors
     /// `WrongChecksum`.
-    pub fn check(self, body: &[u8]) -> Result<(), FrameError> {
+    pub(crate) fn check(self, body: &[u8]) -> Result<(), FrameError> {
         assert_eq!(body.len(), self.body_bytes);
         self.check_parts(body, &[])
     }
@@ -268,7 +290,7 @@ impl Header {
     ///
     /// # Errors
     /// `WrongChecksum`.
-    pub fn check_parts(self, head: &[u8], tail: &[u8]) -> Result<(), FrameError> {
+    pub(crate) fn check_parts(self, head: &[u8], tail: &[u8]) -> Result<(), FrameError> {
         let computed = crc32c::crc32c_append(crc32c::crc32c(head), tail);
         if computed == self.checksum {
             return Ok(());

@@ -24,7 +24,9 @@ const PREAMBLE_BYTES: usize = 6;
 /// with [`Hello::decode`] alone, which checks them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Hello {
+    /// Another one than the server's is refused.
     pub fs: FsId,
+    /// Decides which messages it may send.
     pub peer: Peer,
 }
 
@@ -35,9 +37,17 @@ pub enum Peer {
     /// asked for a change of a data object and has no answer: connections of smaller ones are done with. (A writes and the
     /// network dies; A writes again over another connection, and then something newer; were the first one still read when
     /// the network delivers what it was given, the old bytes would stand in place of the new ones.)
-    Client { session: SessionId, generation: u64 },
+    Client {
+        /// Drawn by the client; the same on all servers.
+        session: SessionId,
+        /// Smaller ones than the largest that was seen are refused.
+        generation: u64,
+    },
     /// Another server of the cluster.
-    Server { id: ServerId },
+    Server {
+        /// Its number in the cluster map.
+        id: ServerId,
+    },
     /// A tool that asks for the state of the server and opens no files.
     Admin,
 }
@@ -45,19 +55,23 @@ pub enum Peer {
 /// Answer of the server to a [`Hello`]. After a refusal it closes the connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HelloAnswer {
+    /// The connection is taken; messages may follow.
     Welcome {
+        /// Its number in the cluster map.
         server: ServerId,
         /// Drawn at random when the server's process starts: another value than last time tells
         /// the peer that the server was restarted.
         boot: u64,
         /// Of the cluster map that the server goes by.
         epoch: Epoch,
+        /// Another one than last time: what it acknowledged and had not synced may be lost.
         machine: Machine,
         /// Since when this process of the server knows the session that says hello: a number drawn when it first heard
         /// of it. Another one than last time tells the client that the server has let go of all that the session had
         /// open. 0 where no session says hello.
         known_since: u64,
     },
+    /// The connection is not taken.
     Refused(HelloRefusal),
 }
 
@@ -71,30 +85,53 @@ pub struct Machine(pub u64);
 /// whichever side reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, thiserror::Error)]
 pub enum HelloRefusal {
+    /// The first bytes are not the protocol's.
     #[error(
         "the other side does not speak PandoFS's protocol: check that the address and port are \
          those of a pandofs server"
     )]
     WrongMagic,
+    /// Both speak the protocol, in versions that do not understand each other.
     #[error(
         "the server speaks version {ours} of the protocol and this peer version {theirs}: install \
          the same release of pandofs on both"
     )]
-    WrongVersion { ours: u16, theirs: u16 },
+    WrongVersion {
+        /// The number in the hello.
+        ours: u16,
+        /// The number in the hello.
+        theirs: u16,
+    },
+    /// The peer looks for another cluster.
     #[error(
         "the server belongs to the file system {ours}, not to {theirs}: check that the cluster file \
          is this cluster's and that its addresses are right"
     )]
-    WrongFileSystem { ours: FsId, theirs: FsId },
+    WrongFileSystem {
+        /// The server's, by its data directory.
+        ours: FsId,
+        /// By the peer's cluster file.
+        theirs: FsId,
+    },
+    /// There is no room for one more.
     #[error("the server has all the {limit} connections it takes: close some, or try again later")]
-    TooManyConnections { limit: u32 },
+    TooManyConnections {
+        /// The server's setting.
+        limit: u32,
+    },
+    /// The log is still being replayed.
     #[error("the server is still starting up: try again in a moment")]
     NotReady,
+    /// The hello cannot be decoded.
     #[error(
         "the first message has the right version but cannot be read ({bytes} bytes): one side's \
          pandofs is damaged or was built from changed sources; reinstall it"
     )]
-    Malformed { bytes: u32 },
+    Malformed {
+        /// Of the hello.
+        bytes: u32,
+    },
+    /// A connection of a later generation was welcomed.
     #[error("the client has opened newer connections since, which take the place of this one")]
     Superseded,
 }

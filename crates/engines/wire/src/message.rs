@@ -42,60 +42,81 @@ impl Tailed for AnswerFrame {
     }
 }
 
+/// A request on a connection of a client, an administrator or a tool.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RequestFrame {
     /// Chosen by the client; the answer repeats it.
     pub id: u64,
+    /// What is asked.
     pub body: RequestBody,
 }
 
+/// What a client or an administrator asks a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RequestBody {
+    /// To a shard; `WrongServer` if the server does not lead it.
     Shard(ShardRequest),
+    /// To one of the server's data objects.
     Data(DataRequest),
+    /// Of administrators alone.
     Admin(AdminRequest),
     /// The session lives.
     Ping,
     /// The session ends: all it has open is closed.
     Goodbye {
+        /// The one that said hello.
         session: SessionId,
     },
     /// The session takes leases from this server, and waits for recalls of them. `done`: it has let go of
     /// what the answer of this number was about. `None`: it has none of any lease that it was given before,
     /// and takes them from now on. Answers `Recalls`.
     AwaitRecalls {
+        /// The number of a `Recalls`.
         done: Option<u64>,
     },
 }
 
+/// An answer, in any order among those to other requests of the connection.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct AnswerFrame {
+    /// That of the request.
     pub id: u64,
+    /// What is answered.
     pub body: AnswerBody,
 }
 
+/// What a server answers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum AnswerBody {
+    /// From the shard, with nothing under a lease.
     Shard(Result<Reply, Refusal>),
+    /// From the data object.
     Data(DataReply),
+    /// To an administrator.
     Admin(AdminReply),
     /// To `Ping` and `Goodbye`.
     Done,
     /// As `Shard`, and the parts of it under a lease: for one thing, or for each entry of a
     /// listing.
     Leased {
+        /// From the shard.
         result: Result<Reply, Refusal>,
+        /// In the order of the result's parts.
         leased: Vec<Leased>,
     },
     /// The session is to give these leases up, and to say so by this number. None after a while in
     /// which there were none.
     Recalls {
+        /// Higher than that of every earlier recall.
         number: u64,
+        /// Not to be believed any more once the answer to this is sent.
         keys: Vec<LeaseKey>,
     },
 }
 
+/// What one server tells another, one way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerFrame {
+    /// In the order in which they were given.
     pub messages: Vec<PeerMessage>,
 }

@@ -31,7 +31,7 @@ const FILE_BYTES: usize = 100;
 
 /// Leases beside time-outs.
 #[derive(clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     setup: Setup,
     /// Files of one round.
@@ -47,7 +47,7 @@ pub struct Options {
 
 /// # Errors
 /// When something does not start, or a call on a mount fails.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let scratch = options.setup.scratch()?;
     let target = Target::start_beside(Kind::Library, &options.setup, scratch.path())?;
     let cluster = target.cluster.as_deref().context("no cluster map")?;

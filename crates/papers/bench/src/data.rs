@@ -32,7 +32,7 @@ const EXT4: FsWord = 0xef53;
 
 /// Options of the measurement.
 #[derive(clap::Args, Clone)]
-pub struct DataRun {
+pub(crate) struct DataRun {
     #[command(flatten)]
     pub setup: Setup,
     /// MiB that all jobs of one measurement write together, and read.
@@ -58,7 +58,7 @@ pub struct DataRun {
 /// A target of the measurement.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Phase {
+pub(crate) enum Phase {
     Write,
     WriteForced,
     ReadBelow,
@@ -67,14 +67,14 @@ pub enum Phase {
 
 impl Phase {
     /// In this order: what is read has been written.
-    pub const ALL: [Phase; 4] = [
+    pub(crate) const ALL: [Phase; 4] = [
         Phase::Write,
         Phase::ReadBelow,
         Phase::WriteForced,
         Phase::ReadCold,
     ];
 
-    pub fn name(self) -> &'static str {
+    pub(crate) fn name(self) -> &'static str {
         match self {
             Phase::Write => "write",
             Phase::WriteForced => "write, forced",
@@ -88,7 +88,7 @@ impl Phase {
 ///
 /// # Errors
 /// When a target cannot be set up, or fio finds an error.
-pub fn compare(run: &DataRun) -> Result<()> {
+pub(crate) fn compare(run: &DataRun) -> Result<()> {
     if let Some(&kind) = run
         .targets
         .iter()

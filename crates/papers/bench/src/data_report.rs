@@ -15,7 +15,7 @@ const BASES: [Kind; 2] = [Kind::Ext4, Kind::Bindfs];
 /// Rates of each round, in bytes a second.
 type Rounds = BTreeMap<u32, f64>;
 
-pub struct DataReport<'a> {
+pub(crate) struct DataReport<'a> {
     run: &'a DataRun,
     is_ext4: bool,
     json: Option<File>,
@@ -35,7 +35,7 @@ struct Line<'a> {
 }
 
 impl<'a> DataReport<'a> {
-    pub fn new(run: &'a DataRun, is_ext4: bool) -> Result<DataReport<'a>> {
+    pub(crate) fn new(run: &'a DataRun, is_ext4: bool) -> Result<DataReport<'a>> {
         let json = run.json.as_ref().map(|path| {
             File::create(path).with_context(|| format!("cannot write {}", path.display()))
         });
@@ -47,7 +47,7 @@ impl<'a> DataReport<'a> {
         })
     }
 
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         target: Kind,
         round: u32,
@@ -75,7 +75,7 @@ impl<'a> DataReport<'a> {
         Ok(())
     }
 
-    pub fn print(&self) {
+    pub(crate) fn print(&self) {
         println!(
             "commit {}, {}, {} MiB a round in requests of {}, {} rounds; MiB a second: median (least to most)",
             self.run.setup.commit,

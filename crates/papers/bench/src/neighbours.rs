@@ -29,7 +29,7 @@ const OPERATIONS: [&str; 5] = ["create", "stat", "read", "rename", "remove"];
 
 /// Latencies of others while a large directory is listed, searched and removed.
 #[derive(clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     setup: Setup,
     /// Entries of the large directory.
@@ -69,7 +69,7 @@ struct Figures<'a> {
     most_us: u32,
 }
 
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let scratch = options.setup.scratch()?;
     let first = Target::start_beside(Kind::Mount, &options.setup, scratch.path())?;
     let cluster = first

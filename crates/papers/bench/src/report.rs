@@ -11,7 +11,7 @@ use std::io::Write;
 /// The target that ratios are taken to.
 const BASES: [Kind; 3] = [Kind::Ext4, Kind::Bindfs, Kind::Memfs];
 
-pub struct Report {
+pub(crate) struct Report {
     figures: BTreeMap<(Kind, u32), BTreeMap<u32, Figures>>,
     json: Option<std::fs::File>,
     run: Run,
@@ -30,7 +30,7 @@ struct Line<'a> {
 }
 
 impl Report {
-    pub fn new(run: &Run) -> Report {
+    pub(crate) fn new(run: &Run) -> Report {
         Report {
             figures: BTreeMap::new(),
             json: None,
@@ -38,7 +38,7 @@ impl Report {
         }
     }
 
-    pub fn add(
+    pub(crate) fn add(
         &mut self,
         target: Kind,
         round: u32,
@@ -71,7 +71,7 @@ impl Report {
         Ok(())
     }
 
-    pub fn print(&self, targets: &[Kind], processes: &[u32]) {
+    pub(crate) fn print(&self, targets: &[Kind], processes: &[u32]) {
         println!(
             "commit {}, {}, {} files a round, {} rounds; thousands a second: median (least to most)",
             self.run.setup.commit,

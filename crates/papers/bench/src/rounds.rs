@@ -4,7 +4,7 @@ use crate::report::spread;
 use pandofs_report::{Axis, Figure};
 
 /// Each has a value for each column in each round. Ratios are to the first.
-pub struct Rounds<'a> {
+pub(crate) struct Rounds<'a> {
     kinds: Vec<&'a str>,
     columns: &'a [&'a str],
     /// By kind and round.
@@ -12,7 +12,7 @@ pub struct Rounds<'a> {
 }
 
 impl<'a> Rounds<'a> {
-    pub fn new(kinds: Vec<&'a str>, columns: &'a [&'a str]) -> Rounds<'a> {
+    pub(crate) fn new(kinds: Vec<&'a str>, columns: &'a [&'a str]) -> Rounds<'a> {
         Rounds {
             values: vec![Vec::new(); kinds.len()],
             kinds,
@@ -20,13 +20,13 @@ impl<'a> Rounds<'a> {
         }
     }
 
-    pub fn add(&mut self, kind: usize, values: Vec<f64>) {
+    pub(crate) fn add(&mut self, kind: usize, values: Vec<f64>) {
         assert_eq!(values.len(), self.columns.len());
         self.values[kind].push(values);
     }
 
     /// Least, median and most of a column.
-    pub fn of(&self, kind: usize, column: usize) -> (f64, f64, f64) {
+    pub(crate) fn of(&self, kind: usize, column: usize) -> (f64, f64, f64) {
         spread(
             self.values[kind]
                 .iter()
@@ -36,7 +36,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// Of what a kind has for each that the first has, within a round: machines drift.
-    pub fn ratio(&self, kind: usize, column: usize) -> (f64, f64, f64) {
+    pub(crate) fn ratio(&self, kind: usize, column: usize) -> (f64, f64, f64) {
         let pairs = self.values[kind].iter().zip(&self.values[0]);
         spread(
             pairs
@@ -46,7 +46,7 @@ impl<'a> Rounds<'a> {
     }
 
     /// The medians.
-    pub fn figure(&self, id: &str, title: &str, axis: &str) -> Figure {
+    pub(crate) fn figure(&self, id: &str, title: &str, axis: &str) -> Figure {
         let mut figure = Figure::of_categories(id, title, self.columns, Axis::linear(axis));
         for (number, kind) in self.kinds.iter().enumerate() {
             figure.add_values(*kind, &self.row(|column| self.of(number, column).1));
@@ -63,7 +63,7 @@ impl<'a> Rounds<'a> {
         figure
     }
 
-    pub fn ratios(&self, id: &str, title: &str) -> Figure {
+    pub(crate) fn ratios(&self, id: &str, title: &str) -> Figure {
         let axis = format!("for each of {}", self.kinds[0]);
         let mut figure = Figure::of_categories(id, title, self.columns, Axis::linear(&axis));
         for (number, kind) in self.kinds.iter().enumerate().skip(1) {

@@ -12,13 +12,13 @@ const START_LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(20);
 
 /// It is ended when this goes.
-pub struct Running {
+pub(crate) struct Running {
     child: Option<Child>,
     what: String,
 }
 
 impl Running {
-    pub fn start(command: &mut Command) -> Result<Running> {
+    pub(crate) fn start(command: &mut Command) -> Result<Running> {
         let what = format!("{command:?}");
         let child = command.stdin(Stdio::null()).stdout(Stdio::null()).spawn();
         let child = child.with_context(|| format!("cannot start {what}"))?;
@@ -29,14 +29,14 @@ impl Running {
     }
 
     /// Until another file system than its parent's is at `root`.
-    pub fn wait_for_mount(&mut self, root: &Path) -> Result<()> {
+    pub(crate) fn wait_for_mount(&mut self, root: &Path) -> Result<()> {
         use std::os::unix::fs::MetadataExt;
         let below = root.parent().context("a mount point has a parent")?;
         let below = std::fs::metadata(below)?.dev();
         self.wait_until(|| Ok(std::fs::metadata(root).is_ok_and(|at| at.dev() != below)))
     }
 
-    pub fn wait_until(&mut self, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
+    pub(crate) fn wait_until(&mut self, mut ready: impl FnMut() -> Result<bool>) -> Result<()> {
         let begun = Instant::now();
         while !ready()? {
             if let Some(child) = &mut self.child
@@ -55,7 +55,7 @@ impl Running {
 
     /// Ends it, and waits for it. Not as Ctrl-C does: what a shell runs in the background ignores
     /// that, and so does what that starts.
-    pub fn stop(mut self) -> Result<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         self.end()
     }
 

@@ -14,7 +14,7 @@ const IMAGE_BYTES: u64 = 4 << 30;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, ValueEnum, Serialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum Kind {
+pub(crate) enum Kind {
     /// ext4 on a loop device.
     Ext4,
     /// A file system in memory of a hundred lines on the same FUSE crate: what FUSE itself allows.
@@ -28,7 +28,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 5] = [
+    pub(crate) const ALL: [Kind; 5] = [
         Kind::Ext4,
         Kind::Memfs,
         Kind::Bindfs,
@@ -51,7 +51,7 @@ impl fmt::Display for Kind {
 
 /// The programs of targets, and their directories.
 #[derive(clap::Args, Clone)]
-pub struct Setup {
+pub(crate) struct Setup {
     /// The `pandofs` program.
     #[arg(long)]
     pub pandofs: PathBuf,
@@ -71,7 +71,7 @@ impl Setup {
     ///
     /// # Errors
     /// The system's.
-    pub fn scratch(&self) -> Result<TempDir> {
+    pub(crate) fn scratch(&self) -> Result<TempDir> {
         match &self.scratch {
             Some(path) => tempfile::Builder::new().prefix("bench-").tempdir_in(path),
             None => tempfile::Builder::new().prefix("pandofs-bench-").tempdir(),
@@ -81,7 +81,7 @@ impl Setup {
 }
 
 /// Something that is set up.
-pub struct Target {
+pub(crate) struct Target {
     pub kind: Kind,
     /// The place of its files: a directory, or for the library a path inside PandoFS.
     pub root: PathBuf,
@@ -113,7 +113,7 @@ impl Target {
     ///
     /// # Errors
     /// When it does not start.
-    pub fn start(kind: Kind, setup: &Setup, memfs: &Path, scratch: &Path) -> Result<Target> {
+    pub(crate) fn start(kind: Kind, setup: &Setup, memfs: &Path, scratch: &Path) -> Result<Target> {
         let mut target = Target::new(kind, scratch)?;
         let base = target.base.clone();
         match kind {
@@ -139,7 +139,7 @@ impl Target {
     ///
     /// # Errors
     /// When it does not start; for [`Kind::Memfs`], which keeps files nowhere.
-    pub fn start_beside(kind: Kind, setup: &Setup, scratch: &Path) -> Result<Target> {
+    pub(crate) fn start_beside(kind: Kind, setup: &Setup, scratch: &Path) -> Result<Target> {
         let mut target = Target::new(kind, scratch)?;
         match kind {
             Kind::Ext4 => {}
@@ -196,7 +196,7 @@ impl Target {
     }
 
     /// Takes everything down; the first failure is reported, the rest is still tried.
-    pub fn stop(mut self) -> Result<()> {
+    pub(crate) fn stop(mut self) -> Result<()> {
         self.take_down()
     }
 

@@ -12,7 +12,7 @@ use std::time::Instant;
 
 /// Operations a second of one round, all processes together.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub struct Figures {
+pub(crate) struct Figures {
     pub create: f64,
     pub stat: f64,
     pub remove: f64,
@@ -22,7 +22,7 @@ const PHASES: [&str; 3] = ["create", "stat", "remove"];
 
 /// Waits for each phase's word on its input, does it, and says `done`.
 #[derive(clap::Args)]
-pub struct Worker {
+pub(crate) struct Worker {
     #[arg(long)]
     directory: PathBuf,
     #[arg(long)]
@@ -34,7 +34,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn run(&self) -> Result<()> {
+    pub(crate) fn run(&self) -> Result<()> {
         let mut work: Box<dyn Phases> = match &self.cluster {
             Some(cluster) => Box::new(ThroughLibrary::open(cluster, &self.directory)?),
             None => Box::new(ThroughKernel {
@@ -150,7 +150,7 @@ impl Process {
 }
 
 /// One round on a fresh directory.
-pub fn measure(target: &Target, name: &str, processes: u32, files: u64) -> Result<Figures> {
+pub(crate) fn measure(target: &Target, name: &str, processes: u32, files: u64) -> Result<Figures> {
     let directory = target.root.join(name);
     make_directory(target, &directory)?;
     let each = files / u64::from(processes);

@@ -12,7 +12,7 @@ const ABSENT: u32 = u32::MAX - 1;
 /// The records of one kind on all servers. A record is on one server; one that moves is removed and
 /// made again.
 #[derive(Clone, Debug)]
-pub struct Records {
+pub(crate) struct Records {
     /// Records in the cache of a server.
     capacity: u32,
     /// Records that one read of the disk brings, and one write writes.
@@ -55,7 +55,7 @@ impl Disk {
 }
 
 impl Records {
-    pub fn new(servers: usize, capacity: u32, per_block: u32) -> Records {
+    pub(crate) fn new(servers: usize, capacity: u32, per_block: u32) -> Records {
         assert!(capacity >= 2 && per_block > 0, "a cache of nothing");
         let server = Server {
             head: NONE,
@@ -77,7 +77,7 @@ impl Records {
     }
 
     /// Makes room for objects up to this number.
-    pub fn reserve(&mut self, objects: usize) {
+    pub(crate) fn reserve(&mut self, objects: usize) {
         self.prev.resize(objects, NONE);
         self.next.resize(objects, ABSENT);
         self.dirty.resize(objects, false);
@@ -86,7 +86,7 @@ impl Records {
     }
 
     /// A record is made.
-    pub fn make(&mut self, server: usize, object: Object) -> Disk {
+    pub(crate) fn make(&mut self, server: usize, object: Object) -> Disk {
         let here = &mut self.servers[server];
         self.serial[object as usize] = here.order.len() as u32;
         here.order.push(object);
@@ -97,7 +97,7 @@ impl Records {
     }
 
     /// A record is looked at; with its whole block if it is not there.
-    pub fn look(&mut self, server: usize, object: Object) -> Disk {
+    pub(crate) fn look(&mut self, server: usize, object: Object) -> Disk {
         let mut disk = Disk::default();
         if !self.is_there(object) {
             return disk;
@@ -127,14 +127,14 @@ impl Records {
     }
 
     /// A record changes.
-    pub fn change(&mut self, server: usize, object: Object) -> Disk {
+    pub(crate) fn change(&mut self, server: usize, object: Object) -> Disk {
         let disk = self.look(server, object);
         self.dirty[object as usize] |= self.is_there(object);
         disk
     }
 
     /// A record is removed.
-    pub fn remove(&mut self, server: usize, object: Object) -> Disk {
+    pub(crate) fn remove(&mut self, server: usize, object: Object) -> Disk {
         let mut disk = self.look(server, object);
         self.unlink(server, object);
         let serial = std::mem::replace(&mut self.serial[object as usize], NONE);

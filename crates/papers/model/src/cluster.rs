@@ -5,7 +5,7 @@ use pandofs_types::limits::{DEFAULT_SHARDS, MAX_SHARDS};
 use pandofs_types::{FsId, HashKey, ServerId};
 
 /// Servers without addresses, of the same weight, each a failure domain.
-pub fn servers(count: usize) -> Vec<ServerInfo> {
+pub(crate) fn servers(count: usize) -> Vec<ServerInfo> {
     (0..count)
         .map(|server| ServerInfo {
             id: ServerId(server as u16),
@@ -21,7 +21,7 @@ pub fn servers(count: usize) -> Vec<ServerInfo> {
 ///
 /// # Panics
 /// When there are more servers than a map may have.
-pub fn one_shard_each(count: usize) -> ClusterMap {
+pub(crate) fn one_shard_each(count: usize) -> ClusterMap {
     let mut all = servers(count);
     let joining = all.split_off(1);
     let first = made(1, all);
@@ -38,7 +38,7 @@ pub fn one_shard_each(count: usize) -> ClusterMap {
 ///
 /// # Panics
 /// When there are more servers than a map may have.
-pub fn joined_by(map: &ClusterMap, joining: usize) -> ClusterMap {
+pub(crate) fn joined_by(map: &ClusterMap, joining: usize) -> ClusterMap {
     let before = map.servers.len();
     match map.with_servers(servers(before + joining).split_off(before)) {
         Ok(map) => map,
@@ -50,7 +50,7 @@ pub fn joined_by(map: &ClusterMap, joining: usize) -> ClusterMap {
 ///
 /// # Panics
 /// When there are more servers than a map may have.
-pub fn map(count: usize) -> ClusterMap {
+pub(crate) fn map(count: usize) -> ClusterMap {
     let shards = (4 * count)
         .next_power_of_two()
         .clamp(usize::from(DEFAULT_SHARDS), usize::from(MAX_SHARDS));
@@ -59,7 +59,7 @@ pub fn map(count: usize) -> ClusterMap {
 
 /// # Panics
 /// When no map may be like this.
-pub fn made(shards: u16, servers: Vec<ServerInfo>) -> ClusterMap {
+pub(crate) fn made(shards: u16, servers: Vec<ServerInfo>) -> ClusterMap {
     let count = servers.len();
     let made = ClusterMap::create(
         FsId(1),

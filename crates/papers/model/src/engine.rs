@@ -16,7 +16,7 @@ use std::collections::BinaryHeap;
 
 /// Something that a client does to an object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Op {
+pub(crate) enum Op {
     /// A file or directory; the placer has said where.
     Make(Object),
     /// A look at it by its name: `stat`, `open`.
@@ -31,13 +31,14 @@ pub enum Op {
 }
 
 /// Work of clients: given the client, its next operation; none when it is done.
-pub trait Work {
+pub(crate) trait Work {
     fn next(&mut self, client: usize) -> Option<Op>;
 }
 
 /// Results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
+    /// Answered ones, over all clients.
     pub operations: u64,
     /// Until the last answer.
     pub seconds: f64,
@@ -45,7 +46,9 @@ pub struct Outcome {
     pub distributed: u64,
     /// Between servers.
     pub messages: u64,
+    /// Writes of logs that something waits for.
     pub forced_writes: u64,
+    /// Summed over all servers.
     pub disk: Disk,
     /// Clients' requests to each server.
     pub requests: Vec<u64>,
@@ -60,7 +63,7 @@ impl Outcome {
 
 /// A server's processor and disk.
 #[derive(Clone, Debug, Default)]
-pub struct Server {
+pub(crate) struct Server {
     processor_free: u64,
     disk_free: u64,
     /// The forced write that waits for the disk: its beginning and its end.
@@ -85,7 +88,7 @@ enum Step {
 }
 
 /// Servers with their caches; they keep them from one run to the next.
-pub struct Engine<'a> {
+pub(crate) struct Engine<'a> {
     costs: Costs,
     space: &'a Space,
     inodes: Records,
@@ -95,7 +98,7 @@ pub struct Engine<'a> {
 
 impl<'a> Engine<'a> {
     /// Of the objects of `space`, the root is there.
-    pub fn new(costs: Costs, servers: usize, space: &'a Space) -> Engine<'a> {
+    pub(crate) fn new(costs: Costs, servers: usize, space: &'a Space) -> Engine<'a> {
         let mut engine = Engine {
             costs,
             space,
@@ -110,7 +113,7 @@ impl<'a> Engine<'a> {
     }
 
     /// Fills the caches as the making of the first objects does, without the time.
-    pub fn warm_up(&mut self, placer: &Placer, objects: usize) {
+    pub(crate) fn warm_up(&mut self, placer: &Placer, objects: usize) {
         for object in 1..objects as u32 {
             self.entries.make(self.home(placer, object), object);
             self.inodes.make(server_of(placer, object), object);
@@ -119,7 +122,12 @@ impl<'a> Engine<'a> {
 
     /// Runs until every client is done. What is made and has no place yet gets one when the client
     /// asks for it.
-    pub fn run(&mut self, placer: &mut Placer, work: &mut dyn Work, clients: usize) -> Outcome {
+    pub(crate) fn run(
+        &mut self,
+        placer: &mut Placer,
+        work: &mut dyn Work,
+        clients: usize,
+    ) -> Outcome {
         self.servers.fill(Server::default());
         let mut run = Run {
             engine: self,
@@ -331,7 +339,7 @@ impl Run<'_, '_, '_> {
 
 /// Course of a visit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Visit {
+pub(crate) struct Visit {
     /// When it was over.
     pub done: u64,
     /// Whether the log was forced for it, and not for another as well that came before.
@@ -340,7 +348,7 @@ pub struct Visit {
 
 impl Server {
     /// Takes the processor, then the disk for what is read, and then for a record that is forced.
-    pub fn visit(
+    pub(crate) fn visit(
         &mut self,
         costs: Costs,
         arrives: u64,
@@ -391,7 +399,7 @@ impl Server {
 
 /// Records that a visit leaves in the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Log {
+pub(crate) enum Log {
     No,
     Written,
     Forced,

@@ -29,11 +29,13 @@ pub enum Learning {
 /// Setting of a run.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Setting {
+    /// Each of which leads one shard.
     pub servers: usize,
     /// Clients with a map of their own.
     pub clients: usize,
     /// Requests that a client has under way at a time.
     pub outstanding: usize,
+    /// Made in the directory by all clients together.
     pub files: u64,
     /// Entries of a partition before it splits.
     pub threshold: u32,
@@ -41,20 +43,26 @@ pub struct Setting {
     pub initial: u32,
     /// Partitions that it may have; as the production code has it if none.
     pub most: Option<u32>,
+    /// How clients come to know of splits.
     pub learning: Learning,
     /// Whether each creation and removal is forced to the disk before it is answered.
     pub forced: bool,
     /// Whether the files are removed again.
     pub removing: bool,
+    /// Times of processor, network and disk.
     pub costs: Costs,
+    /// Of names and of the order of events.
     pub seed: u64,
 }
 
 /// Results of a run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Growth {
+    /// Files a second.
     pub create_rate: f64,
+    /// Files a second; 0 if none were removed.
     pub remove_rate: f64,
+    /// From clients to servers, those that went wrong included.
     pub requests: u64,
     /// Requests that came to a server that does not have the name.
     pub misdirected: u64,
@@ -64,8 +72,11 @@ pub struct Growth {
     pub asked_home: u64,
     /// Most times that one request was sent to a server that was taken to have the name.
     pub most_probes: u32,
+    /// Active ones at the end of the creations.
     pub partitions: u32,
+    /// Partitions made during the run.
     pub splits: u64,
+    /// Entries that splits took to another server.
     pub moved: u64,
     /// Forced writes of all servers' logs, for splits and for what clients do.
     pub forced_writes: u64,

@@ -48,6 +48,7 @@ pub enum Experiment {
 }
 
 impl Experiment {
+    /// In the order in which they are listed and run.
     pub const ALL: [Experiment; 5] = [
         Experiment::Ddg,
         Experiment::Adaptive,

@@ -10,8 +10,11 @@ use std::ops::Range;
 /// Results of a run.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Macro1 {
+    /// Phase in which the name space is made.
     pub create: Outcome,
+    /// Phase in which every object is looked at.
     pub stat: Outcome,
+    /// Phase in which every object is removed.
     pub delete: Outcome,
     /// Directories and files on another server than their parent.
     pub branch_points: (u64, u64),
@@ -43,12 +46,14 @@ pub enum Order {
 }
 
 impl Order {
+    /// Every order that is compared.
     pub const ALL: [Order; 3] = [
         Order::OneClient,
         Order::DirectoriesFirst,
         Order::FilesAsTheyCome,
     ];
 
+    /// As it stands in tables.
     pub fn name(self) -> &'static str {
         match self {
             Order::OneClient => "one client's order",

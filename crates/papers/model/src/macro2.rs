@@ -34,7 +34,7 @@ enum Kind {
 }
 
 /// Operations of one client (table 3: 243,398 with one client, 1,949,044 with eight).
-pub const OPERATIONS_OF_A_CLIENT: u64 = 243_400;
+pub(crate) const OPERATIONS_OF_A_CLIENT: u64 = 243_400;
 
 /// Runs it on a name space that is there and was used: `operations` for each client.
 pub fn macro2(

@@ -22,14 +22,20 @@ const ROOT_SHARD: ShardId = ShardId(0);
 pub enum Policy {
     /// ⟨dir_depth, dir_width, file_width⟩ with the transitions of the paper's figure 2.
     Ddg {
+        /// Levels of directories in one unit.
         dir_depth: u32,
+        /// Subdirectories of one directory in its unit.
         dir_width: u32,
+        /// Files of one directory that are kept together.
         file_width: u32,
     },
     /// The same, but the files of a directory begin where the directory is.
     DdgOwnFiles {
+        /// Levels of directories in one unit.
         dir_depth: u32,
+        /// Subdirectories of one directory in its unit.
         dir_width: u32,
+        /// Files of one directory that are kept together.
         file_width: u32,
     },
     /// The paper's first baseline: the server that has a directory gives what is made in it to all
@@ -40,7 +46,9 @@ pub enum Policy {
     Subtree,
     /// The policy of a running system with these settings.
     Running {
+        /// The setting for directories.
         directories: DirPolicy,
+        /// The setting for files.
         files: FilePolicy,
     },
 }
@@ -54,6 +62,7 @@ impl Policy {
         }
     }
 
+    /// As it stands in tables, with the numbers.
     pub fn name(self) -> String {
         match self {
             Policy::Ddg {
@@ -85,7 +94,7 @@ impl Policy {
 }
 
 /// A running system's policy.
-pub fn name(directories: DirPolicy) -> String {
+pub(crate) fn name(directories: DirPolicy) -> String {
     match directories {
         DirPolicy::Ddg {
             dir_depth,
@@ -236,7 +245,7 @@ impl Running {
 
 /// Returns how many objects servers make between two tellings if clients keep them busy and nothing
 /// is distributed.
-pub fn between_tellings(servers: usize, clients: usize, costs: Costs) -> Tellings {
+pub(crate) fn between_tellings(servers: usize, clients: usize, costs: Costs) -> Tellings {
     let of_servers = servers as f64 / costs.request_us;
     let of_clients = clients as f64 / (2.0 * costs.network_us + costs.request_us + costs.client_us);
     Tellings::Objects(((of_servers.min(of_clients) * costs.loads_us) as u64).max(1))
@@ -419,7 +428,7 @@ fn ddg(
 }
 
 /// The largest over the mean; 1 where there is nothing.
-pub fn over_mean(loads: &[u64]) -> f64 {
+pub(crate) fn over_mean(loads: &[u64]) -> f64 {
     let total: u64 = loads.iter().sum();
     let most = loads.iter().max().copied().unwrap_or(0);
     if total == 0 {

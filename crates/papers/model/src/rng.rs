@@ -17,6 +17,7 @@ impl Rng {
         rng
     }
 
+    /// Uniform over all values.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }
@@ -37,7 +38,7 @@ impl Rng {
 }
 
 /// Brings all into an order drawn at random (Fisher and Yates).
-pub fn shuffle<T>(all: &mut [T], rng: &mut Rng) {
+pub(crate) fn shuffle<T>(all: &mut [T], rng: &mut Rng) {
     for at in (1..all.len()).rev() {
         all.swap(at, rng.below(at as u64 + 1) as usize);
     }

@@ -20,18 +20,24 @@ pub const ROOT: Object = 0;
 /// offset)`, up to `most`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Files {
+    /// Larger: more files in a directory.
     pub offset: f64,
+    /// Files of the largest directory.
     pub most: u32,
 }
 
 /// Kinds of name spaces.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Kind {
+    /// As it stands in tables.
     pub name: &'static str,
+    /// The root included.
     pub directories: u32,
+    /// In all directories together.
     pub files: u32,
     /// Subdirectories that the root has before anything else is made: people's home directories.
     pub homes: u32,
+    /// Numbers of files of single directories.
     pub spread: Files,
 }
 
@@ -82,6 +88,7 @@ impl Kind {
 /// A name space.
 #[derive(Clone, Debug)]
 pub struct Space {
+    /// Of its kind.
     pub name: String,
     /// The directory of each object; the root is its own.
     pub parents: Vec<Object>,
@@ -92,6 +99,7 @@ pub struct Space {
 }
 
 impl Space {
+    /// One seed gives one name space on every machine.
     pub fn generate(kind: Kind, seed: u64) -> Space {
         let mut rng = Rng::new(seed, 0x5face);
         let children = hierarchy(kind.directories, kind.homes, &mut rng);
@@ -149,10 +157,12 @@ impl Space {
         self.parents.len()
     }
 
+    /// Returns whether there is not even a root.
     pub fn is_empty(&self) -> bool {
         self.parents.is_empty()
     }
 
+    /// The root included.
     pub fn directories(&self) -> usize {
         self.is_dir.iter().filter(|&&is_dir| is_dir).count()
     }

@@ -3,6 +3,7 @@
 /// Layout of values along an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
+    /// Equal steps are equal distances.
     Linear,
     /// Each step is a multiple of the one before; values are above 0.
     Logarithmic,
@@ -11,11 +12,14 @@ pub enum Scale {
 /// An axis: what it shows, with the unit.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
+    /// Written beside the axis; with the unit, if there is one.
     pub label: String,
+    /// Of the plot; the table has the values as they are.
     pub scale: Scale,
 }
 
 impl Axis {
+    /// With equal steps.
     pub fn linear(label: &str) -> Axis {
         Axis {
             label: label.to_owned(),
@@ -23,6 +27,7 @@ impl Axis {
         }
     }
 
+    /// With equal factors; values above 0 only.
     pub fn logarithmic(label: &str) -> Axis {
         Axis {
             label: label.to_owned(),
@@ -34,12 +39,14 @@ impl Axis {
 /// One line of a plot, one column of a table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
+    /// Head of the column, and the line's name in the plot.
     pub name: String,
     /// In the order of `x`.
     pub points: Vec<(f64, f64)>,
 }
 
 impl Series {
+    /// Points in the order of `x`.
     pub fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Series {
         Series {
             name: name.into(),
@@ -53,12 +60,14 @@ impl Series {
 pub struct Claim {
     /// The claim, and its author.
     pub claim: String,
+    /// By these figures.
     pub holds: bool,
     /// The finding; where the claim does not hold, the reason.
     pub found: String,
 }
 
 impl Claim {
+    /// `claim` with its author, and `found` with the reason if it does not hold.
     pub fn new(claim: impl Into<String>, holds: bool, found: impl Into<String>) -> Claim {
         Claim {
             claim: claim.into(),
@@ -73,18 +82,24 @@ impl Claim {
 pub struct Figure {
     /// Names its file: lower case letters, digits and hyphens.
     pub id: String,
+    /// Stands above the plot and the table.
     pub title: String,
+    /// The same for all series.
     pub x: Axis,
+    /// The same for all series.
     pub y: Axis,
     /// Names of the values 0, 1, 2 … of `x`, if they are no numbers of their own.
     pub categories: Vec<String>,
+    /// In the order in which columns stand.
     pub series: Vec<Series>,
     /// Assumptions.
     pub notes: Vec<String>,
+    /// Told below the figure.
     pub claims: Vec<Claim>,
 }
 
 impl Figure {
+    /// Without series, notes and claims.
     pub fn new(id: &str, title: impl Into<String>, x: Axis, y: Axis) -> Figure {
         Figure {
             id: id.to_owned(),
@@ -117,14 +132,17 @@ impl Figure {
         self.series.push(Series::new(name, points));
     }
 
+    /// Appends a series.
     pub fn add(&mut self, name: impl Into<String>, points: Vec<(f64, f64)>) {
         self.series.push(Series::new(name, points));
     }
 
+    /// Appends an assumption.
     pub fn note(&mut self, note: impl Into<String>) {
         self.notes.push(note.into());
     }
 
+    /// Appends a claim.
     pub fn claim(&mut self, claim: impl Into<String>, holds: bool, found: impl Into<String>) {
         self.claims.push(Claim::new(claim, holds, found));
     }
@@ -151,7 +169,7 @@ impl Figure {
 }
 
 /// A number with as many digits as say something: four.
-pub fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let size = value.abs();
     if value == 0.0 {
         "0".to_owned()

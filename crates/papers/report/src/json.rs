@@ -7,8 +7,11 @@ use serde_json::Error;
 /// Origin of figures: it stands on every line.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Context {
+    /// Of the sources, as `git describe` has it.
     pub commit: String,
+    /// Processor, memory and disk, in words.
     pub machine: String,
+    /// The seed from which a model's figures follow.
     pub seed: u64,
 }
 

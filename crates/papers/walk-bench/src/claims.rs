@@ -7,18 +7,18 @@ use pandofs_walk::Algorithm;
 use pandofs_walk_sim::Report;
 
 /// A claim with what was found of it.
-pub struct Claim {
+pub(crate) struct Claim {
     pub text: &'static str,
     pub simulated: Found,
     pub real: Option<Found>,
 }
 
-pub struct Found {
+pub(crate) struct Found {
     pub text: String,
     pub holds: bool,
 }
 
-pub fn claims(simulated: &Figures, real: Option<&Real>) -> Vec<Claim> {
+pub(crate) fn claims(simulated: &Figures, real: Option<&Real>) -> Vec<Claim> {
     let of = |text, found: fn(&Figures) -> Found| Claim {
         text,
         simulated: found(simulated),
@@ -58,7 +58,7 @@ pub fn claims(simulated: &Figures, real: Option<&Real>) -> Vec<Claim> {
 }
 
 /// The same for a terminal.
-pub fn lines(simulated: &Figures, real: Option<&Real>) -> Vec<String> {
+pub(crate) fn lines(simulated: &Figures, real: Option<&Real>) -> Vec<String> {
     let mut lines = Vec::new();
     for claim in claims(simulated, real) {
         lines.push(claim.text.to_owned());
@@ -169,7 +169,7 @@ fn spans(figures: &Figures) -> Found {
 }
 
 /// Each rank's nodes, as a part of what each would have if all had the same. A master visits none.
-pub fn share_of_each(algorithm: Algorithm, report: &Report) -> Vec<f64> {
+pub(crate) fn share_of_each(algorithm: Algorithm, report: &Report) -> Vec<f64> {
     let masters = usize::from(algorithm == CP);
     let ranks = &report.ranks[masters..];
     let mean = report.nodes() as f64 / ranks.len() as f64;
@@ -177,7 +177,7 @@ pub fn share_of_each(algorithm: Algorithm, report: &Report) -> Vec<f64> {
 }
 
 /// The least and the largest.
-pub fn ends(shares: &[f64]) -> (f64, f64) {
+pub(crate) fn ends(shares: &[f64]) -> (f64, f64) {
     let least = shares.iter().copied().fold(f64::INFINITY, f64::min);
     (least, shares.iter().copied().fold(0.0, f64::max))
 }

@@ -8,11 +8,11 @@ use anyhow::Result;
 use pandofs_walk::{Algorithm, Config, Split, Topology};
 use pandofs_walk_sim::{Costs, Grain, Network, Report, Simulation, Tree};
 
-pub const CP: Algorithm = Algorithm::Cp { keep_one: false };
-pub const DRQS: Algorithm = Algorithm::Distributed(Split::Random);
-pub const DEQS: Algorithm = Algorithm::Distributed(Split::Equal);
-pub const PA: Algorithm = Algorithm::Proximity;
-pub const H: Algorithm = Algorithm::Hybrid(Split::Random);
+pub(crate) const CP: Algorithm = Algorithm::Cp { keep_one: false };
+pub(crate) const DRQS: Algorithm = Algorithm::Distributed(Split::Random);
+pub(crate) const DEQS: Algorithm = Algorithm::Distributed(Split::Equal);
+pub(crate) const PA: Algorithm = Algorithm::Proximity;
+pub(crate) const H: Algorithm = Algorithm::Hybrid(Split::Random);
 
 /// Processes (for the hybrid: threads) of figure 3.
 const PROCESSES: [u32; 6] = [4, 8, 16, 24, 32, 40];
@@ -26,13 +26,13 @@ const HANDLING_NS: [u64; 6] = [1_000, 5_000, 10_000, 20_000, 40_000, 80_000];
 const MILLIONS: [f64; 3] = [6.5, 12.0, 110.0];
 
 /// Nodes, messages and bytes of a run.
-pub type Traffic = (f64, f64, f64);
+pub(crate) type Traffic = (f64, f64, f64);
 
 /// Of one algorithm: pairs of a number of processes and of seconds.
-pub type Curve = (Algorithm, Vec<(f64, f64)>);
+pub(crate) type Curve = (Algorithm, Vec<(f64, f64)>);
 
 /// Figures 3 to 6, of simulated or of real ranks.
-pub struct Figures {
+pub(crate) struct Figures {
     /// Figure 3a: seconds by number of processes.
     pub times: Vec<Curve>,
     /// Figure 3b, of the hybrid, by number of processes: seconds of all processes for callback,
@@ -49,7 +49,7 @@ pub struct Figures {
     pub shares: Vec<(Algorithm, Report)>,
 }
 
-pub struct Simulated {
+pub(crate) struct Simulated {
     pub divide: u64,
     pub seed: u64,
     pub figures: Figures,
@@ -155,12 +155,12 @@ fn seconds(report: &Report) -> f64 {
 }
 
 /// As they are in figure 4.
-pub fn traffic_of(report: &Report) -> Traffic {
+pub(crate) fn traffic_of(report: &Report) -> Traffic {
     let (messages, bytes) = (report.messages() as f64, report.sent_bytes() as f64);
     (report.nodes() as f64, messages, bytes)
 }
 
-pub fn components_of(report: &Report) -> [f64; 4] {
+pub(crate) fn components_of(report: &Report) -> [f64; 4] {
     let it = report.components;
     let parts = [
         it.callback_ns,
@@ -173,7 +173,7 @@ pub fn components_of(report: &Report) -> [f64; 4] {
 
 /// # Errors
 /// When runs cannot be kept.
-pub fn run(divide: u64, seed: u64, kept: &mut Kept) -> Result<Simulated> {
+pub(crate) fn run(divide: u64, seed: u64, kept: &mut Kept) -> Result<Simulated> {
     let sizes: Vec<u64> = MILLIONS
         .iter()
         .map(|it| (it * 1e6) as u64 / divide)

@@ -35,7 +35,7 @@ impl Asker {
 /// Entries and bytes; by io_uring if that is to have so many threads of the kernel for each of
 /// ours. Directories are dealt out to threads from the top until there are many, and each thread
 /// walks what is below its own by itself: nothing is shared after that.
-pub fn floor(root: &Path, threads: usize, ring_workers: Option<u32>) -> Result<String> {
+pub(crate) fn floor(root: &Path, threads: usize, ring_workers: Option<u32>) -> Result<String> {
     let mut asker = Asker::new(ring_workers)?;
     let mut dirs =
         vec![openat(CWD, root, FLAGS, Mode::empty()).with_context(|| root.display().to_string())?];
@@ -153,7 +153,7 @@ fn list(dir: &OwnedFd, names: &mut Vec<CString>, asker: &mut Asker) -> Result<(u
 }
 
 /// Entries and bytes.
-pub fn ignore(root: &Path, threads: usize) -> Result<String> {
+pub(crate) fn ignore(root: &Path, threads: usize) -> Result<String> {
     let (entries, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     let walk = WalkBuilder::new(root)
         .standard_filters(false)

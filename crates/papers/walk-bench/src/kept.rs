@@ -13,7 +13,7 @@ use std::path::Path;
 
 /// By what says all about a run.
 #[derive(Default)]
-pub struct Kept {
+pub(crate) struct Kept {
     runs: BTreeMap<String, Report>,
     file: Option<File>,
 }
@@ -34,7 +34,7 @@ struct Line {
 impl Kept {
     /// # Errors
     /// When the file cannot be read or made, or holds something else.
-    pub fn open(path: &Path) -> Result<Kept> {
+    pub(crate) fn open(path: &Path) -> Result<Kept> {
         let mut runs = BTreeMap::new();
         if path.exists() {
             let text = std::fs::read_to_string(path).with_context(|| path.display().to_string())?;
@@ -54,7 +54,7 @@ impl Kept {
     ///
     /// # Errors
     /// When it cannot be written down.
-    pub fn run(&mut self, run: &str, simulate: impl FnOnce() -> Report) -> Result<Report> {
+    pub(crate) fn run(&mut self, run: &str, simulate: impl FnOnce() -> Report) -> Result<Report> {
         if let Some(report) = self.runs.get(run) {
             return Ok(report.clone());
         }

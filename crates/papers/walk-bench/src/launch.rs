@@ -19,7 +19,7 @@ const RUN_PATIENCE: Duration = Duration::from_secs(3600);
 const LOOK: Duration = Duration::from_millis(10);
 
 /// A run that came to its end.
-pub struct Launched {
+pub(crate) struct Launched {
     pub stdout: Vec<u8>,
     /// Of all processors, the launcher's own included.
     pub processor_seconds: f64,
@@ -30,7 +30,7 @@ pub struct Launched {
 ///
 /// # Errors
 /// When it cannot be started, does not succeed, or hangs each time.
-pub fn mpirun(ranks: u32, program: &Path, arguments: &[&OsStr]) -> Result<Launched> {
+pub(crate) fn mpirun(ranks: u32, program: &Path, arguments: &[&OsStr]) -> Result<Launched> {
     for _ in 0..LAUNCHES {
         let mut command = Command::new("mpirun");
         command

@@ -22,7 +22,7 @@ const STYLE: &str = "body{font:15px/1.45 sans-serif;max-width:68rem;margin:2rem 
 /// Names of the ranks of some figures, and the figures.
 type Side<'f> = (&'static str, &'f Figures);
 
-pub fn page(simulated: &Simulated, real: Option<&Real>) -> String {
+pub(crate) fn page(simulated: &Simulated, real: Option<&Real>) -> String {
     let mut html = format!(
         "<!DOCTYPE html><html lang='en'><meta charset='utf-8'>\
          <meta name='viewport' content='width=device-width'><title>Tree walks</title><style>{STYLE}</style>\

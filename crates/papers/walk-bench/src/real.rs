@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 
 const TIMED: [Algorithm; 4] = [CP, DRQS, DEQS, H];
 
-pub struct Real {
+pub(crate) struct Real {
     /// The largest of the trees, and its entries.
     pub tree: String,
     pub entries: u64,
@@ -30,7 +30,7 @@ pub struct Real {
 }
 
 /// Runs that are to be done.
-pub struct Runs<'r> {
+pub(crate) struct Runs<'r> {
     pub program: &'r Path,
     /// From the smallest to the largest.
     pub trees: &'r [PathBuf],
@@ -66,7 +66,7 @@ struct Sent {
 impl Runs<'_> {
     /// # Errors
     /// When a run fails, or does not find what the others do.
-    pub fn run(&self) -> Result<Real> {
+    pub(crate) fn run(&self) -> Result<Real> {
         let before = load();
         let most = self.processes.last().copied();
         let most = most.context("no number of processes")?;
@@ -244,7 +244,7 @@ fn report(measured: &Measured) -> Report {
 ///
 /// # Errors
 /// When a run fails.
-pub fn processor_seconds(
+pub(crate) fn processor_seconds(
     program: &Path,
     tree: &Path,
     processes: &[u32],

@@ -13,7 +13,7 @@ const BATCH: usize = 256;
 /// Bytes of the longest name that Linux has, and its NUL.
 const NAME_BYTES: usize = 256;
 
-pub struct Ring {
+pub(crate) struct Ring {
     uring: IoUring,
     /// A place for each name.
     names: Box<[[u8; NAME_BYTES]]>,
@@ -24,7 +24,7 @@ pub struct Ring {
 impl Ring {
     /// `workers` threads of the kernel at most answer: it has each of these questions answered by
     /// such a thread (`REQ_F_FORCE_ASYNC` in its `io_statx_prep`).
-    pub fn new(workers: u32) -> Result<Ring> {
+    pub(crate) fn new(workers: u32) -> Result<Ring> {
         let uring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
@@ -44,7 +44,7 @@ impl Ring {
     }
 
     /// Takes a name; the bytes of those that were asked for meanwhile.
-    pub fn ask(&mut self, dir: &OwnedFd, name: &CStr) -> Result<u64> {
+    pub(crate) fn ask(&mut self, dir: &OwnedFd, name: &CStr) -> Result<u64> {
         let name = name.to_bytes_with_nul();
         let Some(place) = self.names[self.asked].get_mut(..name.len()) else {
             bail!("a name of more than {NAME_BYTES} bytes");
@@ -72,7 +72,7 @@ impl Ring {
 
     /// The bytes of all names that were taken since the last time. Directories have to be open
     /// until then.
-    pub fn await_all(&mut self) -> Result<u64> {
+    pub(crate) fn await_all(&mut self) -> Result<u64> {
         let mut left = self.asked;
         let mut failure = None;
         while left > 0 {

@@ -4,7 +4,7 @@ use std::fmt;
 
 /// The middle one, the least and the largest.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Spread {
+pub(crate) struct Spread {
     pub median: f64,
     pub least: f64,
     pub most: f64,
@@ -13,7 +13,7 @@ pub struct Spread {
 impl Spread {
     /// Of an even number of them the lower one of the two in the middle; of none all is not a
     /// number.
-    pub fn of(mut values: Vec<f64>) -> Spread {
+    pub(crate) fn of(mut values: Vec<f64>) -> Spread {
         values.sort_by(f64::total_cmp);
         let at = |place: usize| values.get(place).copied().unwrap_or(f64::NAN);
         let last = values.len().saturating_sub(1);
@@ -25,7 +25,7 @@ impl Spread {
     }
 
     /// Of what was measured side by side: the first of each pair divided by the second.
-    pub fn of_ratios(over: &[f64], under: &[f64]) -> Spread {
+    pub(crate) fn of_ratios(over: &[f64], under: &[f64]) -> Spread {
         let pairs = over.iter().zip(under);
         Spread::of(pairs.map(|(over, under)| over / under).collect())
     }

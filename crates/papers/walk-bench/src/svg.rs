@@ -13,7 +13,7 @@ const LEAST_DISTANCE: f64 = 0.09;
 /// Size of a chart, in units of its own, of which a letter is about eleven high; and what is left
 /// around it.
 #[derive(Clone, Copy)]
-pub struct Size {
+pub(crate) struct Size {
     width: f64,
     height: f64,
     left: f64,
@@ -21,14 +21,14 @@ pub struct Size {
 }
 
 /// Half a page wide, with a legend.
-pub const LARGE: Size = Size {
+pub(crate) const LARGE: Size = Size {
     width: 520.0,
     height: 300.0,
     left: 60.0,
     right: 115.0,
 };
 /// A quarter of a page, without.
-pub const SMALL: Size = Size {
+pub(crate) const SMALL: Size = Size {
     width: 260.0,
     height: 200.0,
     left: 40.0,
@@ -40,10 +40,10 @@ const TOP: f64 = 15.0;
 const MAP: f64 = 260.0;
 
 /// A series of points with its name.
-pub type Series = (String, Vec<(f64, f64)>);
+pub(crate) type Series = (String, Vec<(f64, f64)>);
 
 /// Short, three digits at least, with a letter for thousands.
-pub fn number(value: f64) -> String {
+pub(crate) fn number(value: f64) -> String {
     let units = [(1e9, "G"), (1e6, "M"), (1e3, "k"), (1.0, "")];
     let (unit, letter) = units
         .into_iter()
@@ -145,7 +145,7 @@ impl Size {
 }
 
 /// Lines through points; both axes by powers of ten if `logarithmic`.
-pub fn lines(x_label: &str, y_label: &str, series: &[Series], logarithmic: bool) -> String {
+pub(crate) fn lines(x_label: &str, y_label: &str, series: &[Series], logarithmic: bool) -> String {
     let size = LARGE;
     let scale = |value: f64| match logarithmic {
         true => value.max(1e-9).log10(),
@@ -215,7 +215,7 @@ pub fn lines(x_label: &str, y_label: &str, series: &[Series], logarithmic: bool)
 }
 
 /// Bars of parts, each bar with its label.
-pub fn bars(
+pub(crate) fn bars(
     size: Size,
     x_label: &str,
     y_label: &str,
@@ -258,7 +258,7 @@ pub fn bars(
 }
 
 /// A square for each pair, darker by powers of ten; `most` is the darkest.
-pub fn heat(side: u32, most: u64, value: impl Fn(u32, u32) -> u64) -> String {
+pub(crate) fn heat(side: u32, most: u64, value: impl Fn(u32, u32) -> u64) -> String {
     let cell = MAP / f64::from(side);
     let all = || (0..side).flat_map(|from| (0..side).map(move |to| (from, to)));
     let most = most.max(2);

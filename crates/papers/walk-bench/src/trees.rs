@@ -8,7 +8,7 @@ use std::path::Path;
 /// Levels of the chain of a skewed tree.
 const CHAIN: u32 = 2_000;
 
-pub fn make(shape: &str, files: u64, root: &Path) -> Result<()> {
+pub(crate) fn make(shape: &str, files: u64, root: &Path) -> Result<()> {
     std::fs::create_dir(root).with_context(|| root.display().to_string())?;
     if shape == "balanced" {
         return balanced(root, files);

@@ -5,7 +5,7 @@
 use pandofs_walk::Rng;
 
 /// Uniform in (0, 1).
-pub fn unit(rng: &mut Rng) -> f64 {
+pub(crate) fn unit(rng: &mut Rng) -> f64 {
     ((rng.next_u64() >> 12) as f64 + 0.5) / (1_u64 << 52) as f64
 }
 
@@ -38,14 +38,14 @@ fn gamma(shape: f64, rng: &mut Rng) -> f64 {
     }
 }
 
-pub fn beta(a: f64, b: f64, rng: &mut Rng) -> f64 {
+pub(crate) fn beta(a: f64, b: f64, rng: &mut Rng) -> f64 {
     let (x, y) = (gamma(a, rng), gamma(b, rng));
     x / (x + y)
 }
 
 /// Successes of this many trials. Above [`EXACT_TRIALS`] the mean, rounded up or down by chance:
 /// the relative error is below that of the probability drawn before it.
-pub fn binomial(trials: u64, probability: f64, rng: &mut Rng) -> u64 {
+pub(crate) fn binomial(trials: u64, probability: f64, rng: &mut Rng) -> u64 {
     if trials <= EXACT_TRIALS {
         return (0..trials).filter(|_| unit(rng) < probability).count() as u64;
     }

@@ -6,8 +6,11 @@ use std::collections::BTreeMap;
 /// Time of all workers by what it went for, in nanoseconds (the paper's figure 3b).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Components {
+    /// Nanoseconds in the user's callback.
     pub callback_ns: u64,
+    /// Nanoseconds of asking for attributes.
     pub lstat_ns: u64,
+    /// Nanoseconds of opening, reading and closing directories.
     pub readdir_ns: u64,
     /// Messages taken up.
     pub communication_ns: u64,
@@ -18,7 +21,9 @@ pub struct Components {
 pub struct RankReport {
     /// Nodes visited.
     pub nodes: u64,
+    /// To other ranks.
     pub sent_messages: u64,
+    /// Of these messages.
     pub sent_bytes: u64,
     /// Most items that it had queued.
     pub longest_queue: u64,
@@ -29,21 +34,26 @@ pub struct RankReport {
 pub struct Report {
     /// Until the last rank knew that all is done.
     pub elapsed_ns: u64,
+    /// Summed over all workers.
     pub components: Components,
+    /// By the ranks' numbers.
     pub ranks: Vec<RankReport>,
     /// From, to: the heat map of the paper's figure 5.
     pub bytes: BTreeMap<(RankId, RankId), u64>,
 }
 
 impl Report {
+    /// Nodes visited by all ranks.
     pub fn nodes(&self) -> u64 {
         self.ranks.iter().map(|rank| rank.nodes).sum()
     }
 
+    /// Messages between ranks.
     pub fn messages(&self) -> u64 {
         self.ranks.iter().map(|rank| rank.sent_messages).sum()
     }
 
+    /// Bytes of all messages between ranks.
     pub fn sent_bytes(&self) -> u64 {
         self.ranks.iter().map(|rank| rank.sent_bytes).sum()
     }

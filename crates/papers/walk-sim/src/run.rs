@@ -19,6 +19,7 @@ const MESSAGE_BYTES: u64 = 32;
 pub struct Costs {
     /// Time of the user's callback for each node.
     pub callback_ns: u64,
+    /// To ask for the attributes of a node.
     pub lstat_ns: u64,
     /// To open and close a directory.
     pub open_ns: u64,
@@ -55,12 +56,17 @@ pub enum Grain {
 /// A simulation.
 #[derive(Clone, Debug)]
 pub struct Simulation {
+    /// The tree that is walked.
     pub tree: Tree,
+    /// The part of a directory that is one item.
     pub grain: Grain,
     /// Algorithm, workers of each rank, seed.
     pub config: Config,
+    /// Decides between which ranks messages are fast.
     pub topology: Topology,
+    /// Of every worker alike.
     pub costs: Costs,
+    /// Of every message.
     pub network: Network,
     /// Whether a rank takes up messages while its worker works. The paper's ranks do so between two
     /// items.

@@ -22,7 +22,7 @@ use crate::chance::{beta, binomial, unit};
 use pandofs_walk::Rng;
 
 /// Files: where the heavy tail ends. Without an end it has no mean.
-pub const MAX_FILES_PER_DIRECTORY: u64 = 100_000;
+pub(crate) const MAX_FILES_PER_DIRECTORY: u64 = 100_000;
 const FILES_OFFSET: f64 = 2.36;
 const DISCOUNT: f64 = 1.0 / 3.0;
 const STRENGTH: f64 = 2.0 / 3.0;
@@ -30,6 +30,7 @@ const STRENGTH: f64 = 2.0 / 3.0;
 /// A tree with a number of directories.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Tree {
+    /// Numbers of files and subdirectories follow from it.
     pub seed: u64,
     /// The root included.
     pub directories: u64,
@@ -58,6 +59,7 @@ impl Tree {
         }
     }
 
+    /// With all directories in it or below.
     pub fn root(&self) -> Directory {
         Directory {
             id: Rng::new(self.seed).next_u64(),

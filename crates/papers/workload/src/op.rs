@@ -7,34 +7,58 @@ use std::fmt;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
+    /// Makes a directory.
     Mkdir,
+    /// Makes a file under a name that is free.
     Create,
+    /// Finds what a path leads to, without opening it.
     Lookup,
+    /// Asks for attributes.
     Stat,
+    /// Sets the times of access and change.
     Utime,
+    /// Opens a file and closes it again.
     Open,
+    /// Reads `bytes`.
     Read,
+    /// Writes `bytes`.
     Write,
+    /// Lists a directory to its end.
     Readdir,
     /// Of a file; in traces of format 1 also of a directory.
     Rename,
+    /// Takes away a name of what is no directory.
     Unlink,
+    /// Takes away an empty directory.
     Rmdir,
+    /// The same of a directory.
     Renamedir,
+    /// Has two names change places.
     Exchange,
+    /// Makes a further name for a file.
     Link,
+    /// Makes a symbolic link whose target has `bytes`.
     Symlink,
+    /// Reads a symbolic link's target.
     Readlink,
+    /// Makes a fifo or a socket.
     Mknod,
+    /// Changes mode, owner, group, size or times.
     Setattr,
+    /// Has space for a file reserved, zeroed or given back.
     Allocate,
+    /// Asks for an extended attribute.
     Getxattr,
+    /// Asks for the names of all extended attributes.
     Listxattr,
+    /// Sets an extended attribute to `bytes`.
     Setxattr,
+    /// Removes an extended attribute.
     Removexattr,
 }
 
 impl Kind {
+    /// As it stands in traces and tables.
     pub fn name(self) -> &'static str {
         match self {
             Kind::Mkdir => "mkdir",
@@ -92,7 +116,9 @@ impl fmt::Display for Kind {
 /// written as [`escape`] does; the empty path is where the work is done.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Op {
+    /// Decides which of the other fields count.
     pub op: Kind,
+    /// Below the place of work; may not lead out of it.
     pub path: String,
     /// The other path of a renaming, an exchange or a link.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -107,10 +133,13 @@ pub struct Op {
     /// Bytes that the file has afterwards; of an `allocate`, at least.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<u64>,
+    /// Permission bits of what is made or changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mode: Option<u16>,
+    /// New owner of a `setattr`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uid: Option<u32>,
+    /// New group of a `setattr`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub gid: Option<u32>,
     /// A `setattr` sets times.
@@ -133,6 +162,7 @@ pub(crate) fn is_false(flag: &bool) -> bool {
 }
 
 impl Op {
+    /// Without any of the other fields.
     pub fn new(op: Kind, path: impl Into<String>) -> Op {
         Op {
             op,
@@ -150,6 +180,7 @@ impl Op {
         }
     }
 
+    /// One that reads, writes or sets so much.
     pub fn with_bytes(op: Kind, path: impl Into<String>, bytes: u32) -> Op {
         Op {
             bytes,
@@ -162,6 +193,7 @@ impl Op {
         Op::with_two(Kind::Rename, path, to)
     }
 
+    /// One of two paths.
     pub fn with_two(op: Kind, path: impl Into<String>, to: impl Into<String>) -> Op {
         Op {
             to: Some(to.into()),
@@ -182,12 +214,12 @@ impl Op {
 }
 
 /// The directory of a path and the name in it; the directory is empty at the top.
-pub fn split(path: &str) -> (&str, &str) {
+pub(crate) fn split(path: &str) -> (&str, &str) {
     path.rsplit_once('/').unwrap_or(("", path))
 }
 
 /// A name as text: what is not UTF-8 as `\xNN`, and a backslash twice.
-pub fn escape(name: &[u8]) -> String {
+pub(crate) fn escape(name: &[u8]) -> String {
     let mut text = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
         for character in chunk.valid().chars() {
@@ -205,7 +237,7 @@ pub fn escape(name: &[u8]) -> String {
 
 /// The name that [`escape`] wrote; `None` for what it does not write, and for a name with a NUL in
 /// it.
-pub fn unescape(text: &str) -> Option<Vec<u8>> {
+pub(crate) fn unescape(text: &str) -> Option<Vec<u8>> {
     let mut name = Vec::with_capacity(text.len());
     let mut rest = text.as_bytes();
     while let Some((&byte, after)) = rest.split_first() {

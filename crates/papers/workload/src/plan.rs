@@ -12,6 +12,7 @@ pub struct Phase {
 }
 
 impl Phase {
+    /// One list for each client, which it does in order.
     pub fn new(name: impl Into<String>, clients: Vec<Vec<Op>>) -> Phase {
         Phase {
             name: name.into(),
@@ -34,10 +35,12 @@ impl Phase {
 /// A whole run; it leaves nothing behind.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Plan {
+    /// Each begins when the one before has ended.
     pub phases: Vec<Phase>,
 }
 
 impl Plan {
+    /// Of all phases and clients.
     pub fn operations(&self) -> usize {
         let streams = self.phases.iter().flat_map(|phase| &phase.clients);
         streams.map(Vec::len).sum()

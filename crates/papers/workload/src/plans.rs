@@ -24,6 +24,7 @@ pub enum Workload {
 }
 
 impl Workload {
+    /// In the order in which they are listed.
     pub const ALL: [Workload; 6] = [
         Workload::Mdtest,
         Workload::Metarates,
@@ -67,9 +68,11 @@ impl fmt::Display for Workload {
 /// The size of the workload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Size {
+    /// Each has a stream of its own.
     pub clients: usize,
     /// Files of all clients together, about; macro2: operations.
     pub files: usize,
+    /// One seed makes one plan.
     pub seed: u64,
 }
 

@@ -8,14 +8,18 @@ use std::time::{Duration, Instant};
 /// The results of a phase; phases of one name together.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PhaseResult {
+    /// As the plan has it.
     pub name: String,
+    /// Of all clients.
     pub operations: u64,
     /// From the first client's beginning to the last one's end.
     pub seconds: f64,
     /// Microseconds of an operation: half of them took at most this long, 99 of 100, and the
     /// longest.
     pub median_us: f64,
+    /// Microseconds.
     pub p99_us: f64,
+    /// Microseconds.
     pub most_us: f64,
 }
 

@@ -10,8 +10,11 @@ use std::collections::BTreeMap;
 /// Counts of a trace, or of its replay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Summary {
+    /// Streams that may go on at the same time.
     pub clients: u32,
+    /// Operations that only make what is there at the beginning.
     pub prepared: u64,
+    /// How many of each kind, without the preparation.
     pub operations: BTreeMap<Kind, u64>,
     /// The operations of FPFS's table I, in its order.
     pub table_1: Vec<Row>,
@@ -30,10 +33,13 @@ pub struct Summary {
 /// A row of table I.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Row {
+    /// The kind, by this project's name.
     pub operation: Kind,
+    /// Operations of the kind.
     pub count: u64,
     /// Of the operations of the table, here and there.
     pub percent: f64,
+    /// The share that the paper gives.
     pub percent_of_fpfs: f64,
 }
 

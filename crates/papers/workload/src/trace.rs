@@ -33,10 +33,12 @@ const OLDEST_FORMAT: u32 = 1;
 pub struct Record {
     /// Its place in the trace.
     pub id: u32,
+    /// Numbered from 0.
     pub client: u32,
     /// Records of other clients that must be done before.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub after: Vec<u32>,
+    /// Done by that client.
     #[serde(flatten)]
     pub op: Op,
 }
@@ -58,34 +60,47 @@ struct FirstLine {
 /// A whole trace.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Trace {
+    /// As many as the records name, or more.
     pub clients: u32,
     /// Number of records that only prepare.
     pub prepare: u32,
+    /// In the order of their numbers.
     pub records: Vec<Record>,
 }
 
 /// Why something is no trace.
 #[derive(Debug, thiserror::Error)]
 pub enum TraceError {
+    /// The file cannot be read.
     #[error("cannot read the trace: {0}")]
     Read(#[from] std::io::Error),
+    /// The line cannot be understood.
     #[error("line {line} of the trace: {cause}")]
     Line {
+        /// Counted from 1.
         line: usize,
+        /// The parser's reason.
         cause: serde_json::Error,
     },
+    /// It has not even a first line.
     #[error("the trace is empty")]
     Empty,
+    /// A newer release has written it.
     #[error("the trace has format {0}, this program reads formats up to {FORMAT}")]
     Format(u32),
+    /// It has to be replayed as a recording.
     #[error("it is a recording of operations by inode, not by path")]
     Recording,
+    /// Neither operations by path nor a recording.
     #[error("the trace has the form '{0}', which this program does not know")]
     Form(String),
+    /// An end before the start; the line is counted from 1.
     #[error("line {0} of the recording ends before it begins")]
     Times(usize),
+    /// Doing it would touch what does not belong to the run.
     #[error("record {0} has a path that leads out of where it is done")]
     Path(u32),
+    /// Numbers have a gap, a client is over the count, or it waits for a later record.
     #[error("record {0} is out of place, of no client, or after itself")]
     Order(u32),
 }
@@ -191,7 +206,9 @@ impl Trace {
 /// The contents of a trace file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum AnyTrace {
+    /// Operations by path.
     Trace(Trace),
+    /// Operations by inode, with the times at which they were done.
     Recording(Schedule),
 }
 

@@ -12,13 +12,13 @@ use std::io;
 use std::time::Duration;
 
 /// How long a server may take for one answer before it counts as away.
-pub const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// How long a server may take to accept a connection before it counts as away.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(3);
 
 /// Why a server did not answer a question.
 #[derive(Debug, thiserror::Error)]
-pub enum AdminError {
+pub(crate) enum AdminError {
     #[error("it has no address in the cluster map")]
     NoAddress,
     #[error(transparent)]
@@ -35,7 +35,7 @@ pub enum AdminError {
 }
 
 /// A connection to one server, one question at a time.
-pub struct AdminConnection {
+pub(crate) struct AdminConnection {
     stream: Stream,
     received: ReadBuffer,
     next_id: u64,
@@ -48,7 +48,7 @@ impl AdminConnection {
     ///
     /// # Errors
     /// That of the last address tried.
-    pub fn open(fs: FsId, server: &ServerInfo) -> Result<AdminConnection, AdminError> {
+    pub(crate) fn open(fs: FsId, server: &ServerInfo) -> Result<AdminConnection, AdminError> {
         AdminConnection::open_within(fs, server, ANSWER_TIMEOUT)
     }
 
@@ -56,7 +56,7 @@ impl AdminConnection {
     ///
     /// # Errors
     /// As [`open`](Self::open).
-    pub fn open_within(
+    pub(crate) fn open_within(
         fs: FsId,
         server: &ServerInfo,
         limit: Duration,
@@ -79,7 +79,7 @@ impl AdminConnection {
     ///
     /// # Errors
     /// `Away` when none comes in time; `Failed` with the server's words; `Protocol`.
-    pub fn ask(&mut self, request: AdminRequest) -> Result<AdminReply, AdminError> {
+    pub(crate) fn ask(&mut self, request: AdminRequest) -> Result<AdminReply, AdminError> {
         let id = self.next_id;
         self.next_id += 1;
         send(
@@ -115,7 +115,7 @@ impl AdminConnection {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub fn status(&mut self) -> Result<ServerStatus, AdminError> {
+    pub(crate) fn status(&mut self) -> Result<ServerStatus, AdminError> {
         match self.ask(AdminRequest::Status)? {
             AdminReply::Status(status) => Ok(*status),
             other => Err(unexpected("Status", &other)),
@@ -126,7 +126,7 @@ impl AdminConnection {
     ///
     /// # Errors
     /// As [`ask`](Self::ask).
-    pub fn scrub(&mut self, order: ScrubOrder) -> Result<ScrubReport, AdminError> {
+    pub(crate) fn scrub(&mut self, order: ScrubOrder) -> Result<ScrubReport, AdminError> {
         match self.ask(AdminRequest::Scrub(order))? {
             AdminReply::Scrub(report) => Ok(*report),
             other => Err(unexpected("Scrub", &other)),
@@ -135,7 +135,7 @@ impl AdminConnection {
 }
 
 /// Error for an answer of another kind than asked for.
-pub fn unexpected(asked: &str, got: &AdminReply) -> AdminError {
+pub(crate) fn unexpected(asked: &str, got: &AdminReply) -> AdminError {
     let kind = match got {
         AdminReply::Done => "Done",
         AdminReply::Status(_) => "Status",
@@ -235,7 +235,7 @@ fn no_answer(limit: Duration) -> io::Error {
 
 /// State of one server, as far as it is known.
 #[derive(Debug)]
-pub struct ServerView {
+pub(crate) struct ServerView {
     pub info: ServerInfo,
     pub status: Result<ServerStatus, AdminError>,
     /// Missing while it is away.
@@ -244,7 +244,7 @@ pub struct ServerView {
 
 impl ServerView {
     /// The sum over its shards; 0 while it is away.
-    pub fn sum(&self, of: impl Fn(&ShardStatus) -> u64) -> u64 {
+    pub(crate) fn sum(&self, of: impl Fn(&ShardStatus) -> u64) -> u64 {
         self.status
             .as_ref()
             .map_or(0, |status| status.shards.iter().map(of).sum())
@@ -252,12 +252,12 @@ impl ServerView {
 }
 
 /// Asks all servers at once for their status.
-pub fn ask_all(map: &ClusterMap) -> Vec<ServerView> {
+pub(crate) fn ask_all(map: &ClusterMap) -> Vec<ServerView> {
     ask_all_within(map, ANSWER_TIMEOUT)
 }
 
 /// The same, of servers of which each may take this long for one answer.
-pub fn ask_all_within(map: &ClusterMap, limit: Duration) -> Vec<ServerView> {
+pub(crate) fn ask_all_within(map: &ClusterMap, limit: Duration) -> Vec<ServerView> {
     std::thread::scope(|scope| {
         let questions: Vec<_> = map
             .servers

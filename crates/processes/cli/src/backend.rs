@@ -37,7 +37,7 @@ const DETACHED_TIMEOUT: Duration = Duration::from_secs(5);
 ///
 /// # Errors
 /// The server's, with what to do.
-pub fn format_server(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<()> {
+pub(crate) fn format_server(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<()> {
     Server::format(dir, map, id).with_context(|| format!("cannot prepare server {id}"))
 }
 
@@ -45,7 +45,7 @@ pub fn format_server(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<()> {
 ///
 /// # Errors
 /// When it cannot start, or had to stop by itself.
-pub fn serve(
+pub(crate) fn serve(
     dir: &Path,
     cluster: &Cluster,
     id: ServerId,
@@ -87,7 +87,7 @@ pub fn serve(
 }
 
 /// Credentials of the user who runs this program.
-pub fn caller() -> Credentials {
+pub(crate) fn caller() -> Credentials {
     let groups = getgroups().unwrap_or_default();
     Credentials {
         uid: geteuid().as_raw(),
@@ -101,7 +101,7 @@ pub fn caller() -> Credentials {
 ///
 /// # Errors
 /// What is wrong with the cluster map.
-pub fn connect(cluster: &Cluster) -> Result<Client> {
+pub(crate) fn connect(cluster: &Cluster) -> Result<Client> {
     connect_within(cluster, None)
 }
 
@@ -109,7 +109,7 @@ pub fn connect(cluster: &Cluster) -> Result<Client> {
 ///
 /// # Errors
 /// What is wrong with the cluster map.
-pub fn connect_within(cluster: &Cluster, patience: Option<Duration>) -> Result<Client> {
+pub(crate) fn connect_within(cluster: &Cluster, patience: Option<Duration>) -> Result<Client> {
     let options = pandofs_client::Options {
         soft: patience,
         ..pandofs_client::Options::default()
@@ -138,7 +138,7 @@ impl From<Signal> for Event {
 ///
 /// # Errors
 /// When it cannot be mounted, or ended otherwise.
-pub fn mount(
+pub(crate) fn mount(
     cluster: &Cluster,
     point: &Path,
     options: &MountOptions,
@@ -154,7 +154,7 @@ pub fn mount(
 ///
 /// # Errors
 /// When it cannot be mounted, or the command cannot be run; when the recording ended before the mount did.
-pub fn record(
+pub(crate) fn record(
     cluster: &Cluster,
     point: &Path,
     options: &MountOptions,
@@ -365,7 +365,7 @@ fn wait_for_end(
 }
 
 /// Options that the kernel carries out.
-pub fn kernel_flags(options: &MountOptions) -> KernelFlags {
+pub(crate) fn kernel_flags(options: &MountOptions) -> KernelFlags {
     KernelFlags {
         read_only: options.read_only,
         set_ids: options.flags.suid,

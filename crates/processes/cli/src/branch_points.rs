@@ -12,11 +12,11 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 
 /// Names whose inode is on another shard, by the server that has the name.
-pub struct BranchPoints(BTreeMap<ServerId, Branches>);
+pub(crate) struct BranchPoints(BTreeMap<ServerId, Branches>);
 
 /// One server's, in JSON.
 #[derive(Debug, Serialize)]
-pub struct BranchReport {
+pub(crate) struct BranchReport {
     server: u16,
     directories: u64,
     files: u64,
@@ -29,13 +29,13 @@ impl BranchPoints {
     ///
     /// # Errors
     /// When a server is away, or cannot read its store.
-    pub fn count(cluster: &Cluster) -> Result<BranchPoints> {
+    pub(crate) fn count(cluster: &Cluster) -> Result<BranchPoints> {
         // What is wrong with it is fsck's to say.
         let picture = dump::online(&cluster.map, &mut |_| {})?;
         Ok(BranchPoints(Branches::by_server(&picture.tables)))
     }
 
-    pub fn report(&self) -> Vec<BranchReport> {
+    pub(crate) fn report(&self) -> Vec<BranchReport> {
         let all = self.0.iter();
         all.map(|(server, branches)| BranchReport {
             server: server.0,
@@ -47,7 +47,7 @@ impl BranchPoints {
     }
 
     /// Beside what they lead to.
-    pub fn table(&self, views: &[ServerView]) -> Table {
+    pub(crate) fn table(&self, views: &[ServerView]) -> Table {
         let mut table = Table::new(&[
             ("server", Align::Left),
             ("branch directories", Align::Right),

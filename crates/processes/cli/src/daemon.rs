@@ -6,11 +6,11 @@ use std::fs::OpenOptions;
 use std::io::Write;
 
 /// The word on standard output that says that the process serves.
-pub const READY: &str = "ready";
+pub(crate) const READY: &str = "ready";
 
 /// How the process was started; set by `pandofs up` and `pandofs mount --background`.
 #[derive(Args, Clone, Debug, Default)]
-pub struct StartedBy {
+pub(crate) struct StartedBy {
     /// Print 'ready' once it serves
     #[arg(long, hide = true)]
     pub report_ready: bool,
@@ -23,7 +23,7 @@ pub struct StartedBy {
 }
 
 /// For a unit of `Type=notify`: the process serves. Without systemd nothing happens.
-pub fn tell_systemd_ready() {
+pub(crate) fn tell_systemd_ready() {
     if let Err(error) = sd_notify::notify(&[sd_notify::NotifyState::Ready]) {
         tracing::warn!("cannot tell systemd that this process serves: {error}");
     }
@@ -34,7 +34,7 @@ impl StartedBy {
     ///
     /// # Errors
     /// When the parent is gone already.
-    pub fn tie_to_parent(&self) -> Result<()> {
+    pub(crate) fn tie_to_parent(&self) -> Result<()> {
         let Some(parent) = self.stop_with_parent else {
             return Ok(());
         };
@@ -51,7 +51,7 @@ impl StartedBy {
     ///
     /// # Errors
     /// When standard output is closed.
-    pub fn report_ready(&self) -> Result<()> {
+    pub(crate) fn report_ready(&self) -> Result<()> {
         // A part of a cluster is the business of who started that.
         if self.stop_with_parent.is_none() {
             tell_systemd_ready();

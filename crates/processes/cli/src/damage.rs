@@ -15,7 +15,7 @@ const BLOCK: u64 = CHECKSUM_BLOCK_BYTES as u64;
 
 /// One damaged block. Fields may be added; none goes or changes its meaning.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Damaged {
+pub(crate) struct Damaged {
     pub server: u16,
     pub inode: u64,
     pub block: u64,
@@ -28,7 +28,7 @@ pub struct Damaged {
 
 impl Damaged {
     /// The file, and which of its bytes; or the data object, and which of that.
-    pub fn place(&self) -> (String, String) {
+    pub(crate) fn place(&self) -> (String, String) {
         let (file, at) = match (&self.paths[..], self.file_offset) {
             ([path, ..], Some(at)) => (path.clone(), at),
             _ => (object_of(self.inode), self.object_offset),
@@ -41,7 +41,7 @@ impl Damaged {
 /// A data object with which the disk failed, or of whose checksums the header is damaged. As with [`Damaged`], fields
 /// may be added.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct Failing {
+pub(crate) struct Failing {
     pub server: u16,
     pub inode: u64,
     /// The server's words.
@@ -51,7 +51,7 @@ pub struct Failing {
 
 impl Failing {
     /// The file, or the data object.
-    pub fn file(&self) -> String {
+    pub(crate) fn file(&self) -> String {
         match self.paths.first() {
             Some(path) => path.clone(),
             None => object_of(self.inode),
@@ -65,7 +65,7 @@ fn object_of(inode: u64) -> String {
 
 /// Damage of data objects, of all servers.
 #[derive(Debug, Default)]
-pub struct Damage {
+pub(crate) struct Damage {
     pub blocks: Vec<Damaged>,
     pub objects: Vec<Failing>,
 }
@@ -73,7 +73,7 @@ pub struct Damage {
 impl Damage {
     /// Collects the servers' reports; `places` is called if there is damage whose place is to be
     /// shown.
-    pub fn of<'r>(
+    pub(crate) fn of<'r>(
         reports: impl Iterator<Item = (ServerId, &'r ScrubReport)>,
         places: impl FnOnce() -> Places,
     ) -> Damage {
@@ -111,7 +111,7 @@ impl Damage {
 }
 
 /// Damage that all servers know of now, but for those that are away; nothing is read for it.
-pub fn reports(map: &ClusterMap) -> (Vec<(ServerId, ScrubReport)>, Vec<ServerAway>) {
+pub(crate) fn reports(map: &ClusterMap) -> (Vec<(ServerId, ScrubReport)>, Vec<ServerAway>) {
     let look = |server: &pandofs_placement::ServerInfo| {
         let report = AdminConnection::open(map.fs, server)
             .and_then(|mut connection| connection.scrub(ScrubOrder::Look))
@@ -132,7 +132,7 @@ pub fn reports(map: &ClusterMap) -> (Vec<(ServerId, ScrubReport)>, Vec<ServerAwa
 }
 
 /// As a check tells it: it does not go away by itself.
-pub fn problems(
+pub(crate) fn problems(
     reports: &[(ServerId, ScrubReport)],
     places: impl FnOnce() -> Places,
 ) -> Vec<Problem> {

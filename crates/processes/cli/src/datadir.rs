@@ -20,25 +20,25 @@ use std::path::{Path, PathBuf};
 /// DIR/server-N/log.txt   what it logged
 /// ```
 #[derive(Clone, Debug)]
-pub struct DataDir {
+pub(crate) struct DataDir {
     root: PathBuf,
 }
 
 impl DataDir {
-    pub fn new(root: impl Into<PathBuf>) -> DataDir {
+    pub(crate) fn new(root: impl Into<PathBuf>) -> DataDir {
         DataDir { root: root.into() }
     }
 
-    pub fn root(&self) -> &Path {
+    pub(crate) fn root(&self) -> &Path {
         &self.root
     }
 
-    pub fn cluster_map(&self) -> PathBuf {
+    pub(crate) fn cluster_map(&self) -> PathBuf {
         self.root.join("cluster.json")
     }
 
     /// Is there while the cluster is being made.
-    pub fn in_the_making(&self) -> PathBuf {
+    pub(crate) fn in_the_making(&self) -> PathBuf {
         self.root.join("cluster.json.making")
     }
 
@@ -46,36 +46,36 @@ impl DataDir {
         self.root.join("lock")
     }
 
-    pub fn up_log(&self) -> PathBuf {
+    pub(crate) fn up_log(&self) -> PathBuf {
         self.root.join("up-log.txt")
     }
 
-    pub fn mount_pid(&self) -> PathBuf {
+    pub(crate) fn mount_pid(&self) -> PathBuf {
         self.root.join("mount.pid")
     }
 
-    pub fn mount_log(&self) -> PathBuf {
+    pub(crate) fn mount_log(&self) -> PathBuf {
         self.root.join("mount-log.txt")
     }
 
     /// All that belongs to one server.
-    pub fn server(&self, id: ServerId) -> PathBuf {
+    pub(crate) fn server(&self, id: ServerId) -> PathBuf {
         self.root.join(format!("server-{id}"))
     }
 
-    pub fn server_data(&self, id: ServerId) -> PathBuf {
+    pub(crate) fn server_data(&self, id: ServerId) -> PathBuf {
         self.server(id).join("data")
     }
 
-    pub fn server_socket(&self, id: ServerId) -> PathBuf {
+    pub(crate) fn server_socket(&self, id: ServerId) -> PathBuf {
         self.server(id).join("socket")
     }
 
-    pub fn server_pid(&self, id: ServerId) -> PathBuf {
+    pub(crate) fn server_pid(&self, id: ServerId) -> PathBuf {
         self.server(id).join("pid")
     }
 
-    pub fn server_log(&self, id: ServerId) -> PathBuf {
+    pub(crate) fn server_log(&self, id: ServerId) -> PathBuf {
         self.server(id).join("log.txt")
     }
 
@@ -84,7 +84,7 @@ impl DataDir {
     ///
     /// # Errors
     /// The system's, with the path.
-    pub fn foreign_entry(&self) -> Result<Option<PathBuf>> {
+    pub(crate) fn foreign_entry(&self) -> Result<Option<PathBuf>> {
         const OURS: [&str; 4] = ["lock", "up-log.txt", "mount.pid", "mount-log.txt"];
         let cannot = || format!("cannot read {}", self.root.display());
         for entry in fs::read_dir(&self.root).with_context(cannot)? {
@@ -107,7 +107,7 @@ impl DataDir {
     ///
     /// # Errors
     /// The system's, with the path.
-    pub fn is_held(&self) -> Result<bool> {
+    pub(crate) fn is_held(&self) -> Result<bool> {
         let path = self.lock();
         let lock = match File::open(&path) {
             Ok(lock) => lock,
@@ -129,7 +129,7 @@ impl DataDir {
     ///
     /// # Errors
     /// When another process holds it, with that one's id; or the system's, with the path.
-    pub fn hold(&self) -> Result<HeldDataDir> {
+    pub(crate) fn hold(&self) -> Result<HeldDataDir> {
         let path = self.lock();
         let mut lock = OpenOptions::new()
             .read(true)
@@ -171,7 +171,7 @@ impl DataDir {
 
 /// The right to run a cluster in a [`DataDir`].
 #[derive(Debug)]
-pub struct HeldDataDir {
+pub(crate) struct HeldDataDir {
     _lock: File,
 }
 
@@ -179,7 +179,7 @@ pub struct HeldDataDir {
 ///
 /// # Errors
 /// The system's, with the path.
-pub fn write_atomically(path: &Path, contents: &str) -> Result<()> {
+pub(crate) fn write_atomically(path: &Path, contents: &str) -> Result<()> {
     let mut name = path.as_os_str().to_owned();
     name.push(".new");
     let new = PathBuf::from(name);

@@ -21,7 +21,7 @@ const TELL_INTERVAL: Duration = Duration::from_millis(100);
 /// A server whose part is missing.
 #[derive(Debug, thiserror::Error)]
 #[error("server {server} is away, and nothing can be said without it: {error}")]
-pub struct ServerAway {
+pub(crate) struct ServerAway {
     pub server: ServerId,
     pub error: AdminError,
 }
@@ -29,7 +29,7 @@ pub struct ServerAway {
 /// A server that cannot read what it has stored.
 #[derive(Debug, thiserror::Error)]
 #[error("server {server}: {why}")]
-pub struct Unreadable {
+pub(crate) struct Unreadable {
     pub server: ServerId,
     /// In its words.
     pub why: String,
@@ -37,7 +37,7 @@ pub struct Unreadable {
 
 /// Contents of the servers' stores. They are decoded as they come: the bytes of millions of records
 /// take several times as much memory as the decoded tables.
-pub struct Picture {
+pub(crate) struct Picture {
     pub tables: Tables,
     /// Records that could not be decoded.
     pub unreadable: Vec<Problem>,
@@ -85,7 +85,7 @@ impl Picture {
     }
 
     /// All that is wrong with it.
-    pub fn check(&self) -> Vec<Problem> {
+    pub(crate) fn check(&self) -> Vec<Problem> {
         let mut problems = self.unreadable.clone();
         check_tables(&self.tables, &mut problems);
         problems
@@ -96,7 +96,7 @@ impl Picture {
 ///
 /// # Errors
 /// [`ServerAway`] and [`Unreadable`].
-pub fn online(map: &ClusterMap, progress: &mut dyn FnMut(u64)) -> Result<Picture> {
+pub(crate) fn online(map: &ClusterMap, progress: &mut dyn FnMut(u64)) -> Result<Picture> {
     let records = AtomicU64::new(0);
     let map = &Arc::new(map.clone());
     let parts = std::thread::scope(|scope| {
@@ -138,7 +138,7 @@ pub fn online(map: &ClusterMap, progress: &mut dyn FnMut(u64)) -> Result<Picture
 ///
 /// # Errors
 /// [`ServerAway`].
-pub fn pids(map: &ClusterMap) -> Result<Vec<u32>> {
+pub(crate) fn pids(map: &ClusterMap) -> Result<Vec<u32>> {
     let pid = |server: &ServerInfo| {
         let status = AdminConnection::open(map.fs, server)
             .and_then(|mut connection| connection.status())
@@ -240,7 +240,7 @@ fn ask_objects(
 ///
 /// # Errors
 /// When one cannot be read, or is in use.
-pub fn offline(map: &ClusterMap, directories: &[PathBuf]) -> Result<Picture> {
+pub(crate) fn offline(map: &ClusterMap, directories: &[PathBuf]) -> Result<Picture> {
     let map = &Arc::new(map.clone());
     let mut parts = Vec::new();
     for (server, directory) in map.servers.iter().zip(directories) {
@@ -264,7 +264,7 @@ pub fn offline(map: &ClusterMap, directories: &[PathBuf]) -> Result<Picture> {
 ///
 /// # Errors
 /// As [`offline`].
-pub fn offline_as_stored(map: &ClusterMap, directories: &[PathBuf]) -> Result<ClusterDump> {
+pub(crate) fn offline_as_stored(map: &ClusterMap, directories: &[PathBuf]) -> Result<ClusterDump> {
     let mut dump = ClusterDump {
         map: map.clone(),
         shards: Default::default(),

@@ -4,7 +4,7 @@ use anyhow::Error;
 
 /// The error and its causes, the outermost first, on one line. Many errors already end with the
 /// text of their cause, which is then not repeated.
-pub fn error_text(error: &Error) -> String {
+pub(crate) fn error_text(error: &Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {
         let cause = cause.to_string();

@@ -21,7 +21,7 @@ pub enum Outcome {
 }
 
 /// For the help of every command.
-pub const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Exit codes:
   0  done, and all was right
   1  it failed; standard error says why
@@ -32,17 +32,17 @@ Exit codes:
 /// Fault of a command line.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct WrongLine(pub String);
+pub(crate) struct WrongLine(pub String);
 
 impl WrongLine {
     /// That the command line is wrong, in the words of an error.
-    pub fn because(error: &anyhow::Error) -> anyhow::Error {
+    pub(crate) fn because(error: &anyhow::Error) -> anyhow::Error {
         WrongLine(error_text(error)).into()
     }
 }
 
 /// How a command ended that has failed.
-pub fn of_failure(error: &anyhow::Error) -> Outcome {
+pub(crate) fn of_failure(error: &anyhow::Error) -> Outcome {
     match error.downcast_ref() {
         Some(WrongLine(_)) => Outcome::WrongLine,
         None => Outcome::Failed,

@@ -18,7 +18,7 @@ use std::path::Path;
 const CONNECTIONS: &str = "/sys/fs/fuse/connections";
 
 /// A zombie's mark: the main thread has ended. Of a child that cannot be waited for yet, another thread has not.
-pub fn is_ending(pid: u32) -> bool {
+pub(crate) fn is_ending(pid: u32) -> bool {
     // Not `stat`, which waits for a process in execve(2).
     let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
     let state = status.lines().find_map(|line| line.strip_prefix("State:"));
@@ -26,7 +26,7 @@ pub fn is_ending(pid: u32) -> bool {
 }
 
 /// A search for threads, as far as we may see them, of a process that mounted `point` and whose main thread was killed.
-pub fn is_killed_mount(point: &Path) -> bool {
+pub(crate) fn is_killed_mount(point: &Path) -> bool {
     let processes = fs::read_dir("/proc").into_iter().flatten().flatten();
     let ids = processes.filter_map(|process| process.file_name().to_str()?.parse().ok());
     ids.filter(|&pid| is_ending(pid)).any(|pid| {
@@ -41,7 +41,7 @@ pub fn is_killed_mount(point: &Path) -> bool {
 ///
 /// # Errors
 /// When we may not, with what root can do.
-pub fn abort(point: &Path) -> Result<()> {
+pub(crate) fn abort(point: &Path) -> Result<()> {
     let all = mounts::all()?;
     let Some(mount) = mounts::at(&all, point) else {
         return Ok(());

@@ -4,10 +4,10 @@ use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 
 /// Sets what is logged.
-pub const LOG_VARIABLE: &str = "PANDOFS_LOG";
+pub(crate) const LOG_VARIABLE: &str = "PANDOFS_LOG";
 
 /// For the help.
-pub const HELP: &str = "\
+pub(crate) const HELP: &str = "\
 Environment:
   PANDOFS_CLUSTER  the cluster map, instead of --cluster
   PANDOFS_DATA     the directory of a cluster made by 'pandofs up', instead of --data
@@ -18,7 +18,7 @@ Environment:
 ///
 /// # Errors
 /// When PANDOFS_LOG cannot be understood.
-pub fn start(default: &str) -> anyhow::Result<()> {
+pub(crate) fn start(default: &str) -> anyhow::Result<()> {
     let filter = match std::env::var(LOG_VARIABLE) {
         Ok(text) if !text.is_empty() => EnvFilter::try_new(&text)
             .map_err(|error| anyhow::anyhow!("{LOG_VARIABLE}={text}: {error}"))?,

@@ -116,7 +116,7 @@ impl Sums {
 ///
 /// # Errors
 /// When there are none, or the file is something else.
-pub fn measured(path: &Path) -> Result<Vec<Live>> {
+pub(crate) fn measured(path: &Path) -> Result<Vec<Live>> {
     let shown = path.display();
     let text = std::fs::read_to_string(path).with_context(|| format!("cannot read {shown}"))?;
     let mut all: Vec<Sums> = Vec::new();

@@ -16,7 +16,7 @@ use std::path::Path;
 const HELPER_NAME: &str = "mount.fuse.pandofs";
 
 /// `pandofs mount …` for what `mount` calls; `None` if this is no call of `mount`.
-pub fn arguments(given: &[OsString]) -> Option<Vec<OsString>> {
+pub(crate) fn arguments(given: &[OsString]) -> Option<Vec<OsString>> {
     let (program, rest) = given.split_first()?;
     let is_helper = Path::new(program).file_name() == Some(OsStr::new(HELPER_NAME));
     // No subcommand has a slash or is an option, and every source has a slash.

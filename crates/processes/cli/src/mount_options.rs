@@ -19,7 +19,7 @@ const LEAST_SOFT: Duration = Duration::from_secs(1);
 /// Options of a mount.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Mount")]
-pub struct MountOptions {
+pub(crate) struct MountOptions {
     /// How names and attributes are cached [default: leases, or timeouts if one
     /// is given]
     #[arg(long, value_name = "HOW", value_enum)]
@@ -81,7 +81,7 @@ pub struct MountOptions {
 
 /// Options that the kernel carries out by itself.
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Flags {
+pub(crate) struct Flags {
     /// Set-user-id and set-group-id bits of programs have effect
     #[arg(long, hide = true)]
     pub suid: bool,
@@ -110,7 +110,7 @@ pub struct Flags {
 
 /// Ways to cache names and attributes.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CacheWord {
+pub(crate) enum CacheWord {
     /// Until servers recall it, which they do before it changes
     Leases,
     /// For a while
@@ -131,7 +131,7 @@ impl CacheWord {
 
 /// Caching of a mount: what is cached, and the time-outs of the kernel's cache.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Caching {
+pub(crate) struct Caching {
     pub word: CacheWord,
     pub cache: Cache,
     pub entry: Duration,
@@ -141,7 +141,7 @@ pub struct Caching {
 
 /// Effect of reading on times of access, in mount(8)'s words.
 #[derive(ValueEnum, Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum AtimeWord {
+pub(crate) enum AtimeWord {
     /// It changes those that are older than the last change, or than a day
     #[default]
     Relatime,
@@ -195,7 +195,7 @@ impl From<LocalLock> for LocalLocks {
 
 impl MountOptions {
     /// As options of a child's command line.
-    pub fn arguments(&self) -> Vec<OsString> {
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
         let mut arguments: Vec<OsString> = Vec::new();
         let mut option = |name: &str, value: String| {
             arguments.push(name.into());
@@ -258,7 +258,7 @@ impl MountOptions {
     ///
     /// # Errors
     /// An option of `-o` that is unknown or has a wrong value.
-    pub fn resolved(&self) -> Result<MountOptions> {
+    pub(crate) fn resolved(&self) -> Result<MountOptions> {
         self.resolve().map_err(|error| WrongLine::because(&error))
     }
 
@@ -295,7 +295,7 @@ impl MountOptions {
     ///
     /// # Errors
     /// When a time-out is given that is of no use.
-    pub fn caching(&self) -> Result<Caching> {
+    pub(crate) fn caching(&self) -> Result<Caching> {
         let timeouts = [self.entry_timeout, self.attr_timeout, self.negative_timeout];
         let is_any_given = timeouts.iter().any(Option::is_some);
         let word = self.cache.unwrap_or(match is_any_given {
@@ -328,12 +328,12 @@ impl MountOptions {
     ///
     /// # Errors
     /// When there is too little of it.
-    pub fn memory(&self) -> Result<Memory> {
+    pub(crate) fn memory(&self) -> Result<Memory> {
         let memory = Memory::of(self.memory_bytes(), self.threads, self.trace.is_some());
         memory.context("memory")
     }
 
-    pub fn memory_bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         self.memory.unwrap_or(DEFAULT_MOUNT_MEMORY_BYTES)
     }
 
@@ -341,7 +341,7 @@ impl MountOptions {
     ///
     /// # Errors
     /// As [`Self::caching`].
-    pub fn settings(&self) -> Result<Vec<Setting>> {
+    pub(crate) fn settings(&self) -> Result<Vec<Setting>> {
         let caching = self.caching()?;
         let time = |time: Duration| Time(time).to_string();
         let mut settings = self.given();
@@ -358,7 +358,7 @@ impl MountOptions {
 
     /// Settings that were given, as far as they differ: a default that was given cannot be told
     /// from one that was not.
-    pub fn given(&self) -> Vec<Setting> {
+    pub(crate) fn given(&self) -> Vec<Setting> {
         let time = |time: &Time| time.to_string();
         let label = |label: &String| {
             let (name, value) = label.split_once('=').unwrap_or((label, ""));

@@ -5,7 +5,7 @@
 
 /// Treatment of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Word {
+pub(crate) enum Word {
     /// It is as it says, or not for the file system.
     Nothing,
     /// It cannot be had, and why.
@@ -108,7 +108,7 @@ const NFS_TIMEOUTS: &str = "what is cached is right without time-outs; attr_time
 const OWNERS: &str = "owners and modes are those that the servers keep";
 const QUOTAS: &str = "there are no quotas";
 
-pub fn word(name: &str, value: Option<&str>) -> Word {
+pub(crate) fn word(name: &str, value: Option<&str>) -> Word {
     let is_type = name == "subtype" && value == Some("pandofs");
     if NOTHING.contains(&name) || is_type || name.starts_with("x-") || name.starts_with("X-") {
         return Word::Nothing;
@@ -118,7 +118,7 @@ pub fn word(name: &str, value: Option<&str>) -> Word {
 }
 
 /// Whether it is a label of SELinux, which the kernel takes as it is.
-pub fn is_label(name: &str) -> bool {
+pub(crate) fn is_label(name: &str) -> bool {
     matches!(name, "context" | "fscontext" | "defcontext" | "rootcontext")
 }
 

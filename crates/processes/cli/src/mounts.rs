@@ -17,7 +17,7 @@ use std::time::Duration;
 const SOURCE_PREFIX: &[u8] = b"pandofs:";
 
 /// The source that a mount of the file system with this cluster map is to have, unless it is given.
-pub fn source_of(cluster_map: &Path) -> OsString {
+pub(crate) fn source_of(cluster_map: &Path) -> OsString {
     let mut source = OsStr::from_bytes(SOURCE_PREFIX).to_owned();
     source.push(cluster_map);
     source
@@ -25,7 +25,7 @@ pub fn source_of(cluster_map: &Path) -> OsString {
 
 /// Path that a source names, with the prefix or without: a cluster map, or the directory of a
 /// cluster made by `up`.
-pub fn named_by(source: &OsStr) -> &Path {
+pub(crate) fn named_by(source: &OsStr) -> &Path {
     let bytes = source.as_bytes();
     Path::new(OsStr::from_bytes(
         bytes.strip_prefix(SOURCE_PREFIX).unwrap_or(bytes),
@@ -34,7 +34,7 @@ pub fn named_by(source: &OsStr) -> &Path {
 
 /// A mounted file system.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Mount {
+pub(crate) struct Mount {
     pub point: PathBuf,
     pub fs_type: String,
     /// The source that was mounted.
@@ -44,7 +44,7 @@ pub struct Mount {
 }
 
 impl Mount {
-    pub fn is_pandofs(&self) -> bool {
+    pub(crate) fn is_pandofs(&self) -> bool {
         self.named().is_some()
     }
 
@@ -57,7 +57,7 @@ impl Mount {
     }
 
     /// The cluster map of a PandoFS mount.
-    pub fn cluster_map(&self) -> Option<PathBuf> {
+    pub(crate) fn cluster_map(&self) -> Option<PathBuf> {
         let named = self.named()?;
         Some(match named.is_dir() {
             true => DataDir::new(named.to_owned()).cluster_map(),
@@ -70,7 +70,7 @@ impl Mount {
 ///
 /// # Errors
 /// When the system's list cannot be read.
-pub fn all() -> Result<Vec<Mount>> {
+pub(crate) fn all() -> Result<Vec<Mount>> {
     const LIST: &str = "/proc/self/mountinfo";
     let text = fs::read(LIST).with_context(|| format!("cannot read {LIST}"))?;
     Ok(text
@@ -83,17 +83,17 @@ pub fn all() -> Result<Vec<Mount>> {
 ///
 /// # Errors
 /// As [`all`].
-pub fn pandofs_mounts() -> Result<Vec<Mount>> {
+pub(crate) fn pandofs_mounts() -> Result<Vec<Mount>> {
     Ok(all()?.into_iter().filter(Mount::is_pandofs).collect())
 }
 
 /// The mount on exactly this path, the topmost if there are several.
-pub fn at<'a>(mounts: &'a [Mount], point: &Path) -> Option<&'a Mount> {
+pub(crate) fn at<'a>(mounts: &'a [Mount], point: &Path) -> Option<&'a Mount> {
     mounts.iter().rfind(|mount| mount.point == point)
 }
 
 /// The mount that holds `path`, whether or not something is there, without asking the mount itself.
-pub fn containing<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
+pub(crate) fn containing<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
     let path = absolute(path).ok()?;
     let holding = mounts.iter().filter(|mount| path.starts_with(&mount.point));
     holding.max_by_key(|mount| mount.point.components().count())
@@ -104,7 +104,7 @@ pub fn containing<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
 ///
 /// # Errors
 /// When the current directory is gone.
-pub fn absolute(path: &Path) -> io::Result<PathBuf> {
+pub(crate) fn absolute(path: &Path) -> io::Result<PathBuf> {
     let path = std::path::absolute(path)?;
     let mut plain = PathBuf::new();
     for part in path.components() {
@@ -128,7 +128,7 @@ const PROBE_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// Whether the process of the mount at `point` is gone: the kernel answers "Transport endpoint is not
 /// connected". `statfs`, because attributes may still be cached.
-pub fn is_dead(point: &Path) -> bool {
+pub(crate) fn is_dead(point: &Path) -> bool {
     let (sender, answer) = mpsc::channel();
     let point = point.to_owned();
     let asking = std::thread::Builder::new()

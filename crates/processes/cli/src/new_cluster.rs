@@ -18,7 +18,7 @@ use std::time::Duration;
 /// Chosen when a file system is made, and fixed from then on.
 #[derive(Args, Clone, Debug)]
 #[command(next_help_heading = "Of a new file system (fixed once it is made)")]
-pub struct FsOptions {
+pub(crate) struct FsOptions {
     /// Name of the file system
     #[arg(long, value_name = "NAME", default_value = "pandofs")]
     pub name: String,
@@ -72,7 +72,7 @@ impl FsOptions {
     ///
     /// # Errors
     /// What is wrong with the settings.
-    pub fn create_map(&self, addresses: Vec<String>) -> Result<ClusterMap> {
+    pub(crate) fn create_map(&self, addresses: Vec<String>) -> Result<ClusterMap> {
         let given = (&self.weights[..], &self.domains[..]);
         let servers = weights::servers(0, addresses, given, ["--weights", "--domains"])?;
         let settings = Settings {
@@ -110,7 +110,7 @@ impl FsOptions {
     }
 
     /// Whether that is the name of an option of a new file system.
-    pub fn is_one(id: &str) -> bool {
+    pub(crate) fn is_one(id: &str) -> bool {
         let all = FsOptions::augment_args(clap::Command::new("all"));
         all.get_arguments().any(|argument| argument.get_id() == id)
     }
@@ -126,7 +126,7 @@ fn option_of(setting: &str) -> String {
 
 impl FsOptions {
     /// How many servers the lists of weights and domains are for, if there are any.
-    pub fn servers_listed(&self) -> Option<usize> {
+    pub(crate) fn servers_listed(&self) -> Option<usize> {
         [self.weights.len(), self.domains.len()]
             .into_iter()
             .find(|&count| count > 0)
@@ -134,7 +134,11 @@ impl FsOptions {
 
     /// The first of the options `given` on the command line that an existing file system contradicts:
     /// the option with its value, and the value there.
-    pub fn contradiction(&self, given: &[String], map: &ClusterMap) -> Option<(String, String)> {
+    pub(crate) fn contradiction(
+        &self,
+        given: &[String],
+        map: &ClusterMap,
+    ) -> Option<(String, String)> {
         let settings = &map.settings;
         let max_partitions =
             |setting: Option<u32>| setting.map_or("the default".into(), |n| n.to_string());
@@ -214,7 +218,7 @@ impl FsOptions {
 ///
 /// # Errors
 /// A text that says which there are.
-pub fn parse_policy(text: &str) -> Result<DirPolicy, String> {
+pub(crate) fn parse_policy(text: &str) -> Result<DirPolicy, String> {
     let unknown = || {
         format!(
             "'{text}' is no policy: write ddg, ddg:DEPTH,WIDTH, random, subtree, adaptive or \
@@ -263,7 +267,7 @@ fn parse_range(text: &str) -> Option<(u32, u32)> {
 }
 
 /// A policy as it is written.
-pub fn policy_text(policy: DirPolicy) -> String {
+pub(crate) fn policy_text(policy: DirPolicy) -> String {
     match policy {
         DirPolicy::Ddg {
             dir_depth,
@@ -285,7 +289,7 @@ pub fn policy_text(policy: DirPolicy) -> String {
 ///
 /// # Errors
 /// A text that says which there are.
-pub fn parse_file_policy(text: &str) -> Result<FilePolicy, String> {
+pub(crate) fn parse_file_policy(text: &str) -> Result<FilePolicy, String> {
     match text {
         "with-entry" => return Ok(FilePolicy::WithEntry),
         "adaptive" => return Ok(FilePolicy::Adaptive(FileBounds::default())),
@@ -309,7 +313,7 @@ pub fn parse_file_policy(text: &str) -> Result<FilePolicy, String> {
 }
 
 /// A policy for the inodes of files as it is written.
-pub fn file_policy_text(policy: FilePolicy) -> String {
+pub(crate) fn file_policy_text(policy: FilePolicy) -> String {
     match policy {
         FilePolicy::WithEntry => "with-entry".into(),
         FilePolicy::Ddg { file_width } => format!("ddg:{file_width}"),
@@ -318,7 +322,7 @@ pub fn file_policy_text(policy: FilePolicy) -> String {
 }
 
 #[cfg(test)]
-pub mod tests {
+pub(crate) mod tests {
     use super::*;
     use clap::Parser;
     use pandofs_placement::ServerInfo;
@@ -331,7 +335,7 @@ pub mod tests {
     }
 
     /// The options when none are given.
-    pub fn options() -> FsOptions {
+    pub(crate) fn options() -> FsOptions {
         Alone::parse_from(["test"]).options
     }
 

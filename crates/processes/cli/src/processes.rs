@@ -18,7 +18,7 @@ use std::time::Instant;
 ///
 /// # Errors
 /// When the system does not tell which that is.
-pub fn this_program() -> Result<Command> {
+pub(crate) fn this_program() -> Result<Command> {
     let file = std::env::current_exe().context("cannot find this program's own file")?;
     if file.exists() {
         return Ok(Command::new(file));
@@ -32,7 +32,7 @@ pub fn this_program() -> Result<Command> {
 }
 
 /// The processes `pandofs mount … POINT` that are connected to the kernel, as far as we may see them.
-pub fn serving_mount(point: &Path) -> Vec<u32> {
+pub(crate) fn serving_mount(point: &Path) -> Vec<u32> {
     let Ok(processes) = fs::read_dir("/proc") else {
         return Vec::new();
     };
@@ -53,7 +53,7 @@ pub fn serving_mount(point: &Path) -> Vec<u32> {
 }
 
 /// A look at a process, or thread, by its directory in `/proc`: is it `pandofs mount … POINT`?
-pub fn names_mount(process: &Path, point: &Path) -> bool {
+pub(crate) fn names_mount(process: &Path, point: &Path) -> bool {
     let line = fs::read(process.join("cmdline")).unwrap_or_default();
     let mut arguments = line.split(|&byte| byte == 0);
     let program = arguments.next().unwrap_or_default();
@@ -82,7 +82,7 @@ fn has_fuse_open(process: &Path) -> bool {
 }
 
 /// Whether the process was started by an `up` that is gone, and is about to end because of that.
-pub fn is_orphan(pid: u32) -> bool {
+pub(crate) fn is_orphan(pid: u32) -> bool {
     let Ok(line) = fs::read(format!("/proc/{pid}/cmdline")) else {
         return false;
     };
@@ -106,7 +106,7 @@ pub fn is_orphan(pid: u32) -> bool {
 ///
 /// # Errors
 /// The system's.
-pub fn wait_until_gone(pid: u32, deadline: Instant) -> Result<bool> {
+pub(crate) fn wait_until_gone(pid: u32, deadline: Instant) -> Result<bool> {
     let Some(pid) = Pid::from_raw(pid.cast_signed()) else {
         return Ok(true);
     };

@@ -7,7 +7,7 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 
 /// Where figures go.
-pub struct Report {
+pub(crate) struct Report {
     source: Source,
     json: bool,
     directory: Option<Directory>,
@@ -24,7 +24,7 @@ struct Directory {
 impl Report {
     /// # Errors
     /// When the directory cannot be made or written to.
-    pub fn new(out: Option<&Path>, json: bool, commit: &str, seed: u64) -> Result<Report> {
+    pub(crate) fn new(out: Option<&Path>, json: bool, commit: &str, seed: u64) -> Result<Report> {
         let directory = out.map(Directory::make).transpose()?;
         Ok(Report {
             source: Source {
@@ -43,7 +43,7 @@ impl Report {
     ///
     /// # Errors
     /// When the figure cannot be drawn or written.
-    pub fn add(&mut self, figure: &Figure) -> Result<()> {
+    pub(crate) fn add(&mut self, figure: &Figure) -> Result<()> {
         self.keep(figure)?;
         for claim in &figure.claims {
             if claim.holds {
@@ -64,7 +64,7 @@ impl Report {
     ///
     /// # Errors
     /// When the figure cannot be drawn or written.
-    pub fn keep(&mut self, figure: &Figure) -> Result<()> {
+    pub(crate) fn keep(&mut self, figure: &Figure) -> Result<()> {
         let shown = text(figure);
         let lines = json_lines(figure, &self.source).context("cannot write JSON")?;
         if let Some(directory) = &mut self.directory {
@@ -81,7 +81,7 @@ impl Report {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         if self.json {
             return Ok(());
         }
@@ -108,7 +108,7 @@ impl Directory {
 }
 
 /// Description of the machine that this runs on.
-pub fn machine() -> String {
+pub(crate) fn machine() -> String {
     let cpu = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
     let model = cpu.lines().find_map(|line| line.strip_prefix("model name"));
     let model = model.and_then(|rest| rest.split_once(':'));

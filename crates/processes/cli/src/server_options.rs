@@ -7,7 +7,7 @@ use pandofs_types::limits::MIN_SERVER_MEMORY_BYTES;
 use std::ffi::OsString;
 
 #[derive(Args, Clone, Debug)]
-pub struct ServerOptions {
+pub(crate) struct ServerOptions {
     /// How long after a scrub of everything that is stored a server begins the next one by itself; 0:
     /// only when 'pandofs scrub' asks for it
     #[arg(long, value_name = "TIME", default_value = "14d")]
@@ -24,7 +24,7 @@ pub struct ServerOptions {
 impl ServerOptions {
     /// # Errors
     /// When a server cannot run like that.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         if self.memory < MIN_SERVER_MEMORY_BYTES {
             let least = MIN_SERVER_MEMORY_BYTES >> 20;
             bail!(
@@ -36,7 +36,7 @@ impl ServerOptions {
     }
 
     /// As they are given on the command line of a server.
-    pub fn arguments(&self) -> Vec<OsString> {
+    pub(crate) fn arguments(&self) -> Vec<OsString> {
         vec![
             format!("--scrub-interval={}", self.scrub_interval).into(),
             format!("--scrub-rate={}", self.scrub_rate).into(),

@@ -6,7 +6,7 @@ use serde::Serialize;
 
 /// Counted from one moment on.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub struct ServersWork {
+pub(crate) struct ServersWork {
     /// Of clients, to each server.
     pub requests: Vec<u64>,
     /// Operations that took more than one shard.
@@ -17,7 +17,7 @@ pub struct ServersWork {
 
 impl ServersWork {
     /// From the servers' start; `None` while one is away.
-    pub fn so_far(map: &ClusterMap) -> Option<ServersWork> {
+    pub(crate) fn so_far(map: &ClusterMap) -> Option<ServersWork> {
         let mut work = ServersWork {
             requests: Vec::new(),
             distributed: 0,
@@ -33,7 +33,7 @@ impl ServersWork {
     }
 
     /// Since then; `None` if a server was started meanwhile.
-    pub fn since(&self, then: &ServersWork) -> Option<ServersWork> {
+    pub(crate) fn since(&self, then: &ServersWork) -> Option<ServersWork> {
         let pairs = self.requests.iter().zip(&then.requests);
         Some(ServersWork {
             requests: pairs

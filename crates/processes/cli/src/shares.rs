@@ -10,7 +10,7 @@ use std::collections::HashMap;
 
 /// Parts of the whole, from 0 to 1.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
-pub struct Share {
+pub(crate) struct Share {
     /// Of all weights.
     pub weight: f64,
     /// Of all shards: where a shard is drawn at random, this is how likely it is the server's.
@@ -21,7 +21,7 @@ pub struct Share {
 }
 
 /// The share of each server, in the order of the views.
-pub fn of_each(map: &ClusterMap, views: &[ServerView]) -> Vec<Share> {
+pub(crate) fn of_each(map: &ClusterMap, views: &[ServerView]) -> Vec<Share> {
     let weights: u64 = map.servers.iter().map(|s| u64::from(s.weight)).sum();
     let inodes = |view: &ServerView| view.sum(|shard| shard.inodes);
     let all_inodes: u64 = views.iter().map(inodes).sum();
@@ -52,7 +52,7 @@ fn part(own: u64, whole: u64) -> f64 {
 
 /// Weights, domains and shares, if some server has another weight or domain than it has by itself. Else they say
 /// nothing that the other tables do not.
-pub fn table(map: &ClusterMap, views: &[ServerView]) -> Option<Table> {
+pub(crate) fn table(map: &ClusterMap, views: &[ServerView]) -> Option<Table> {
     if !map.servers.iter().any(is_set) {
         return None;
     }

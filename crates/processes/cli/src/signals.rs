@@ -7,7 +7,7 @@ use std::sync::mpsc::Sender;
 
 /// A signal that was sent to this process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Signal {
+pub(crate) enum Signal {
     /// Interrupt (Ctrl-C), terminate or hang-up.
     Stop(&'static str),
     /// A child process ended.
@@ -18,7 +18,7 @@ pub enum Signal {
 ///
 /// # Errors
 /// The system's.
-pub fn forward<E: From<Signal> + Send + 'static>(to: Sender<E>) -> Result<()> {
+pub(crate) fn forward<E: From<Signal> + Send + 'static>(to: Sender<E>) -> Result<()> {
     let mut signals =
         Signals::new([SIGINT, SIGTERM, SIGHUP, SIGCHLD]).context("cannot take signals")?;
     std::thread::Builder::new()

@@ -11,14 +11,14 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 /// Names the cluster map.
-pub const CLUSTER_VARIABLE: &str = "PANDOFS_CLUSTER";
+pub(crate) const CLUSTER_VARIABLE: &str = "PANDOFS_CLUSTER";
 /// Names the directory of a cluster made by `up`.
-pub const DATA_VARIABLE: &str = "PANDOFS_DATA";
+pub(crate) const DATA_VARIABLE: &str = "PANDOFS_DATA";
 
 /// Options that name a command's cluster.
 #[derive(Args, Clone, Debug, Default)]
 #[command(next_help_heading = "Which file system")]
-pub struct Source {
+pub(crate) struct Source {
     /// The cluster map [env: PANDOFS_CLUSTER]
     #[arg(long, value_name = "FILE", conflicts_with = "data")]
     pub cluster: Option<PathBuf>,
@@ -29,7 +29,7 @@ pub struct Source {
 
 /// A cluster that was found.
 #[derive(Clone, Debug)]
-pub struct Cluster {
+pub(crate) struct Cluster {
     /// The file its map was read from.
     pub map_path: PathBuf,
     pub map: ClusterMap,
@@ -43,7 +43,7 @@ impl Source {
     ///
     /// # Errors
     /// When none of these names one, or the map cannot be read.
-    pub fn find(&self, inside: Option<&Path>) -> Result<Cluster> {
+    pub(crate) fn find(&self, inside: Option<&Path>) -> Result<Cluster> {
         let variable = |name| {
             env::var_os(name)
                 .filter(|value| !value.is_empty())
@@ -95,7 +95,7 @@ fn of_data_dir(data: &Path) -> Result<Cluster> {
 ///
 /// # Errors
 /// Says which file, what is wrong with it, and what to do where there is something.
-pub fn read_cluster(path: &Path, data: Option<DataDir>) -> Result<Cluster> {
+pub(crate) fn read_cluster(path: &Path, data: Option<DataDir>) -> Result<Cluster> {
     let text = match fs::read_to_string(path) {
         Ok(text) => text,
         Err(error) if error.kind() == ErrorKind::NotFound => bail!(

@@ -12,7 +12,7 @@ use serde::Serialize;
 
 /// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     name: String,
     file_system: String,
     epoch: u64,
@@ -121,7 +121,7 @@ impl Scrubbing {
 }
 
 impl Report {
-    pub fn new(cluster: &Cluster, views: &[ServerView]) -> Report {
+    pub(crate) fn new(cluster: &Cluster, views: &[ServerView]) -> Report {
         let map = &cluster.map;
         Report {
             name: map.name.clone(),
@@ -195,6 +195,6 @@ impl ServerReport {
 }
 
 /// Blocks of data objects, and other things.
-pub fn damaged(scrub: &ScrubReport) -> u64 {
+pub(crate) fn damaged(scrub: &ScrubReport) -> u64 {
     (scrub.damaged.len() + scrub.failing.len() + scrub.faults.len()) as u64
 }

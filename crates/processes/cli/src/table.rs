@@ -2,21 +2,21 @@
 
 /// How a column is aligned.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Align {
+pub(crate) enum Align {
     Left,
     Right,
 }
 
 /// Rows of cells under a header.
 #[derive(Clone, Debug)]
-pub struct Table {
+pub(crate) struct Table {
     aligns: Vec<Align>,
     /// The header first.
     rows: Vec<Vec<String>>,
 }
 
 impl Table {
-    pub fn new(columns: &[(&str, Align)]) -> Table {
+    pub(crate) fn new(columns: &[(&str, Align)]) -> Table {
         let header = columns
             .iter()
             .map(|(title, _)| (*title).to_owned())
@@ -29,19 +29,19 @@ impl Table {
     }
 
     /// Cells that a row is to have.
-    pub fn width(&self) -> usize {
+    pub(crate) fn width(&self) -> usize {
         self.aligns.len()
     }
 
     /// # Panics
     /// When the row has another number of cells than the header.
-    pub fn row(&mut self, cells: Vec<String>) {
+    pub(crate) fn row(&mut self, cells: Vec<String>) {
         assert_eq!(cells.len(), self.aligns.len(), "a row of another width");
         self.rows.push(cells);
     }
 
     /// The table's lines, without spaces at their ends.
-    pub fn lines(&self) -> Vec<String> {
+    pub(crate) fn lines(&self) -> Vec<String> {
         let widths: Vec<usize> = (0..self.aligns.len())
             .map(|column| {
                 self.rows

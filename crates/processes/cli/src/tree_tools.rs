@@ -41,14 +41,14 @@ const TOOLS: [(&str, &str); 11] = [
 ];
 
 /// Returns whether a command line, the program's name included, asks for one of the tools.
-pub fn is_named_by(line: &[OsString]) -> bool {
+pub(crate) fn is_named_by(line: &[OsString]) -> bool {
     line.get(1)
         .is_some_and(|first| TOOLS.iter().any(|(name, _)| first == name))
 }
 
 /// Runs `pandofs-walk` in the place of this process, with the same arguments: the one beside this program, or else
 /// that of `PATH`. Returns only if that cannot be.
-pub fn run(line: &[OsString]) -> Error {
+pub(crate) fn run(line: &[OsString]) -> Error {
     let beside = std::env::current_exe()
         .ok()
         .map(|it| it.with_file_name(PROGRAM));
@@ -68,7 +68,7 @@ pub fn run(line: &[OsString]) -> Error {
 }
 
 /// Adds the tools to what the help of a command line lists.
-pub fn listed(command: Command) -> Command {
+pub(crate) fn listed(command: Command) -> Command {
     TOOLS.iter().fold(command, |command, (name, about)| {
         command.subcommand(Command::new(*name).about(*about))
     })

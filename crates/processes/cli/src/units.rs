@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 /// `12,345,678`
-pub fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::with_capacity(digits.len() + digits.len() / 3);
     for (at, digit) in digits.chars().enumerate() {
@@ -16,7 +16,7 @@ pub fn count(number: u64) -> String {
 }
 
 /// `512 B`, `12.3 MiB`
-pub fn bytes(number: u64) -> String {
+pub(crate) fn bytes(number: u64) -> String {
     const UNITS: [&str; 6] = ["KiB", "MiB", "GiB", "TiB", "PiB", "EiB"];
     if number < 1024 {
         return format!("{number} B");
@@ -31,7 +31,7 @@ pub fn bytes(number: u64) -> String {
 }
 
 /// `0.42 s`, `12.3 s`, `4 min 02 s`, `3 h 05 min`, `12 d 4 h`
-pub fn duration(time: Duration) -> String {
+pub(crate) fn duration(time: Duration) -> String {
     let seconds = time.as_secs();
     if time < Duration::from_millis(9_995) {
         format!("{:.2} s", time.as_secs_f64())
@@ -47,12 +47,12 @@ pub fn duration(time: Duration) -> String {
 }
 
 /// `1 server`, `4 servers`
-pub fn plural(number: u64, one: &str, many: &str) -> String {
+pub(crate) fn plural(number: u64, one: &str, many: &str) -> String {
     format!("{} {}", count(number), if number == 1 { one } else { many })
 }
 
 /// A bar of up to `width` characters, in eighths of one; a part that is not 0 is seen.
-pub fn bar(part: u64, whole: u64, width: usize) -> String {
+pub(crate) fn bar(part: u64, whole: u64, width: usize) -> String {
     const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     if whole == 0 || part == 0 {
         return String::new();
@@ -69,7 +69,7 @@ pub fn bar(part: u64, whole: u64, width: usize) -> String {
 ///
 /// # Errors
 /// A text that says how to write one.
-pub fn parse_bytes(text: &str) -> Result<u64, String> {
+pub(crate) fn parse_bytes(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no number of bytes: write 4096, 500K, 20M or 1G");
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let shift = match &text[digits.len()..] {
@@ -88,7 +88,7 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 ///
 /// # Errors
 /// A text that says how to write one.
-pub fn parse_duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn parse_duration(text: &str) -> Result<Duration, String> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let seconds_in_unit = match &text[digits.len()..] {
         "ms" => 0.001,
@@ -111,7 +111,7 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
 
 /// A length of time as it is written on the command line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Time(pub Duration);
+pub(crate) struct Time(pub Duration);
 
 impl std::str::FromStr for Time {
     type Err = String;

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 
 /// Outcome of an attempt to unmount.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unmounted {
+pub(crate) enum Unmounted {
     Done,
     /// A program has a file or its working directory there.
     Busy,
@@ -24,7 +24,7 @@ pub enum Unmounted {
 ///
 /// # Errors
 /// Whatever it is but that it is in use, with what to do.
-pub fn unmount(point: &Path, lazy: bool) -> Result<Unmounted> {
+pub(crate) fn unmount(point: &Path, lazy: bool) -> Result<Unmounted> {
     let flags = if lazy {
         UnmountFlags::DETACH
     } else {
@@ -63,7 +63,7 @@ fn with_helper(point: &Path, lazy: bool) -> Result<Unmounted> {
 ///
 /// # Errors
 /// As [`unmount`].
-pub fn clean_dead_mount(point: &Path) -> Result<bool> {
+pub(crate) fn clean_dead_mount(point: &Path) -> Result<bool> {
     // A mount that has its process is alive, and must not be asked: while its servers are away it does
     // not answer, and until it does the question keeps the mount busy and this process from ending.
     if !serving_mount(point).is_empty() {
@@ -86,7 +86,7 @@ pub fn clean_dead_mount(point: &Path) -> Result<bool> {
 const LOOK: Duration = Duration::from_secs(5);
 
 /// The processes that use something below `point`, as `name (pid)`: of those that we may look at.
-pub fn users_of(point: &Path) -> Vec<String> {
+pub(crate) fn users_of(point: &Path) -> Vec<String> {
     let (found, users) = mpsc::channel();
     let point = point.to_owned();
     // Left alone if it takes longer.

@@ -11,7 +11,7 @@ use std::str::FromStr;
 /// A server's weight as it is written on the command line: `1`, `0.5`, `2.25`. Held as the cluster map has it, in units of
 /// 1/65,536.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Weight(pub u32);
+pub(crate) struct Weight(pub u32);
 
 impl Weight {
     /// In steps, to the nearest.
@@ -22,7 +22,7 @@ impl Weight {
 
     /// As a number: what was written, or of a map written by hand the exact one where it is less
     /// than can be written.
-    pub fn number(self) -> f64 {
+    pub(crate) fn number(self) -> f64 {
         match self.steps() {
             0 => f64::from(self.0) / f64::from(ServerInfo::WEIGHT_ONE),
             steps => steps as f64 / f64::from(SERVER_WEIGHT_STEPS),
@@ -69,11 +69,11 @@ impl fmt::Display for Weight {
 
 /// The name of a failure domain as it is written on the command line.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Domain(String);
+pub(crate) struct Domain(String);
 
 impl Domain {
     /// Of a server that was given none: it fails alone.
-    pub fn of_its_own(server: ServerId) -> Domain {
+    pub(crate) fn of_its_own(server: ServerId) -> Domain {
         Domain(format!("server-{server}"))
     }
 }
@@ -101,13 +101,13 @@ impl fmt::Display for Domain {
 }
 
 /// Whether the server was given another weight or domain than it has by itself.
-pub fn is_set(server: &ServerInfo) -> bool {
+pub(crate) fn is_set(server: &ServerInfo) -> bool {
     server.weight != ServerInfo::WEIGHT_ONE
         || server.domain != Domain::of_its_own(server.id).to_string()
 }
 
 /// Values as they are written on the command line.
-pub fn list<T: ToString>(values: impl IntoIterator<Item = T>) -> String {
+pub(crate) fn list<T: ToString>(values: impl IntoIterator<Item = T>) -> String {
     let texts: Vec<String> = values.into_iter().map(|value| value.to_string()).collect();
     texts.join(",")
 }
@@ -117,7 +117,7 @@ pub fn list<T: ToString>(values: impl IntoIterator<Item = T>) -> String {
 ///
 /// # Errors
 /// When there is another number of them, with the option that `options` calls them by.
-pub fn servers(
+pub(crate) fn servers(
     first: u16,
     addresses: Vec<String>,
     (weights, domains): (&[Weight], &[Domain]),
@@ -147,7 +147,7 @@ pub fn servers(
 }
 
 /// As many values as there are servers: one may stand for all of them.
-pub fn one_for_all<T: Clone>(values: &[T], servers: usize) -> Vec<T> {
+pub(crate) fn one_for_all<T: Clone>(values: &[T], servers: usize) -> Vec<T> {
     match values {
         [one] => vec![one.clone(); servers],
         all => all.to_vec(),

@@ -26,7 +26,7 @@ pub(crate) struct Accesses {
 
 impl Accesses {
     /// Of no more than this many inodes.
-    pub fn within(most: usize) -> Accesses {
+    pub(crate) fn within(most: usize) -> Accesses {
         Accesses {
             untold: Mutex::default(),
             most,
@@ -45,7 +45,7 @@ impl Accesses {
     }
 
     /// Counts a read that is not reported yet.
-    pub fn correct(&self, attr: &mut Attr) {
+    pub(crate) fn correct(&self, attr: &mut Attr) {
         if let Some((at, rule)) = self.untold().get(&attr.ino) {
             touch(attr, *at, *rule);
         }
@@ -76,7 +76,7 @@ impl Client {
 
 impl Core {
     /// Reports reads, as far as servers answer within `patience`.
-    pub fn tell_accesses(&self, patience: Option<Duration>) {
+    pub(crate) fn tell_accesses(&self, patience: Option<Duration>) {
         let untold: Vec<_> = self
             .accesses
             .untold()
@@ -87,7 +87,7 @@ impl Core {
     }
 
     /// Reports a read of this inode, before a change that a later report would look older than.
-    pub fn tell_access(&self, ino: Ino) {
+    pub(crate) fn tell_access(&self, ino: Ino) {
         let untold = self.accesses.untold().get(&ino).copied();
         if let Some(access) = untold {
             self.tell_of(vec![(ino, access)], None);

@@ -48,7 +48,7 @@ pub(crate) struct Call<'d> {
 }
 
 impl Call<'static> {
-    pub fn shard(target: Target, caller: &Credentials, request: Request) -> Call<'static> {
+    pub(crate) fn shard(target: Target, caller: &Credentials, request: Request) -> Call<'static> {
         // Shard, epoch and key are filled in when it is sent.
         let unset = RequestKey {
             session: SessionId(0),
@@ -65,11 +65,11 @@ impl Call<'static> {
         Call::new(target, RequestBody::Shard(request))
     }
 
-    pub fn data(server: ServerId, request: DataRequest) -> Call<'static> {
+    pub(crate) fn data(server: ServerId, request: DataRequest) -> Call<'static> {
         Call::new(Target::Server(server), RequestBody::Data(request))
     }
 
-    pub fn admin(server: ServerId, request: AdminRequest) -> Call<'static> {
+    pub(crate) fn admin(server: ServerId, request: AdminRequest) -> Call<'static> {
         Call::new(Target::Server(server), RequestBody::Admin(request))
     }
 }
@@ -77,7 +77,7 @@ impl Call<'static> {
 impl<'d> Call<'d> {
     /// Writes these bytes, one after the other, to a data object that has followed so many truncations,
     /// from `offset` on.
-    pub fn write(
+    pub(crate) fn write(
         server: ServerId,
         ino: Ino,
         truncations: u32,
@@ -116,25 +116,25 @@ impl<'d> Call<'d> {
     }
 
     /// Has it asked without the lease cache.
-    pub fn afresh(mut self) -> Call<'d> {
+    pub(crate) fn afresh(mut self) -> Call<'d> {
         self.uses_lease_cache = false;
         self
     }
 
     /// With a limit to how long it is tried.
-    pub fn within(mut self, patience: Option<Duration>) -> Call<'d> {
+    pub(crate) fn within(mut self, patience: Option<Duration>) -> Call<'d> {
         self.patience = patience;
         self
     }
 
-    pub fn shard_request(&self) -> Option<&ShardRequest> {
+    pub(crate) fn shard_request(&self) -> Option<&ShardRequest> {
         match &self.frame.body {
             RequestBody::Shard(request) => Some(request),
             _ => None,
         }
     }
 
-    pub fn shard_request_mut(&mut self) -> Option<&mut ShardRequest> {
+    pub(crate) fn shard_request_mut(&mut self) -> Option<&mut ShardRequest> {
         match &mut self.frame.body {
             RequestBody::Shard(request) => Some(request),
             _ => None,
@@ -142,7 +142,7 @@ impl<'d> Call<'d> {
     }
 
     /// The shard it was sent to last.
-    pub fn asked_shard(&self) -> ShardId {
+    pub(crate) fn asked_shard(&self) -> ShardId {
         match self.shard_request() {
             Some(request) => request.shard,
             None => unreachable!("only requests to shards are asked of one"),
@@ -150,19 +150,19 @@ impl<'d> Call<'d> {
     }
 
     /// Returns whether doing it changes something.
-    pub fn is_mutation(&self) -> bool {
+    pub(crate) fn is_mutation(&self) -> bool {
         is_mutation(&self.frame.body)
     }
 
     /// Returns whether it changes a data object: its connection is not to bring it after something
     /// newer.
-    pub fn changes_objects(&self) -> bool {
+    pub(crate) fn changes_objects(&self) -> bool {
         matches!(self.frame.body, RequestBody::Data(_)) && self.is_mutation()
     }
 
     /// Returns whether it has effects beside its answer: it changes something, or what a shard
     /// remembers of this session in memory.
-    pub fn leaves_something(&self) -> bool {
+    pub(crate) fn leaves_something(&self) -> bool {
         self.is_mutation()
             || self
                 .shard_request()
@@ -170,7 +170,7 @@ impl<'d> Call<'d> {
     }
 
     /// Its answer's leases.
-    pub fn lease_grant(&self) -> Option<LeaseGrant<'_>> {
+    pub(crate) fn lease_grant(&self) -> Option<LeaseGrant<'_>> {
         Some(LeaseGrant {
             asked: self.shard_request()?,
             sent: self.sent?,
@@ -180,7 +180,7 @@ impl<'d> Call<'d> {
     }
 
     /// Bytes of file data that it sends or asks for.
-    pub fn data_bytes(&self) -> usize {
+    pub(crate) fn data_bytes(&self) -> usize {
         match &self.frame.body {
             RequestBody::Data(DataRequest::Read { length, .. }) => *length as usize,
             RequestBody::Data(DataRequest::Write { .. }) => {

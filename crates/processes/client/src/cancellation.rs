@@ -24,6 +24,7 @@ use std::time::Duration;
 pub struct Cancellation {
     /// The caller's number, for traces.
     pub id: u32,
+    /// Asked from time to time whether it still waits.
     pub caller: Arc<dyn Caller>,
 }
 

@@ -45,22 +45,22 @@ impl Cluster {
     }
 
     /// The server that leads the shard; none if there is no such shard.
-    pub fn leader(&self, shard: ShardId) -> Option<&Arc<Server>> {
+    pub(crate) fn leader(&self, shard: ShardId) -> Option<&Arc<Server>> {
         self.leaders.get(usize::from(shard.0))
     }
 
     /// The shards that the server leads.
-    pub fn led_by(&self, id: ServerId) -> Vec<ShardId> {
+    pub(crate) fn led_by(&self, id: ServerId) -> Vec<ShardId> {
         let shards = (0..self.map.shard_count()).map(ShardId);
         let is_led = |shard: &ShardId| self.leader(*shard).is_some_and(|leader| leader.id == id);
         shards.filter(is_led).collect()
     }
 
-    pub fn server(&self, id: ServerId) -> Option<&Arc<Server>> {
+    pub(crate) fn server(&self, id: ServerId) -> Option<&Arc<Server>> {
         self.servers.get(&id)
     }
 
-    pub fn servers(&self) -> impl Iterator<Item = &Arc<Server>> {
+    pub(crate) fn servers(&self) -> impl Iterator<Item = &Arc<Server>> {
         self.servers.values()
     }
 }
@@ -76,7 +76,7 @@ pub(crate) struct Clusters {
 }
 
 impl Clusters {
-    pub fn new(map: ClusterMap, file: Option<PathBuf>, buffered: usize) -> Result<Clusters> {
+    pub(crate) fn new(map: ClusterMap, file: Option<PathBuf>, buffered: usize) -> Result<Clusters> {
         let current = RwLock::new(Arc::new(Cluster::new(map, None, buffered)?));
         Ok(Clusters {
             current,
@@ -86,13 +86,13 @@ impl Clusters {
         })
     }
 
-    pub fn current(&self) -> Arc<Cluster> {
+    pub(crate) fn current(&self) -> Arc<Cluster> {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
     /// Reads the cluster file again, if there is one; true when it held a newer map. A file that
     /// cannot be read at the moment (it may just be replaced) is passed over.
-    pub fn reread(&self) -> bool {
+    pub(crate) fn reread(&self) -> bool {
         let Some(file) = &self.file else {
             return false;
         };
@@ -109,7 +109,7 @@ impl Clusters {
     ///
     /// # Errors
     /// `Protocol` when it is another file system's, or differs in more than servers that joined.
-    pub fn replace(&self, map: ClusterMap) -> Result<bool> {
+    pub(crate) fn replace(&self, map: ClusterMap) -> Result<bool> {
         let _one_at_a_time = self
             .replacing
             .lock()

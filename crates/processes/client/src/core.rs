@@ -75,7 +75,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    pub fn read(&self) -> Counters {
+    pub(crate) fn read(&self) -> Counters {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Counters {
             requests: read(&self.requests),
@@ -102,7 +102,7 @@ pub(crate) enum NotDone {
 }
 
 impl Core {
-    pub fn new(map: ClusterMap, file: Option<PathBuf>, options: &Options) -> Result<Core> {
+    pub(crate) fn new(map: ClusterMap, file: Option<PathBuf>, options: &Options) -> Result<Core> {
         map.validate()
             .map_err(|error| ClientError::Protocol(error.to_string()))?;
         let who = Identity {
@@ -143,7 +143,7 @@ impl Core {
     }
 
     /// Gives the call a slot and with it its key, which it keeps through all repetitions.
-    pub fn take_slot(&self, call: &mut Call) {
+    pub(crate) fn take_slot(&self, call: &mut Call) {
         if let Some(key) = call.key {
             if let Some(request) = call.shard_request_mut() {
                 request.key = key;
@@ -161,7 +161,7 @@ impl Core {
     }
 
     /// As [`Core::take_slot`] for several that are to be under way at once.
-    pub fn take_slots(&self, calls: &mut [Call]) {
+    pub(crate) fn take_slots(&self, calls: &mut [Call]) {
         assert!(
             calls.iter().all(|call| !call.inner),
             "an inner call is made alone"
@@ -194,7 +194,7 @@ impl Core {
     }
 
     /// The call needs no answer any more.
-    pub fn give_back_slot(&self, call: &mut Call) {
+    pub(crate) fn give_back_slot(&self, call: &mut Call) {
         if let Some(slot) = call.slot.take() {
             let slots = if call.inner {
                 &self.inner_slots
@@ -206,7 +206,10 @@ impl Core {
     }
 
     /// A connection on which requests may be sent: the server knows what the session has open.
-    pub fn connection(&self, server: &Server) -> std::result::Result<Connection, ConnectError> {
+    pub(crate) fn connection(
+        &self,
+        server: &Server,
+    ) -> std::result::Result<Connection, ConnectError> {
         if let Some(connection) = server.take_idle() {
             return Ok(connection);
         }
@@ -339,7 +342,7 @@ impl Core {
     }
 
     /// Tells a shard what was closed.
-    pub fn send_releases(&self, batch: &Batch) {
+    pub(crate) fn send_releases(&self, batch: &Batch) {
         let cluster = self.clusters.current();
         if self.grants.is_queued(batch.shard) {
             // It may not have made what was closed.
@@ -411,13 +414,13 @@ impl Core {
     }
 
     /// An inode was found on this shard.
-    pub fn learn_shard(&self, ino: Ino, shard: ShardId) {
+    pub(crate) fn learn_shard(&self, ino: Ino, shard: ShardId) {
         self.inodes.learn(ino, shard);
         self.opens.moved(ino, shard);
     }
 
     /// Says one thing to a server that needs no shard; false when it could not be said.
-    pub fn say(&self, server: &Server, body: &RequestBody) -> bool {
+    pub(crate) fn say(&self, server: &Server, body: &RequestBody) -> bool {
         // A connection that was idle may have been lost unnoticed; the second is new.
         for _ in 0..2 {
             let Ok(mut connection) = self.connection(server) else {
@@ -434,7 +437,7 @@ impl Core {
     }
 
     /// Looks for a newer cluster map in the file and at the servers; true when one was taken up.
-    pub fn find_newer_map(&self) -> bool {
+    pub(crate) fn find_newer_map(&self) -> bool {
         let before = self.clusters.current();
         if self.clusters.reread() {
             return true;
@@ -445,7 +448,7 @@ impl Core {
     }
 
     /// Asks a server for its cluster map and takes it up if it is newer.
-    pub fn fetch_cluster_map(&self, server: &Server) -> bool {
+    pub(crate) fn fetch_cluster_map(&self, server: &Server) -> bool {
         let Ok(mut connection) = self.connection(server) else {
             return false;
         };

@@ -25,9 +25,13 @@ const OWN_LINKS: u32 = 2;
 /// One entry of a listing.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Entry {
+    /// Unique within the directory.
     pub name: Name,
+    /// Where a listing goes on behind it: at the next position.
     pub position: Position,
+    /// What the name leads to.
     pub ino: Ino,
+    /// Of the inode.
     pub kind: FileKind,
     /// When they were asked for and the inode was still there.
     pub attr: Option<Attr>,
@@ -47,9 +51,13 @@ pub struct Page {
 /// A directory as the shards that carry it see it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DirInfo {
+    /// The directory's own number.
     pub ino: Ino,
+    /// The directory that it is in; of the root itself.
     pub parent: Ino,
+    /// Its own; `None` in one is the file system's default.
     pub settings: DirSettings,
+    /// Merged of what its shards know.
     pub map: DirMap,
     /// Of each shard with a partition, in the map's order, the home first.
     pub parts: Vec<(ShardId, DirPart)>,
@@ -397,7 +405,11 @@ impl Core {
 
     /// Adds to each directory's attributes, which are the home's part, those of its other shards.
     /// Each comes with the home's map.
-    pub fn gather(&self, caller: &Credentials, dirs: Vec<(&mut Attr, DirMap)>) -> Vec<Result<()>> {
+    pub(crate) fn gather(
+        &self,
+        caller: &Credentials,
+        dirs: Vec<(&mut Attr, DirMap)>,
+    ) -> Vec<Result<()>> {
         let gathers = dirs.iter().map(|(attr, map)| {
             let mut gather = Gather::new(self.maps.map(attr.ino));
             let home = DirPart {

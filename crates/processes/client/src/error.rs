@@ -12,11 +12,21 @@ pub enum ClientError {
     /// The server could not be asked for as long as [`crate::Options::soft`] allows. Nothing was
     /// changed.
     #[error("server {server} does not answer: {cause}")]
-    Unavailable { server: ServerId, cause: String },
+    Unavailable {
+        /// The server that was asked last.
+        server: ServerId,
+        /// The last fault on the way to it, in words.
+        cause: String,
+    },
     /// The server was asked and has not answered for as long as [`crate::Options::soft`] allows:
     /// what was asked may have happened, or may still happen.
     #[error("server {server} was asked and has not answered; it may have happened: {cause}")]
-    Unknown { server: ServerId, cause: String },
+    Unknown {
+        /// The server that was asked last.
+        server: ServerId,
+        /// The last fault on the way to it, in words.
+        cause: String,
+    },
     /// The caller is gone ([`crate::Cancellation`]): the operation may have happened, or may still
     /// happen.
     #[error("abandoned: the caller is gone; it may have happened")]
@@ -50,6 +60,7 @@ impl ClientError {
     }
 }
 
+/// An operation's value, or why there is none.
 pub type Result<T> = std::result::Result<T, ClientError>;
 
 /// The end of a request within the client: besides errors the refusals that only the operation

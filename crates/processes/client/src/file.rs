@@ -175,7 +175,7 @@ pub(crate) struct File {
 }
 
 impl File {
-    pub fn new(ino: Ino, inode: &InodeReply) -> File {
+    pub(crate) fn new(ino: Ino, inode: &InodeReply) -> File {
         let known = Known {
             body: Body::from(&inode.body),
             mode: inode.attr.mode,
@@ -200,7 +200,7 @@ impl File {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn snapshot(&self) -> Snapshot {
+    pub(crate) fn snapshot(&self) -> Snapshot {
         let known = self.known();
         Snapshot {
             body: known.body,
@@ -211,12 +211,12 @@ impl File {
         }
     }
 
-    pub fn token(&self) -> Token {
+    pub(crate) fn token(&self) -> Token {
         Token(self.known().generation)
     }
 
     /// Takes in an answer to a request that was sent when `token` was taken.
-    pub fn learn(&self, token: Token, inode: &InodeReply) {
+    pub(crate) fn learn(&self, token: Token, inode: &InodeReply) {
         let mut known = self.known();
         let body = Body::from(&inode.body);
         known.mode = inode.attr.mode;
@@ -237,19 +237,19 @@ impl File {
     }
 
     /// The permission bits when they were heard of last.
-    pub fn mode(&self) -> u16 {
+    pub(crate) fn mode(&self) -> u16 {
         self.known().mode
     }
 
     /// The file is striped.
-    pub fn striped(&self, layout: Layout) {
+    pub(crate) fn striped(&self, layout: Layout) {
         let mut known = self.known();
         known.body = Body::Striped(layout);
         known.truncations = known.truncations.max(FIRST_TRUNCATIONS);
     }
 
     /// Returns whether there are writes that were never reported to the shard.
-    pub fn has_unknown_writes(&self) -> bool {
+    pub(crate) fn has_unknown_writes(&self) -> bool {
         let known = self.known();
         !known.writes_behind.is_empty()
             || known
@@ -263,7 +263,7 @@ impl File {
     ///
     /// # Errors
     /// Those of [`File::await_write_behind`].
-    pub fn begin_write_behind(
+    pub(crate) fn begin_write_behind(
         &self,
         range: Range<u64>,
         mtime: Time,
@@ -285,7 +285,7 @@ impl File {
 
     /// Ends the write that begins at `start`: its bytes are in the data objects, or not. What is so
     /// from now on was so to readers since it began, so that the file never ends sooner in between.
-    pub fn end_write_behind(&self, start: u64, result: Result<u32, ClientError>) {
+    pub(crate) fn end_write_behind(&self, start: u64, result: Result<u32, ClientError>) {
         let mut known = self.known();
         let place = known
             .writes_behind
@@ -314,7 +314,7 @@ impl File {
     ///
     /// # Errors
     /// `Abandoned` when the caller is gone ([`crate::Cancellation`]).
-    pub fn await_write_behind(&self, range: &Range<u64>) -> Result<(), ClientError> {
+    pub(crate) fn await_write_behind(&self, range: &Range<u64>) -> Result<(), ClientError> {
         self.settle(range).map(drop)
     }
 
@@ -326,7 +326,13 @@ impl File {
     }
 
     /// Data objects were written to that had followed so many truncations.
-    pub fn wrote(&self, written: Written, truncations: u32, mtime: Time, caller: &Credentials) {
+    pub(crate) fn wrote(
+        &self,
+        written: Written,
+        truncations: u32,
+        mtime: Time,
+        caller: &Credentials,
+    ) {
         let mut known = self.known();
         let known_end = known.end();
         let granted = matches!(written, Written::Granted(_));
@@ -349,13 +355,13 @@ impl File {
 
     /// The changes to report. They stay pending until [`File::reported`], so that attributes that
     /// come in meanwhile are still corrected by them.
-    pub fn pending(&self) -> Option<Pending> {
+    pub(crate) fn pending(&self) -> Option<Pending> {
         self.known().pending.clone()
     }
 
     /// `report` has reached the shard, or there is no one to report to any more. What was written
     /// since stays pending.
-    pub fn reported(&self, report: &Pending) {
+    pub(crate) fn reported(&self, report: &Pending) {
         let mut known = self.known();
         if known.pending.as_ref() == Some(report) {
             known.pending = None;
@@ -363,7 +369,7 @@ impl File {
     }
 
     /// Corrects attributes from the shard by what it does not know yet.
-    pub fn correct(&self, attr: &mut Attr) {
+    pub(crate) fn correct(&self, attr: &mut Attr) {
         let known = self.known();
         let pending = known.pending.iter().map(|p| (p.end, p.mtime));
         let behind = known.writes_behind.iter().map(|w| (w.range.end, w.mtime));

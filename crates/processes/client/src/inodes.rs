@@ -283,7 +283,7 @@ impl Core {
     }
 
     /// The answer of the inode's shard about it, alone.
-    pub fn inode(&self, caller: &Credentials, ino: Ino) -> Result<InodeReply> {
+    pub(crate) fn inode(&self, caller: &Credentials, ino: Ino) -> Result<InodeReply> {
         let call = Call::shard(
             Target::Inode(ino),
             caller,
@@ -293,7 +293,7 @@ impl Core {
     }
 
     /// The same, asked now: with what leases say nothing of, a directory's map.
-    pub fn inode_now(&self, caller: &Credentials, ino: Ino) -> Result<InodeReply> {
+    pub(crate) fn inode_now(&self, caller: &Credentials, ino: Ino) -> Result<InodeReply> {
         let call = Call::shard(
             Target::Inode(ino),
             caller,
@@ -313,7 +313,7 @@ impl Core {
     }
 
     /// The attributes in a shard's answer, completed by what other shards and this client know.
-    pub fn attr(&self, caller: &Credentials, inode: InodeReply) -> Result<Attr> {
+    pub(crate) fn attr(&self, caller: &Credentials, inode: InodeReply) -> Result<Attr> {
         let sparse = sparse_layout(&inode);
         let mut attr = inode.attr;
         if let Some(dir) = inode.dir {
@@ -327,7 +327,7 @@ impl Core {
     }
 
     /// Counts what this client has written and read and the shard does not know yet.
-    pub fn correct(&self, attr: &mut Attr) {
+    pub(crate) fn correct(&self, attr: &mut Attr) {
         if attr.kind == FileKind::File
             && let Some(file) = self.opens.file(attr.ino)
         {
@@ -337,7 +337,7 @@ impl Core {
     }
 
     /// Learns where a name's inode is.
-    pub fn learn_entry(&self, ino: Ino, shard: ShardId, is_here: bool) {
+    pub(crate) fn learn_entry(&self, ino: Ino, shard: ShardId, is_here: bool) {
         if is_here {
             self.learn_shard(ino, shard);
         } else if self.inodes.shard_of(ino) == ino.birth_shard() {
@@ -347,7 +347,7 @@ impl Core {
     }
 
     /// The object that a name was found to lead to.
-    pub fn node(&self, caller: &Credentials, entry: EntryReply) -> Result<Node> {
+    pub(crate) fn node(&self, caller: &Credentials, entry: EntryReply) -> Result<Node> {
         self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
         let inode = match entry.inode {
             Some(inode) => inode,
@@ -357,7 +357,7 @@ impl Core {
     }
 
     /// Counts an open that the shard has granted in answer to `call`.
-    pub fn opened(&self, call: &Call, shard: ShardId, inode: &InodeReply, token: Token) {
+    pub(crate) fn opened(&self, call: &Call, shard: ShardId, inode: &InodeReply, token: Token) {
         let ino = inode.attr.ino;
         let mut is_new = false;
         let file = self.opens.opened(ino, shard, || {
@@ -382,7 +382,7 @@ impl Core {
     }
 
     /// Returns how often anything was registered with any server, in all.
-    pub fn registrations(&self) -> u64 {
+    pub(crate) fn registrations(&self) -> u64 {
         let cluster = self.clusters.current();
         let of = |server: &Arc<Server>| server.registrations.load(Ordering::SeqCst);
         cluster.servers().map(of).sum()
@@ -392,7 +392,7 @@ impl Core {
     /// have been restarted since without this client's hearing of it, now or later: a server with
     /// which nothing was ever registered is one that this client has no connection to, and is
     /// registered there.
-    pub fn opened_elsewhere(&self, call: &Call, entry: &EntryReply, before: u64) {
+    pub(crate) fn opened_elsewhere(&self, call: &Call, entry: &EntryReply, before: u64) {
         let cluster = self.clusters.current();
         let Some(there) = cluster.leader(entry.shard) else {
             return;
@@ -421,7 +421,11 @@ impl Core {
     /// Reports to the inode's shard what was written to the data objects, if there is anything;
     /// then answers with what the shard said. With `patience` it is left for later when it takes
     /// longer.
-    pub fn report(&self, file: &File, patience: Option<Duration>) -> Result<Option<InodeReply>> {
+    pub(crate) fn report(
+        &self,
+        file: &File,
+        patience: Option<Duration>,
+    ) -> Result<Option<InodeReply>> {
         if patience.is_none() {
             // Writes under way, too. A report that may be left for later does not wait for writes
             // that may never cease.
@@ -468,7 +472,7 @@ impl Core {
     }
 
     /// At the end of the session: these are not asked for any more.
-    pub fn report_all(&self) {
+    pub(crate) fn report_all(&self) {
         for file in self.opens.unreported(Instant::now()) {
             if let Err(error) = self.report(&file, None) {
                 tracing::error!("writes to inode {} are not reported: {error}", file.ino);
@@ -477,7 +481,7 @@ impl Core {
     }
 
     /// Asks for attributes of several inodes at once.
-    pub fn inodes(&self, caller: &Credentials, inos: &[Ino]) -> Vec<Result<InodeReply>> {
+    pub(crate) fn inodes(&self, caller: &Credentials, inos: &[Ino]) -> Vec<Result<InodeReply>> {
         let ask = |&ino| {
             Call::shard(
                 Target::Inode(ino),
@@ -494,7 +498,12 @@ impl Core {
     }
 
     /// A request answered with `Done`.
-    pub fn ask_done(&self, caller: &Credentials, target: Target, request: Request) -> Result<()> {
+    pub(crate) fn ask_done(
+        &self,
+        caller: &Credentials,
+        target: Target,
+        request: Request,
+    ) -> Result<()> {
         match self.ask(caller, target, request)? {
             Reply::Done => Ok(()),
             other => Err(unexpected(&other)),

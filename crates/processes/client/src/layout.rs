@@ -20,7 +20,12 @@ pub enum LayoutOf {
     /// The choice for files and directories that are made in it.
     Dir(LayoutChoice),
     /// Of a file; `is_fixed` once it has had data.
-    File { layout: Layout, is_fixed: bool },
+    File {
+        /// Where its data is, or would go.
+        layout: Layout,
+        /// True once it has had data: then it stays.
+        is_fixed: bool,
+    },
 }
 
 impl Client {

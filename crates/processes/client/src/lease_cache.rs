@@ -31,7 +31,7 @@ pub(crate) struct LeaseCache {
 impl LeaseCache {
     /// Caches no more than this many entries, and as many attributes, and knows the leases of no
     /// more files that are written to.
-    pub fn within(hash_key: HashKey, leases: usize, write_leases: usize) -> LeaseCache {
+    pub(crate) fn within(hash_key: HashKey, leases: usize, write_leases: usize) -> LeaseCache {
         let cache = pandofs_session::LeaseCache::within(hash_key, leases, write_leases);
         LeaseCache {
             hash_key,
@@ -53,47 +53,47 @@ impl LeaseCache {
     }
 
     /// Leases are taken from now on.
-    pub fn begin(&self, for_all: bool) {
+    pub(crate) fn begin(&self, for_all: bool) {
         self.with(|cache| cache.begin(for_all));
         self.for_all.store(for_all, Ordering::SeqCst);
         self.is_on.store(true, Ordering::SeqCst);
     }
 
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
 
     /// Questions that were answered from here.
-    pub fn answered(&self) -> u64 {
+    pub(crate) fn answered(&self) -> u64 {
         self.with(|cache| cache.answered())
     }
 
     /// Leases that were recalled.
-    pub fn recalled(&self) -> u64 {
+    pub(crate) fn recalled(&self) -> u64 {
         self.with(|cache| cache.recalled())
     }
 
     /// A request is about to be sent.
-    pub fn sent(&self, now: Boottime) -> Sent {
+    pub(crate) fn sent(&self, now: Boottime) -> Sent {
         Sent::after(self.events.load(Ordering::Acquire), now)
     }
 
-    pub fn entry_key(&self, dir: Ino, name: &Name) -> LeaseKey {
+    pub(crate) fn entry_key(&self, dir: Ino, name: &Name) -> LeaseKey {
         pandofs_session::entry_key(self.hash_key, dir, name)
     }
 
     /// The server gives leases with what is asked from now on.
-    pub fn subscribed(&self, server: ServerId, now: Boottime) {
+    pub(crate) fn subscribed(&self, server: ServerId, now: Boottime) {
         self.with(|cache| cache.subscribed(server, now));
     }
 
     /// Drops all that this server leased.
-    pub fn lost(&self, server: ServerId) {
+    pub(crate) fn lost(&self, server: ServerId) {
         self.with(|cache| cache.lost(server));
     }
 
     /// The answer to a question, if it is cached.
-    pub fn answer(
+    pub(crate) fn answer(
         &self,
         target: Target,
         asked: &ShardRequest,
@@ -116,17 +116,22 @@ impl LeaseCache {
     }
 
     /// As [`pandofs_session::LeaseCache::entry_until`].
-    pub fn entry_until(&self, key: LeaseKey, name: &Name, ino: Option<Ino>) -> Option<Boottime> {
+    pub(crate) fn entry_until(
+        &self,
+        key: LeaseKey,
+        name: &Name,
+        ino: Option<Ino>,
+    ) -> Option<Boottime> {
         self.with(|cache| cache.entry_until(key, name, ino))
     }
 
     /// As [`pandofs_session::LeaseCache::dir_until`].
-    pub fn dir_until(&self, dir: Ino, shards: &[ShardId]) -> Option<Boottime> {
+    pub(crate) fn dir_until(&self, dir: Ino, shards: &[ShardId]) -> Option<Boottime> {
         self.with(|cache| cache.dir_until(dir, shards))
     }
 
     /// As [`pandofs_session::LeaseCache::inode`].
-    pub fn inode(
+    pub(crate) fn inode(
         &self,
         ino: Ino,
         shards: &[ShardId],
@@ -135,12 +140,12 @@ impl LeaseCache {
     }
 
     /// As [`pandofs_session::LeaseCache::attr`].
-    pub fn attr(&self, ino: Ino) -> Option<(Attr, Boottime)> {
+    pub(crate) fn attr(&self, ino: Ino) -> Option<(Attr, Boottime)> {
         self.with(|cache| cache.attr(ino))
     }
 
     /// The ends of the leases of each entry of a listing, a key for each, read under one lock.
-    pub fn listed_until(&self, keys: &[LeaseKey], entries: &[Entry]) -> Vec<ListedUntil> {
+    pub(crate) fn listed_until(&self, keys: &[LeaseKey], entries: &[Entry]) -> Vec<ListedUntil> {
         self.with(|cache| {
             let until = |(key, entry): (&LeaseKey, &Entry)| {
                 cache.listed_until(Listed {
@@ -155,7 +160,7 @@ impl LeaseCache {
     }
 
     /// A change is about to be asked for.
-    pub fn change(&self, request: &Request) -> Option<Change> {
+    pub(crate) fn change(&self, request: &Request) -> Option<Change> {
         if !self.is_on() || !request.is_mutation() {
             return None;
         }
@@ -163,7 +168,7 @@ impl LeaseCache {
     }
 
     /// As [`pandofs_session::LeaseCache::changed`].
-    pub fn changed(
+    pub(crate) fn changed(
         &self,
         change: Change,
         reply: Option<&Reply>,
@@ -174,26 +179,31 @@ impl LeaseCache {
     }
 
     /// Takes in the answer to a question.
-    pub fn learn(&self, grant: LeaseGrant<'_>, answer: &Result<Reply, Refusal>, now: Boottime) {
+    pub(crate) fn learn(
+        &self,
+        grant: LeaseGrant<'_>,
+        answer: &Result<Reply, Refusal>,
+        now: Boottime,
+    ) {
         if self.is_on() && !grant.leased.is_empty() {
             self.with(|cache| cache.learn(grant, answer, now));
         }
     }
 
     /// Notes that reads of these were reported to shards.
-    pub fn accessed(&self, inos: &[(Ino, Time)], rule: AtimeRule) {
+    pub(crate) fn accessed(&self, inos: &[(Ino, Time)], rule: AtimeRule) {
         if self.is_on() {
             self.with(|cache| cache.accessed(inos, rule));
         }
     }
 
     /// As [`pandofs_session::LeaseCache::recall`].
-    pub fn recall(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
+    pub(crate) fn recall(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
         self.with(|cache| cache.recall(keys, waits))
     }
 
     /// Begins a write to data objects of an inode that this client has open.
-    pub fn begin_write(&self, ino: Ino, now: Boottime) -> Begun {
+    pub(crate) fn begin_write(&self, ino: Ino, now: Boottime) -> Begun {
         match self.is_on() {
             true => self.with(|cache| cache.begin_write(ino, now)),
             false => Begun::Without,
@@ -201,17 +211,17 @@ impl LeaseCache {
     }
 
     /// It has ended.
-    pub fn end_write(&self, ino: Ino, hold: Hold) {
+    pub(crate) fn end_write(&self, ino: Ino, hold: Hold) {
         self.with(|cache| cache.end_write(ino, hold));
     }
 
     /// No lease was given, although one was asked for.
-    pub fn asked_in_vain(&self, ino: Ino, now: Boottime) {
+    pub(crate) fn asked_in_vain(&self, ino: Ino, now: Boottime) {
         self.with(|cache| cache.asked_in_vain(ino, now));
     }
 
     /// The file is written to no more.
-    pub fn forget_write_lease(&self, ino: Ino) {
+    pub(crate) fn forget_write_lease(&self, ino: Ino) {
         self.with(|cache| cache.forget_write_lease(ino));
     }
 }

@@ -117,8 +117,11 @@ pub struct Counters {
 /// A name's or number's object.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
+    /// The inode's number.
     pub ino: Ino,
+    /// Fixed for the inode.
     pub kind: FileKind,
+    /// As its shards had them when they were asked.
     pub attr: Attr,
 }
 

@@ -120,7 +120,7 @@ impl Core {
     ///
     /// # Errors
     /// `Abandoned` when the caller is gone.
-    pub fn lock_turn(&self, ino: Ino, kind: LockKind, owner: u64) -> Result<Turn<'_>> {
+    pub(crate) fn lock_turn(&self, ino: Ino, kind: LockKind, owner: u64) -> Result<Turn<'_>> {
         let turn = self.lock_turns.line_up((ino, kind, owner));
         turn.wait()?;
         Ok(turn)

@@ -38,7 +38,7 @@ pub(crate) struct Locks {
 }
 
 impl Locks {
-    pub fn new(session: SessionId, slots: Range<u16>) -> Locks {
+    pub(crate) fn new(session: SessionId, slots: Range<u16>) -> Locks {
         Locks {
             locks: Mutex::new(pandofs_session::Locks::new(session)),
             used: AtomicBool::new(false),
@@ -52,7 +52,7 @@ impl Locks {
     }
 
     /// Returns whether servers may have locks of this session.
-    pub fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         self.used.load(Ordering::SeqCst)
     }
 
@@ -77,12 +77,12 @@ impl Locks {
     }
 
     /// What a server is told of them that does not know them; `None` if there never was one.
-    pub fn to_register(&self) -> Option<Vec<(Ino, FileLock)>> {
+    pub(crate) fn to_register(&self) -> Option<Vec<(Ino, FileLock)>> {
         self.is_used().then(|| self.lock().all())
     }
 
     /// As [`pandofs_session::Locks::owners_through`].
-    pub fn owners_through(&self, ino: Ino, handle: u64) -> Vec<LockOwner> {
+    pub(crate) fn owners_through(&self, ino: Ino, handle: u64) -> Vec<LockOwner> {
         self.lock().owners_through(ino, handle)
     }
 
@@ -92,17 +92,17 @@ impl Locks {
     }
 
     /// The process closes one of its descriptors of the file.
-    pub fn closed_by(&self, ino: Ino, number: u64) {
+    pub(crate) fn closed_by(&self, ino: Ino, number: u64) {
         self.lock().closed_by(ino, number);
     }
 
     /// An open file is closed for good; who had locked through it.
-    pub fn closed(&self, ino: Ino, handle: u64) -> Vec<LockOwner> {
+    pub(crate) fn closed(&self, ino: Ino, handle: u64) -> Vec<LockOwner> {
         self.lock().closed(ino, handle)
     }
 
     /// A server does not have this lock any more.
-    pub fn lost(&self, ino: Ino, lock: &FileLock) {
+    pub(crate) fn lost(&self, ino: Ino, lock: &FileLock) {
         if !self.lock().lost(ino, lock) {
             return;
         }
@@ -119,6 +119,7 @@ impl Locks {
 /// The outcome of trying to lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Tried {
+    /// The owner has the lock.
     Locked,
     /// Another lock is in the way.
     Busy,
@@ -131,7 +132,9 @@ pub enum Tried {
 /// The holder of a lock that is in the way of another.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Holder {
+    /// The lock could be had now.
     Nobody,
+    /// Of those in the way the first.
     Lock(FileLock),
     /// The server was restarted a moment ago and does not know yet.
     NotYet,
@@ -401,7 +404,13 @@ impl Core {
     }
 
     /// To be called in the owner's turn ([`Core::lock_turn`]).
-    pub fn unlock(&self, ino: Ino, kind: LockKind, owner: u64, range: LockRange) -> Result<()> {
+    pub(crate) fn unlock(
+        &self,
+        ino: Ino,
+        kind: LockKind,
+        owner: u64,
+        range: LockRange,
+    ) -> Result<()> {
         let middle_of = self.locks.lock().split_by(ino, kind, owner, range);
         // First: were it still registered with a server that restarts, the server would keep it.
         if !self.locks.lock().forget(ino, kind, owner, range) {

@@ -44,7 +44,7 @@ pub(crate) struct DirMaps {
 impl DirMaps {
     /// Of no more than this many directories, and with no more than this many partitions in all,
     /// about.
-    pub fn within(dirs: usize, partitions: usize) -> DirMaps {
+    pub(crate) fn within(dirs: usize, partitions: usize) -> DirMaps {
         let stripe = || pandofs_session::DirMaps::within(dirs / STRIPES, partitions / STRIPES);
         DirMaps {
             maps: Striped::new(stripe),
@@ -52,27 +52,27 @@ impl DirMaps {
     }
 
     /// As [`pandofs_session::DirMaps::shard_of`].
-    pub fn shard_of(&self, dir: Ino, position: Position) -> ShardId {
+    pub(crate) fn shard_of(&self, dir: Ino, position: Position) -> ShardId {
         self.maps.lock(dir).shard_of(dir, position)
     }
 
     /// As [`pandofs_session::DirMaps::map`].
-    pub fn map(&self, dir: Ino) -> DirMap {
+    pub(crate) fn map(&self, dir: Ino) -> DirMap {
         self.maps.lock(dir).map(dir)
     }
 
     /// As [`pandofs_session::DirMaps::merge`].
-    pub fn merge(&self, dir: Ino, other: &DirMap) -> bool {
+    pub(crate) fn merge(&self, dir: Ino, other: &DirMap) -> bool {
         self.maps.lock(dir).merge(dir, other)
     }
 
     /// As [`pandofs_session::DirMaps::correct`].
-    pub fn correct(&self, dir: Ino, home: &DirMap) -> bool {
+    pub(crate) fn correct(&self, dir: Ino, home: &DirMap) -> bool {
         self.maps.lock(dir).correct(dir, home)
     }
 
     /// The directory is gone.
-    pub fn forget(&self, dir: Ino) {
+    pub(crate) fn forget(&self, dir: Ino) {
         self.maps.lock(dir).forget(dir);
     }
 }
@@ -85,17 +85,17 @@ pub(crate) struct InodeShards {
 
 impl InodeShards {
     /// Of no more than this many inodes, about.
-    pub fn within(inodes: usize) -> InodeShards {
+    pub(crate) fn within(inodes: usize) -> InodeShards {
         InodeShards {
             shards: Striped::new(|| pandofs_session::InodeShards::within(inodes / STRIPES)),
         }
     }
 
-    pub fn shard_of(&self, ino: Ino) -> ShardId {
+    pub(crate) fn shard_of(&self, ino: Ino) -> ShardId {
         self.shards.lock(ino).shard_of(ino)
     }
 
-    pub fn learn(&self, ino: Ino, shard: ShardId) {
+    pub(crate) fn learn(&self, ino: Ino, shard: ShardId) {
         self.shards.lock(ino).learn(ino, shard);
     }
 }

@@ -35,6 +35,7 @@ pub struct RenameHow {
 /// The file that [`Client::create`] opened.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Found {
+    /// As the shard had it once it was opened.
     pub node: Node,
     /// True if it was made by this call.
     pub created: bool,
@@ -465,7 +466,7 @@ impl Client {
 
 impl Core {
     /// Returns a directory's entry of the name, without a look at the inode.
-    pub fn entry(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<EntryReply> {
+    pub(crate) fn entry(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<EntryReply> {
         let request = Request::Lookup(op::Lookup {
             dir,
             name: name.clone(),

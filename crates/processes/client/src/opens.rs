@@ -25,7 +25,7 @@ struct Queue {
 
 /// The next work of the background thread.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Work {
+pub(crate) enum Work {
     /// Send what is queued.
     Releases,
     /// The time that was asked for has come.
@@ -35,7 +35,7 @@ pub enum Work {
 
 /// The open files, and a value for each of them.
 #[derive(Debug)]
-pub struct Opens<F> {
+pub(crate) struct Opens<F> {
     tables: Vec<Mutex<OpenFiles<F>>>,
     /// Locked before any of the tables.
     queue: Mutex<Queue>,
@@ -64,33 +64,33 @@ impl<F> Opens<F> {
     }
 
     /// As [`OpenFiles::opened`].
-    pub fn opened(&self, ino: Ino, shard: ShardId, make: impl FnOnce() -> F) -> Arc<F> {
+    pub(crate) fn opened(&self, ino: Ino, shard: ShardId, make: impl FnOnce() -> F) -> Arc<F> {
         self.table(ino).opened(ino, shard, make)
     }
 
     /// The value of a file that is open.
-    pub fn file(&self, ino: Ino) -> Option<Arc<F>> {
+    pub(crate) fn file(&self, ino: Ino) -> Option<Arc<F>> {
         self.table(ino).file(ino)
     }
 
     /// Returns how often it is open, and where it is; `None` when it is not.
-    pub fn count(&self, ino: Ino) -> Option<(u32, ShardId)> {
+    pub(crate) fn count(&self, ino: Ino) -> Option<(u32, ShardId)> {
         self.table(ino).count(ino)
     }
 
     /// As [`Closes::to_register`].
-    pub fn to_register(&self, ino: Ino) -> Option<(u32, ShardId)> {
+    pub(crate) fn to_register(&self, ino: Ino) -> Option<(u32, ShardId)> {
         let queue = self.queue();
         queue.closes.to_register(&self.table(ino), ino)
     }
 
     /// An inode was found on another shard.
-    pub fn moved(&self, ino: Ino, shard: ShardId) {
+    pub(crate) fn moved(&self, ino: Ino, shard: ShardId) {
         self.table(ino).moved(ino, shard);
     }
 
     /// Takes one open off the count and queues the close. False if it is not open.
-    pub fn release(&self, ino: Ino) -> bool {
+    pub(crate) fn release(&self, ino: Ino) -> bool {
         let mut queue = self.queue();
         let was_full = queue.closes.is_full();
         if !queue.closes.release(&mut self.table(ino), ino) {
@@ -107,13 +107,13 @@ impl<F> Opens<F> {
     }
 
     /// Returns whether anything is open, or a close is still to be sent.
-    pub fn any(&self) -> bool {
+    pub(crate) fn any(&self) -> bool {
         let queue = self.queue();
         !queue.closes.is_empty() || self.tables.iter().any(|table| !lock(table).is_empty())
     }
 
     /// As [`Closes::register`]; from then on `registrations` is one more.
-    pub fn register(
+    pub(crate) fn register(
         &self,
         shards: &[ShardId],
         registrations: &AtomicU64,
@@ -128,14 +128,14 @@ impl<F> Opens<F> {
     }
 
     /// As [`Closes::take`].
-    pub fn take_releases(&self, registration_of: impl Fn(ShardId) -> u64) -> Vec<Batch> {
+    pub(crate) fn take_releases(&self, registration_of: impl Fn(ShardId) -> u64) -> Vec<Batch> {
         let mut queue = self.queue();
         queue.oldest = None;
         queue.closes.take(registration_of)
     }
 
     /// As [`Closes::sent`].
-    pub fn sent(
+    pub(crate) fn sent(
         &self,
         batch: &Batch,
         left: &[(Ino, ShardId)],
@@ -151,12 +151,12 @@ impl<F> Opens<F> {
     }
 
     /// The batch is not sent, or nobody knows whether it arrived.
-    pub fn given_up(&self, batch: &Batch) {
+    pub(crate) fn given_up(&self, batch: &Batch) {
         self.queue().closes.given_up(batch);
     }
 
     /// Waits until closes are due, `tick` has come or the client stops.
-    pub fn wait(&self, tick: Instant) -> Work {
+    pub(crate) fn wait(&self, tick: Instant) -> Work {
         let mut queue = self.queue();
         loop {
             let now = Instant::now();
@@ -177,7 +177,7 @@ impl<F> Opens<F> {
     }
 
     /// Makes [`Opens::wait`] answer `Stop`.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.queue().stopped = true;
         self.wake.notify_all();
     }
@@ -185,7 +185,7 @@ impl<F> Opens<F> {
 
 impl Opens<File> {
     /// The files with writes to report that are older than `since`.
-    pub fn unreported(&self, since: Instant) -> Vec<Arc<File>> {
+    pub(crate) fn unreported(&self, since: Instant) -> Vec<Arc<File>> {
         let mut files = Vec::new();
         for table in &self.tables {
             files.extend(lock(table).files().map(Arc::clone));

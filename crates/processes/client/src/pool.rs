@@ -38,7 +38,7 @@ pub(crate) struct Timeouts {
 
 impl Timeouts {
     /// No attempt takes longer than a client with this limit is willing to wait at all.
-    pub fn within(soft: Option<Duration>) -> Timeouts {
+    pub(crate) fn within(soft: Option<Duration>) -> Timeouts {
         // The system takes a limit of 0 for none.
         let limit = soft.map_or(Duration::MAX, |soft| soft.max(Duration::from_millis(1)));
         Timeouts {
@@ -227,7 +227,7 @@ impl Connection {
     }
 
     /// Waits this long for an answer from now on, and for requests to be taken.
-    pub fn be_patient(&mut self, patience: Duration) -> io::Result<()> {
+    pub(crate) fn be_patient(&mut self, patience: Duration) -> io::Result<()> {
         self.patience = patience;
         let step = Some(patience.min(CANCELLATION_INTERVAL));
         self.stream.set_write_timeout(step)?;
@@ -236,7 +236,7 @@ impl Connection {
 
     /// Numbers the request and keeps it to be sent, but for its payload, with which it has to be
     /// sent next.
-    pub fn push(
+    pub(crate) fn push(
         &mut self,
         request: &mut RequestFrame,
         payload: &[&[u8]],
@@ -252,13 +252,13 @@ impl Connection {
     }
 
     /// When what is answered last was sent, or before: requests that were sent since are not there.
-    pub fn asked(&self) -> Boottime {
+    pub(crate) fn asked(&self) -> Boottime {
         self.asked
     }
 
     /// Sends all that was pushed, and the payload of the last of it. All that was sent before is
     /// answered.
-    pub fn send_with(&mut self, payload: &[&[u8]]) -> Result<(), Unsent> {
+    pub(crate) fn send_with(&mut self, payload: &[&[u8]]) -> Result<(), Unsent> {
         self.asked = boottime::now();
         let mut socket = Patient {
             stream: &mut self.stream,
@@ -276,17 +276,20 @@ impl Connection {
     }
 
     /// Sends all that was pushed. All that was sent before is answered.
-    pub fn send(&mut self) -> Result<(), Unsent> {
+    pub(crate) fn send(&mut self) -> Result<(), Unsent> {
         self.send_with(&[])
     }
 
     /// The next answer, to whichever request.
-    pub fn receive(&mut self) -> Result<AnswerFrame, LostAnswer> {
+    pub(crate) fn receive(&mut self) -> Result<AnswerFrame, LostAnswer> {
         self.next(ReadBuffer::next_message)
     }
 
     /// As [`Connection::receive`], if there is anything of an answer within this time.
-    pub fn receive_within(&mut self, limit: Duration) -> Result<Option<AnswerFrame>, LostAnswer> {
+    pub(crate) fn receive_within(
+        &mut self,
+        limit: Duration,
+    ) -> Result<Option<AnswerFrame>, LostAnswer> {
         let there = self.incoming.next_message();
         if let Some(answer) = there.map_err(LostAnswer::Broken)? {
             return Ok(Some(answer));
@@ -419,7 +422,7 @@ struct Presence {
 impl Server {
     /// # Errors
     /// A text when none of the addresses is one.
-    pub fn new(info: &ServerInfo) -> Result<Server, String> {
+    pub(crate) fn new(info: &ServerInfo) -> Result<Server, String> {
         let addresses = info.addresses.iter().map(|text| text.parse::<Address>());
         let mut addresses = addresses
             .collect::<Result<Vec<_>, _>>()
@@ -453,30 +456,30 @@ impl Server {
     /// Notes that it has heard of this session since it was asked something: when it has answered.
     /// That the answer is only read now says nothing. A process that was stopped for a minute finds
     /// answers of a minute ago, and the server has let go of what the session had.
-    pub fn heard(&self, asked: Boottime) {
+    pub(crate) fn heard(&self, asked: Boottime) {
         let asked = asked.saturating_duration_since(self.begun).as_millis() as u64;
         self.last_answer.fetch_max(asked, Ordering::Relaxed);
     }
 
     /// For how long it is not known that it has heard of this session.
-    pub fn silence(&self) -> Duration {
+    pub(crate) fn silence(&self) -> Duration {
         let last = Duration::from_millis(self.last_answer.load(Ordering::Relaxed));
         boottime::elapsed(self.begun).saturating_sub(last)
     }
 
     /// Returns whether it has closed an idle connection, as it does when it ends.
-    pub fn is_cut_off(&self) -> bool {
+    pub(crate) fn is_cut_off(&self) -> bool {
         let idle = self.idle();
         idle.iter().any(|connection| connection.stream.has_input())
     }
 
     /// The connection that was used last.
-    pub fn take_idle(&self) -> Option<Connection> {
+    pub(crate) fn take_idle(&self) -> Option<Connection> {
         self.idle().pop()
     }
 
     /// Keeps a connection for later, unless the server was restarted since it was made.
-    pub fn put_back(&self, connection: Connection) {
+    pub(crate) fn put_back(&self, connection: Connection) {
         let mut idle = self.idle();
         // Under the lock: otherwise it could be put back just after `close_idle`.
         let current = self.registrations.load(Ordering::SeqCst);
@@ -492,7 +495,7 @@ impl Server {
     }
 
     /// Lets so many of its idle connections keep their buffers.
-    pub fn keep_buffers(&self, connections: usize) {
+    pub(crate) fn keep_buffers(&self, connections: usize) {
         self.buffered.store(connections, Ordering::Relaxed);
     }
 
@@ -500,19 +503,19 @@ impl Server {
     /// that it carried. What the network still delivers of it must not be done after what is sent
     /// from now on: the server closes it, and all others that were made before, when the next one
     /// is made.
-    pub fn abandoned(&self, generation: u64) {
+    pub(crate) fn abandoned(&self, generation: u64) {
         self.generation.fetch_max(generation + 1, Ordering::SeqCst);
     }
 
     /// Closes the idle connections: when one is lost the others are, too, as a rule.
-    pub fn close_idle(&self) {
+    pub(crate) fn close_idle(&self) {
         let closed = std::mem::take(&mut *self.idle());
         drop(closed);
     }
 
     /// Gives back memory that idle connections do not need. To be called every few
     /// seconds.
-    pub fn trim_idle(&self) {
+    pub(crate) fn trim_idle(&self) {
         for connection in self.idle().iter_mut() {
             connection.incoming.trim();
             connection.outgoing.trim();
@@ -521,7 +524,10 @@ impl Server {
 
     /// A new connection, and what the server knows of the session. Its opens are not registered
     /// yet.
-    pub fn connect(&self, who: &Identity) -> Result<(Connection, Acquaintance), ConnectError> {
+    pub(crate) fn connect(
+        &self,
+        who: &Identity,
+    ) -> Result<(Connection, Acquaintance), ConnectError> {
         let mut causes = Vec::new();
         for address in &self.addresses {
             let generation = self.generation.load(Ordering::SeqCst);
@@ -539,13 +545,13 @@ impl Server {
     }
 
     /// Returns how often it was found to be there: to be taken before it is looked for.
-    pub fn times_seen(&self) -> u64 {
+    pub(crate) fn times_seen(&self) -> u64 {
         self.presence().seen
     }
 
     /// It was looked for in vain since it had been seen `times_seen` times. Says so once. (What
     /// another thread saw meanwhile is newer: the server is back.)
-    pub fn note_away(&self, times_seen: u64, cause: &str) {
+    pub(crate) fn note_away(&self, times_seen: u64, cause: &str) {
         let mut presence = self.presence();
         if presence.seen == times_seen && !presence.away {
             presence.away = true;
@@ -558,7 +564,7 @@ impl Server {
     }
 
     /// It is there. Says so once after it was away.
-    pub fn note_back(&self) {
+    pub(crate) fn note_back(&self) {
         let mut presence = self.presence();
         presence.seen += 1;
         if presence.away {
@@ -567,12 +573,12 @@ impl Server {
         }
     }
 
-    pub fn is_away(&self) -> bool {
+    pub(crate) fn is_away(&self) -> bool {
         self.presence().away
     }
 
     /// Returns whether it was reached at least once.
-    pub fn was_reached(&self) -> bool {
+    pub(crate) fn was_reached(&self) -> bool {
         self.presence().seen > 0
     }
 }

@@ -31,7 +31,9 @@ pub enum Recall<'a> {
     /// These. Of some this client is asking for a change itself; a wait until `own` is cached no
     /// longer may wait for that change, which waits for this.
     Keys {
+        /// To be dropped from every cache.
         keys: &'a [LeaseKey],
+        /// Those of `keys` that this client is changing.
         own: &'a [LeaseKey],
     },
     /// All leases.

@@ -50,7 +50,7 @@ pub(crate) enum Next {
 
 impl Core {
     /// Asks a shard and waits for its reply.
-    pub fn ask(
+    pub(crate) fn ask(
         &self,
         caller: &Credentials,
         target: Target,
@@ -60,12 +60,12 @@ impl Core {
     }
 
     /// As [`Core::ask`] for a prepared call, which afterwards says who answered.
-    pub fn ask_call(&self, call: &mut Call) -> Result<Reply, Failure> {
+    pub(crate) fn ask_call(&self, call: &mut Call) -> Result<Reply, Failure> {
         reply_of(self.run(call)?)
     }
 
     /// The target of requests by name.
-    pub fn by_name(&self, dir: Ino, name: &Name) -> Target {
+    pub(crate) fn by_name(&self, dir: Ino, name: &Name) -> Target {
         Target::Name {
             dir,
             position: self.hash_key.position(name.as_bytes()),
@@ -140,7 +140,7 @@ impl Core {
 
     /// Sends several requests at once, as many as may be under way, and each again as often as it
     /// takes. The answers are in the order of the calls.
-    pub fn run_all(&self, calls: &mut [Call]) -> Vec<Result<AnswerBody, Failure>> {
+    pub(crate) fn run_all(&self, calls: &mut [Call]) -> Vec<Result<AnswerBody, Failure>> {
         let mut answers = Vec::with_capacity(calls.len());
         let mut first = 0;
         while first < calls.len() {
@@ -383,7 +383,7 @@ impl Core {
         }
     }
 
-    pub fn router(&self) -> Router<'_, Core> {
+    pub(crate) fn router(&self) -> Router<'_, Core> {
         Router {
             hash_key: self.hash_key,
             places: self,

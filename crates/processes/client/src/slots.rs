@@ -32,7 +32,7 @@ struct State {
 }
 
 impl Slots {
-    pub fn new(range: Range<u16>) -> Slots {
+    pub(crate) fn new(range: Range<u16>) -> Slots {
         let state = State {
             free: Vec::new(),
             fresh: range,
@@ -49,20 +49,20 @@ impl Slots {
     }
 
     /// Takes one slot; waits until there is one.
-    pub fn take(&self) -> Slot {
+    pub(crate) fn take(&self) -> Slot {
         let mut state = self.wait_for(1);
         state.pop()
     }
 
     /// Takes one slot if there is one.
-    pub fn try_take(&self) -> Option<Slot> {
+    pub(crate) fn try_take(&self) -> Option<Slot> {
         let mut state = self.lock();
         (state.available() > 0).then(|| state.pop())
     }
 
     /// Takes `count` slots, all at once: of two callers that each held some and waited for more
     /// neither would ever go on.
-    pub fn take_many(&self, count: usize) -> Vec<Slot> {
+    pub(crate) fn take_many(&self, count: usize) -> Vec<Slot> {
         let mut state = self.wait_for(count);
         (0..count).map(|_| state.pop()).collect()
     }
@@ -81,7 +81,7 @@ impl Slots {
     }
 
     /// The request of this slot needs no answer any more.
-    pub fn give_back(&self, slot: Slot) {
+    pub(crate) fn give_back(&self, slot: Slot) {
         let mut state = self.lock();
         state.free.push(slot);
         if state.waiting > 0 {

@@ -18,6 +18,7 @@ use std::ops::Range;
 /// The target of a seek in a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Seek {
+    /// The next byte that is not in a hole.
     Data,
     /// Also what lies beyond the file's end.
     Hole,
@@ -130,7 +131,7 @@ impl Core {
         }
     }
 
-    pub fn seek(
+    pub(crate) fn seek(
         &self,
         caller: &Credentials,
         file: &File,
@@ -201,7 +202,7 @@ impl Core {
 
     /// Puts in the blocks of files that may be sparse, which only their data objects know. Where
     /// one cannot be asked the blocks stay what they would be without holes.
-    pub fn count_blocks(&self, files: &mut [(&mut Attr, Layout)]) {
+    pub(crate) fn count_blocks(&self, files: &mut [(&mut Attr, Layout)]) {
         let mut calls = Vec::new();
         for (attr, layout) in files.iter().filter(|(_, layout)| layout.is_valid()) {
             let usage = |server| Call::data(server, DataRequest::Usage { ino: attr.ino });

@@ -25,23 +25,23 @@ pub(crate) struct Stay {
 }
 
 impl Stay {
-    pub fn be_sure(&self, lapses: u64) {
+    pub(crate) fn be_sure(&self, lapses: u64) {
         self.sure.store(lapses, Ordering::SeqCst);
     }
 
     /// It may never have been open at the server that has it now.
-    pub fn doubt(&self) {
+    pub(crate) fn doubt(&self) {
         self.sure.store(u64::MAX, Ordering::SeqCst);
     }
 
     /// Its shard does not have it.
-    pub fn end(&self) {
+    pub(crate) fn end(&self) {
         self.is_gone.store(true, Ordering::SeqCst);
     }
 
     /// # Errors
     /// `Stale` when it is gone.
-    pub fn check(&self) -> Result<()> {
+    pub(crate) fn check(&self) -> Result<()> {
         match self.is_gone.load(Ordering::SeqCst) {
             true => Err(FsError::Stale.into()),
             false => Ok(()),

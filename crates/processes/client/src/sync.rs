@@ -21,7 +21,7 @@ impl Core {
     /// The error that kept a server from syncing it. `lose` gets one, once, when a server's machine
     /// was started anew after it had acknowledged changes of the inode to this client, and before
     /// they were synced.
-    pub fn sync_at(
+    pub(crate) fn sync_at(
         &self,
         caller: &Credentials,
         ino: Ino,
@@ -86,7 +86,7 @@ impl Core {
     }
 
     /// A call was answered and did what was asked.
-    pub fn acknowledged(&self, call: &Call, answer: &AnswerBody) {
+    pub(crate) fn acknowledged(&self, call: &Call, answer: &AnswerBody) {
         let Some((server, _)) = call.answered_by.as_ref().filter(|_| call.is_mutation()) else {
             return;
         };
@@ -114,7 +114,7 @@ impl Core {
     }
 
     /// Forgets what needs no sync any more. To be called every few seconds.
-    pub fn forget_unsynced(&self) {
+    pub(crate) fn forget_unsynced(&self) {
         let map = &self.clusters.current().map;
         let interval = Duration::from_millis(map.settings.flush_interval_ms);
         let term = UNSYNCED_TERM.max(interval.saturating_mul(2));

@@ -22,7 +22,9 @@ pub trait Tracer: fmt::Debug + Send + Sync {
 /// An operation that has ended.
 #[derive(Debug)]
 pub struct Event<'a> {
+    /// What was asked for.
     pub op: Op<'a>,
+    /// When it was asked for, by the clock of this process.
     pub begun: Instant,
     /// No later than the moment at which the caller has the answer.
     pub ended: Instant,
@@ -38,106 +40,177 @@ pub struct Event<'a> {
 /// An operation, with its arguments.
 #[derive(Debug)]
 pub enum Op<'a> {
+    /// What a name leads to.
     Lookup {
+        /// The directory.
         dir: Ino,
+        /// The name in it.
         name: &'a Name,
     },
+    /// Attributes of an inode.
     Getattr {
+        /// The inode.
         ino: Ino,
     },
+    /// A change of attributes.
     Setattr {
+        /// The inode.
         ino: Ino,
+        /// What changes.
         set: &'a SetAttr,
     },
+    /// Target of a symbolic link.
     Readlink {
+        /// The inode.
         ino: Ino,
     },
+    /// A file is opened.
     Open {
+        /// The inode.
         ino: Ino,
+        /// Whether it is cut to nothing.
         truncate: bool,
     },
+    /// A file that is made, or opened if it is there.
     Create {
+        /// The directory.
         dir: Ino,
+        /// The name in it.
         name: &'a Name,
+        /// Permission bits, before umask and inheritance.
         mode: u16,
+        /// Whether it is cut to nothing.
         truncate: bool,
     },
     /// A file without a name.
     Unnamed {
+        /// The directory.
         dir: Ino,
     },
+    /// A fifo, socket or device.
     Mknod {
+        /// The directory.
         dir: Ino,
+        /// The name in it.
         name: &'a Name,
+        /// Which of them.
         kind: FileKind,
+        /// Permission bits, before umask and inheritance.
         mode: u16,
     },
+    /// A symbolic link.
     Symlink {
+        /// The directory.
         dir: Ino,
+        /// The name in it.
         name: &'a Name,
         /// Bytes of its target.
         bytes: usize,
     },
+    /// A directory is made.
     Mkdir {
+        /// The directory.
         dir: Ino,
+        /// The name in it.
         name: &'a Name,
+        /// Permission bits, before umask and inheritance.
         mode: u16,
     },
+    /// A further name for a file.
     Link {
+        /// The inode.
         ino: Ino,
+        /// The directory.
         dir: Ino,
+        /// The name in it.
         name: &'a Name,
     },
+    /// A name of what is no directory goes.
     Unlink {
+        /// The directory.
         dir: Ino,
+        /// The name in it.
         name: &'a Name,
     },
+    /// An empty directory goes.
     Rmdir {
+        /// The directory.
         dir: Ino,
+        /// The name in it.
         name: &'a Name,
     },
+    /// A name moves or replaces another one.
     Rename {
+        /// Directory and name before.
         from: (Ino, &'a Name),
+        /// Directory and name after.
         to: (Ino, &'a Name),
+        /// Whether a name that is there makes it fail.
         no_replace: bool,
     },
+    /// Two names change places.
     Exchange {
+        /// Directory and name of the first.
         from: (Ino, &'a Name),
+        /// Directory and name of the other.
         to: (Ino, &'a Name),
     },
+    /// A page of a listing.
     Readdir {
+        /// The directory.
         dir: Ino,
     },
+    /// Bytes of a file.
     Read {
+        /// The inode.
         ino: Ino,
+        /// Offset in the file, bytes.
         offset: u64,
+        /// Bytes that were asked for.
         bytes: usize,
     },
+    /// Bytes written.
     Write {
+        /// The inode.
         ino: Ino,
         /// `None`: at the file's end.
         offset: Option<u64>,
+        /// Bytes.
         bytes: usize,
     },
+    /// Space reserved, zeroed or given back.
     Allocate {
+        /// The inode.
         ino: Ino,
         /// The file's end at least afterwards; `None` if that does not change.
         end: Option<u64>,
     },
+    /// The value of an extended attribute.
     Getxattr {
+        /// The inode.
         ino: Ino,
+        /// With its prefix.
         name: &'a [u8],
     },
+    /// The names of extended attributes.
     Listxattr {
+        /// The inode.
         ino: Ino,
     },
+    /// An extended attribute is set.
     Setxattr {
+        /// The inode.
         ino: Ino,
+        /// With its prefix.
         name: &'a [u8],
+        /// Of the value.
         bytes: usize,
     },
+    /// An extended attribute goes.
     Removexattr {
+        /// The inode.
         ino: Ino,
+        /// With its prefix.
         name: &'a [u8],
     },
 }
@@ -145,6 +218,7 @@ pub enum Op<'a> {
 /// The result of an operation that succeeded.
 #[derive(Debug)]
 pub enum Outcome<'a> {
+    /// Nothing more is to be said.
     Done,
     /// A node that was found or made.
     Node(&'a Node),
@@ -152,6 +226,7 @@ pub enum Outcome<'a> {
     Found(&'a Node),
     /// An inode that was removed or moved.
     Ino(Ino),
+    /// Inodes of the first and of the other name of an exchange.
     Inos(Ino, Ino),
     /// The offset of an append.
     Offset(u64),
@@ -224,7 +299,7 @@ pub(crate) struct Span<'w> {
 }
 
 impl Span<'_> {
-    pub fn ended(self, op: Op<'_>, outcome: Result<Outcome<'_>, i32>) {
+    pub(crate) fn ended(self, op: Op<'_>, outcome: Result<Outcome<'_>, i32>) {
         self.tracer.record(&Event {
             op,
             begun: self.begun,

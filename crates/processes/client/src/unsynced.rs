@@ -35,7 +35,7 @@ use std::time::{Duration, Instant};
 
 /// The place of a change until it is synced.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Place {
+pub(crate) enum Place {
     /// The inode's data object on this server.
     Object(ServerId),
     /// The log of this server.
@@ -43,7 +43,7 @@ pub enum Place {
 }
 
 impl Place {
-    pub fn server(self) -> ServerId {
+    pub(crate) fn server(self) -> ServerId {
         match self {
             Place::Object(server) | Place::Log(server) => server,
         }
@@ -63,11 +63,11 @@ struct Changes {
 }
 
 /// A sync that was answered: of what, and in which start of the server's machine.
-pub type Sync = (Place, Machine);
+pub(crate) type Sync = (Place, Machine);
 
 /// Tells the changes that were acknowledged before it was taken from later ones.
 #[derive(Clone, Copy, Debug)]
-pub struct Mark(u64);
+pub(crate) struct Mark(u64);
 
 #[derive(Debug)]
 struct Table {
@@ -99,11 +99,11 @@ fn is_synced(logs: &HashMap<(ServerId, Machine), u64>, changes: &Changes) -> boo
 
 /// See the module.
 #[derive(Debug)]
-pub struct Unsynced(Mutex<Table>);
+pub(crate) struct Unsynced(Mutex<Table>);
 
 impl Unsynced {
     /// Of no more than this many inodes that are not open.
-    pub fn within(most: usize) -> Unsynced {
+    pub(crate) fn within(most: usize) -> Unsynced {
         Unsynced(Mutex::new(Table {
             count: 0,
             inodes: HashMap::new(),
@@ -120,7 +120,7 @@ impl Unsynced {
     /// A change of these inodes was acknowledged. True when they have become many:
     /// [`Unsynced::forget`] is to be called.
     #[must_use]
-    pub fn changed(
+    pub(crate) fn changed(
         &self,
         inos: impl IntoIterator<Item = Ino>,
         place: Place,
@@ -153,12 +153,12 @@ impl Unsynced {
     }
 
     /// To be taken before the servers are asked to sync anything.
-    pub fn mark(&self) -> Mark {
+    pub(crate) fn mark(&self) -> Mark {
         Mark(self.table().count)
     }
 
     /// The places of changes of the inode that are to be synced.
-    pub fn places(&self, ino: Ino) -> Vec<Place> {
+    pub(crate) fn places(&self, ino: Ino) -> Vec<Place> {
         let table = self.table();
         let changes = table.inodes.get(&ino).into_iter().flatten();
         let mut places = Vec::new();
@@ -173,7 +173,7 @@ impl Unsynced {
     /// Servers have synced this for the inode, asked after `mark` was taken. Answers with those
     /// that had lost something of it by then, once, and calls `lose` if there are any before
     /// another caller finds that there are none.
-    pub fn synced(
+    pub(crate) fn synced(
         &self,
         ino: Ino,
         mark: Mark,
@@ -222,7 +222,7 @@ impl Unsynced {
 
     /// Forgets what is synced by now for sure, within `term`, and of what is left the oldest
     /// changes of files that are not open as far as there are too many.
-    pub fn forget(&self, now: Instant, term: Duration, is_open: impl Fn(Ino) -> bool) {
+    pub(crate) fn forget(&self, now: Instant, term: Duration, is_open: impl Fn(Ino) -> bool) {
         let mut table = self.table();
         let Table {
             inodes, logs, most, ..
@@ -256,7 +256,7 @@ impl Unsynced {
 
 /// The inodes that a request to a shard has changed, which was answered with this. An inode that has lost a name needs no
 /// disk for that, and programs do not sync times of access.
-pub fn changed_by(request: &Request, reply: &Reply) -> Vec<Ino> {
+pub(crate) fn changed_by(request: &Request, reply: &Reply) -> Vec<Ino> {
     let operation = request.operation();
     if !operation.is_mutation() {
         return Vec::new();

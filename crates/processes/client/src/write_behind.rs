@@ -22,7 +22,7 @@ impl WriteBehindLimit {
     }
 
     /// Counts one more, if there may be.
-    pub fn begin(&self) -> bool {
+    pub(crate) fn begin(&self) -> bool {
         let mut state = self.state();
         let has_failed = state
             .failed
@@ -33,7 +33,7 @@ impl WriteBehindLimit {
     }
 
     /// Counts one off, which was done or failed.
-    pub fn end(&self, is_done: bool) {
+    pub(crate) fn end(&self, is_done: bool) {
         let mut state = self.state();
         assert!(state.under_way > 0, "a write ends that did not begin");
         state.under_way -= 1;

@@ -57,7 +57,7 @@ struct State {
 
 impl Abandoned {
     /// No more than this many.
-    pub fn within(most: usize) -> Abandoned {
+    pub(crate) fn within(most: usize) -> Abandoned {
         Abandoned {
             most,
             count: AtomicUsize::new(0),
@@ -74,7 +74,7 @@ impl Abandoned {
     ///
     /// # Errors
     /// `EINTR` when the request may not wait any longer.
-    pub fn wait_for(&self, changes: &[Changed], may_wait: impl Fn() -> bool) -> Result<()> {
+    pub(crate) fn wait_for(&self, changes: &[Changed], may_wait: impl Fn() -> bool) -> Result<()> {
         // One that was abandoned is counted before the kernel hears that it may go on with the
         // next.
         if self.count.load(Ordering::SeqCst) == 0 {
@@ -104,7 +104,7 @@ impl Abandoned {
     }
 
     /// One more, if there may be.
-    pub fn add(&self, changes: &[Changed]) -> bool {
+    pub(crate) fn add(&self, changes: &[Changed]) -> bool {
         let mut state = self.state();
         if state.count >= self.most {
             return false;
@@ -117,7 +117,7 @@ impl Abandoned {
         true
     }
 
-    pub fn take_off(&self, changes: &[Changed]) {
+    pub(crate) fn take_off(&self, changes: &[Changed]) {
         let mut state = self.state();
         state.count -= 1;
         self.count.store(state.count, Ordering::SeqCst);
@@ -139,7 +139,7 @@ impl Abandoned {
 
 impl PandoFs {
     /// Has the kernel ask again for all that it has of these.
-    pub fn forget_abandoned(&self, changed: Vec<Changed>) {
+    pub(crate) fn forget_abandoned(&self, changed: Vec<Changed>) {
         for changed in changed {
             match changed {
                 Changed::Inode(ino) => {

@@ -18,7 +18,7 @@ pub(crate) struct Call {
 }
 
 impl Call {
-    pub fn begin(abandoned: &Arc<Abandoned>, header: &Header, reply: &Reply) -> Arc<Call> {
+    pub(crate) fn begin(abandoned: &Arc<Abandoned>, header: &Header, reply: &Reply) -> Arc<Call> {
         Arc::new(Call {
             caller: Caller {
                 uid: header.uid,
@@ -32,13 +32,13 @@ impl Call {
     }
 
     /// The caller as it is now.
-    pub fn caller(&self) -> Caller {
+    pub(crate) fn caller(&self) -> Caller {
         self.as_now(self.caller)
     }
 
     /// This caller, in whose name the request is handled: one that was let go is gone, and its
     /// number may be another one's.
-    pub fn as_now(&self, caller: Caller) -> Caller {
+    pub(crate) fn as_now(&self, caller: Caller) -> Caller {
         let pid = if self.is_answered_early() {
             0
         } else {
@@ -48,22 +48,22 @@ impl Call {
     }
 
     /// The thread that made the request, 0 if none that this process could see.
-    pub fn thread(&self) -> u32 {
+    pub(crate) fn thread(&self) -> u32 {
         self.caller.pid
     }
 
-    pub fn request(&self) -> RequestId {
+    pub(crate) fn request(&self) -> RequestId {
         self.pending.request()
     }
 
     /// Returns whether it was abandoned: nobody hears of what comes of it, and the kernel keeps
     /// nothing that it would be given.
-    pub fn is_answered_early(&self) -> bool {
+    pub(crate) fn is_answered_early(&self) -> bool {
         self.pending.is_answered_early()
     }
 
     /// Has the calls of a thread to servers end with this request.
-    pub fn cancellation(self: &Arc<Call>) -> Cancellation {
+    pub(crate) fn cancellation(self: &Arc<Call>) -> Cancellation {
         let caller = Arc::<Call>::clone(self);
         Cancellation {
             id: self.thread(),
@@ -76,7 +76,7 @@ impl Call {
     ///
     /// # Errors
     /// `EINTR` when the program is killed meanwhile.
-    pub fn changes(&self, changes: Vec<Changed>) -> Result<()> {
+    pub(crate) fn changes(&self, changes: Vec<Changed>) -> Result<()> {
         self.wait_for(&changes)?;
         *self.declared() = changes;
         Ok(())
@@ -86,13 +86,13 @@ impl Call {
     ///
     /// # Errors
     /// `EINTR` when the program is killed meanwhile.
-    pub fn wait_for(&self, changes: &[Changed]) -> Result<()> {
+    pub(crate) fn wait_for(&self, changes: &[Changed]) -> Result<()> {
         self.abandoned
             .wait_for(changes, || pandofs_client::Caller::may_wait(self))
     }
 
     /// It is handled. If it was abandoned: what it has changed, unknown to the kernel.
-    pub fn end(&self) -> Vec<Changed> {
+    pub(crate) fn end(&self) -> Vec<Changed> {
         if !self.is_answered_early() {
             return Vec::new();
         }

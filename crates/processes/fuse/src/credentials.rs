@@ -43,17 +43,17 @@ pub(crate) struct Caller {
 
 impl Caller {
     /// Without supplementary groups and capabilities.
-    pub fn alone(self) -> Credentials {
+    pub(crate) fn alone(self) -> Credentials {
         Credentials::user(self.uid, self.gid, Vec::new())
     }
 
     /// With capabilities, and without supplementary groups.
-    pub fn capable(self) -> Credentials {
+    pub(crate) fn capable(self) -> Credentials {
         self.alone().with(self.capabilities())
     }
 
     /// With all that the caller has.
-    pub fn complete(self) -> Credentials {
+    pub(crate) fn complete(self) -> Credentials {
         let capabilities = self.capabilities();
         // A caller that may do everything needs no groups.
         let caller = if capabilities == Capabilities::ALL {
@@ -67,7 +67,7 @@ impl Caller {
     /// The writer of an open file. It takes no right but to keep the file's set-id bits, and the
     /// kernel says whether the caller has that. `groups_decide` is asked of those who do not:
     /// whether what becomes of the bits depends on their groups, too.
-    pub fn writing(self, kills: bool, groups_decide: impl FnOnce() -> bool) -> Credentials {
+    pub(crate) fn writing(self, kills: bool, groups_decide: impl FnOnce() -> bool) -> Credentials {
         if kills {
             if groups_decide() {
                 self.grouped()
@@ -84,7 +84,7 @@ impl Caller {
 
     /// The caller that truncates a file, or takes or gives back its space: the right to keep its set-id
     /// bits, if it has that, or else the groups, if they decide what becomes of them.
-    pub fn truncating(self, groups_decide: impl FnOnce() -> bool) -> Credentials {
+    pub(crate) fn truncating(self, groups_decide: impl FnOnce() -> bool) -> Credentials {
         if self.capabilities().has(Capabilities::FSETID) {
             self.alone().with(Capabilities::FSETID)
         } else if groups_decide() {
@@ -127,7 +127,7 @@ pub(crate) struct Callers {
 impl Callers {
     /// Has `ask` make a request as `caller`, a second time with supplementary groups and
     /// capabilities if need be: of the caller as it is then.
-    pub fn ask<T>(
+    pub(crate) fn ask<T>(
         &self,
         caller: impl Fn() -> Caller,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
@@ -137,7 +137,7 @@ impl Callers {
     }
 
     /// As [`Self::ask`] for what may cut a file: whether it does, and as for [`Caller::cutting`].
-    pub fn ask_to_truncate<T>(
+    pub(crate) fn ask_to_truncate<T>(
         &self,
         caller: impl Fn() -> Caller,
         truncations: bool,

@@ -28,7 +28,7 @@ struct Kept {
 
 impl DeadDirs {
     /// The directory is being opened.
-    pub fn opened(&self, attr: &Attr) {
+    pub(crate) fn opened(&self, attr: &Attr) {
         let mut kept = self.lock();
         let found = kept.entry(attr.ino).or_insert_with(|| Kept {
             attr: attr.clone(),
@@ -40,14 +40,14 @@ impl DeadDirs {
     }
 
     /// Those that are open.
-    pub fn open(&self) -> Vec<Ino> {
+    pub(crate) fn open(&self) -> Vec<Ino> {
         let kept = self.lock();
         let open = kept.iter().filter(|(_, kept)| kept.opens > 0);
         open.map(|(ino, _)| *ino).collect()
     }
 
     /// One that was opened is closed.
-    pub fn closed(&self, dir: Ino) {
+    pub(crate) fn closed(&self, dir: Ino) {
         let mut kept = self.lock();
         if let Some(found) = kept.get_mut(&dir) {
             found.opens = found.opens.saturating_sub(1);
@@ -59,7 +59,7 @@ impl DeadDirs {
 
     /// The directory, whose attributes were these, was removed, or another mount changes it in some
     /// way. No one looks here as long as a server knows it.
-    pub fn removed(&self, attr: Attr) {
+    pub(crate) fn removed(&self, attr: Attr) {
         let mut kept = self.lock();
         // The kernel forgets most of them at once; who keeps so many in use loses what was kept
         // longest for none.
@@ -76,13 +76,13 @@ impl DeadDirs {
     }
 
     /// The kernel does not know the inode any more.
-    pub fn forgotten(&self, dir: Ino) {
+    pub(crate) fn forgotten(&self, dir: Ino) {
         self.lock().remove(&dir);
     }
 
     /// Changes what is said of a directory that no server knows, as its owner may: the kernel has
     /// checked that. What it is then.
-    pub fn set(&self, dir: Ino, set: &SetAttr, now: Time) -> Option<Attr> {
+    pub(crate) fn set(&self, dir: Ino, set: &SetAttr, now: Time) -> Option<Attr> {
         let at = |time: Option<SetTime>, before| match time {
             None => before,
             Some(SetTime::Now) => now,
@@ -102,7 +102,7 @@ impl DeadDirs {
     }
 
     /// The attributes of a directory that no server knows; `None` if it is not kept.
-    pub fn attr(&self, dir: Ino) -> Option<Attr> {
+    pub(crate) fn attr(&self, dir: Ino) -> Option<Attr> {
         let kept = self.lock();
         let found = kept.get(&dir)?;
         assert!(

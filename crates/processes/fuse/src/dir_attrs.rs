@@ -101,7 +101,7 @@ pub(crate) struct Change<'a> {
 
 impl DirAttrs {
     /// Of no more than this many directories.
-    pub fn within(most: usize) -> DirAttrs {
+    pub(crate) fn within(most: usize) -> DirAttrs {
         DirAttrs {
             most: most / STRIPES,
             questions: AtomicU64::new(0),
@@ -119,7 +119,7 @@ impl DirAttrs {
     }
 
     /// To be called before servers are asked for attributes that are to be [learnt](Self::learn).
-    pub fn ask(&self) -> Asked {
+    pub(crate) fn ask(&self) -> Asked {
         Asked {
             order: self.questions.fetch_add(1, Ordering::SeqCst),
             changes: self.changes.load(Ordering::SeqCst),
@@ -128,7 +128,7 @@ impl DirAttrs {
 
     /// Servers answered with these attributes, which may be used for so long. Returns how long they
     /// may be cached. Only directories are remembered.
-    pub fn learn(&self, attr: &Attr, asked: Asked, timeout: Duration) -> Duration {
+    pub(crate) fn learn(&self, attr: &Attr, asked: Asked, timeout: Duration) -> Duration {
         self.learn_at(attr, asked, timeout, Instant::now())
     }
 
@@ -178,12 +178,12 @@ impl DirAttrs {
     }
 
     /// The directory's attributes, and the time for which they may be cached; `None`: ask servers.
-    pub fn known(&self, dir: Ino) -> Option<(Attr, Duration)> {
+    pub(crate) fn known(&self, dir: Ino) -> Option<(Attr, Duration)> {
         self.known_at(dir, Instant::now())
     }
 
     /// The directory's attributes in the last answer of servers, as far as it is remembered.
-    pub fn last_told(&self, dir: Ino) -> Option<Attr> {
+    pub(crate) fn last_told(&self, dir: Ino) -> Option<Attr> {
         let stripe = self.stripe(dir);
         stripe.known.get(&dir).map(|known| known.attr.clone())
     }
@@ -203,7 +203,7 @@ impl DirAttrs {
 
     /// To be called before servers are asked to change the directory's entries. What comes of it is
     /// [unclear](Outcome::Unclear) until said.
-    pub fn change(&self, dir: Ino) -> Change<'_> {
+    pub(crate) fn change(&self, dir: Ino) -> Change<'_> {
         self.stripe(dir).under_way += 1;
         Change {
             attrs: self,
@@ -213,7 +213,7 @@ impl DirAttrs {
     }
 
     /// The directory was changed otherwise: ask servers the next time.
-    pub fn forget(&self, dir: Ino) {
+    pub(crate) fn forget(&self, dir: Ino) {
         drop(self.change(dir));
     }
 
@@ -256,7 +256,7 @@ impl DirAttrs {
 
 impl Change<'_> {
     /// The change came to this.
-    pub fn ended(mut self, outcome: Outcome) {
+    pub(crate) fn ended(mut self, outcome: Outcome) {
         self.outcome = outcome;
     }
 }

@@ -151,7 +151,7 @@ impl Invalidations {
     ///
     /// # Errors
     /// When there are no more threads.
-    pub fn begin(&self, kernel: impl Invalidate + Clone) -> io::Result<()> {
+    pub(crate) fn begin(&self, kernel: impl Invalidate + Clone) -> io::Result<()> {
         let mut queues = Vec::with_capacity(THREADS);
         for number in 0..THREADS {
             let (sender, batches) = sync_channel(MAX_WAITING_BATCHES);
@@ -167,7 +167,7 @@ impl Invalidations {
     }
 
     /// Takes these out of the kernel's cache, and returns when that is done.
-    pub fn invalidate(&self, names: Vec<CachedName>) {
+    pub(crate) fn invalidate(&self, names: Vec<CachedName>) {
         let deadline = names.iter().map(|name| name.until).max();
         let pending = Arc::new(Pending::default());
         self.send(names, Some(&pending));
@@ -177,7 +177,7 @@ impl Invalidations {
     }
 
     /// The same, some time soon, of names that this mount itself is changing or has changed.
-    pub fn invalidate_later(&self, names: Vec<CachedName>) {
+    pub(crate) fn invalidate_later(&self, names: Vec<CachedName>) {
         self.send(names, None);
     }
 

@@ -14,21 +14,21 @@ pub(crate) struct Kernel {
 }
 
 impl Kernel {
-    pub fn set(&self, notifier: Notifier) {
+    pub(crate) fn set(&self, notifier: Notifier) {
         // It is set once, when the session is there.
         let _ = self.notifier.set(notifier);
     }
 
     /// Invalidates these bytes of the file, and its attributes. Waits for reads of them that are
     /// under way, so the caller must have nothing that a read waits for.
-    pub fn forget_content(&self, ino: Ino, offset: u64, length: u64) {
+    pub(crate) fn forget_content(&self, ino: Ino, offset: u64, length: u64) {
         self.send(ino, |notifier| {
             notifier.inval_inode(ino.0, offset as i64, length as i64)
         });
     }
 
     /// Invalidates the inode's attributes.
-    pub fn forget_attr(&self, ino: Ino) {
+    pub(crate) fn forget_attr(&self, ino: Ino) {
         // Not the contents as well: for that the kernel would wait for reads under way, which wait
         // for threads of this mount.
         const ATTRIBUTES_ALONE: i64 = -1;
@@ -39,7 +39,7 @@ impl Kernel {
 
     /// Has the kernel ask for the name before it uses it again; programs that have it open or work
     /// below it do not notice. Waits for the directory's lock in the kernel.
-    pub fn expire_name(&self, dir: Ino, name: &Name) {
+    pub(crate) fn expire_name(&self, dir: Ino, name: &Name) {
         self.send(dir, |notifier| {
             notifier.expire_entry(dir.0, OsStr::from_bytes(name.as_bytes()))
         });
@@ -47,7 +47,7 @@ impl Kernel {
 
     /// Has the kernel forget the name, as if it had been removed, and not cache an answer about it
     /// that is on its way. Waits as [`Kernel::expire_name`].
-    pub fn drop_name(&self, dir: Ino, name: &Name) {
+    pub(crate) fn drop_name(&self, dir: Ino, name: &Name) {
         self.send(dir, |notifier| {
             notifier.inval_entry(dir.0, OsStr::from_bytes(name.as_bytes()))
         });

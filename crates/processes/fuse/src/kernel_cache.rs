@@ -92,7 +92,7 @@ pub(crate) struct Answering<'a> {
 impl KernelCache {
     /// For a client that caches so many names and attributes: of each of them the kernel may have
     /// got two.
-    pub fn within(leases: usize) -> KernelCache {
+    pub(crate) fn within(leases: usize) -> KernelCache {
         KernelCache {
             inodes: Mutex::default(),
             names: Mutex::default(),
@@ -103,12 +103,12 @@ impl KernelCache {
 
     /// Notes attributes that the kernel is about to get for so long; false if it is not to get
     /// them.
-    pub fn note(&self, ino: Ino, how_long: Duration) -> bool {
+    pub(crate) fn note(&self, ino: Ino, how_long: Duration) -> bool {
         self.note_all(std::iter::once((ino, how_long))) == 1
     }
 
     /// Notes several; returns how many, from the first on, the kernel may get.
-    pub fn note_all(&self, all: impl Iterator<Item = (Ino, Duration)>) -> usize {
+    pub(crate) fn note_all(&self, all: impl Iterator<Item = (Ino, Duration)>) -> usize {
         let now = Instant::now();
         let mut inodes = self.inodes.lock().unwrap_or_else(PoisonError::into_inner);
         // Nearly in order: none is cached for longer than a lease.
@@ -121,7 +121,7 @@ impl KernelCache {
         inodes.len() - before
     }
 
-    pub fn take_all_inodes(&self) -> Vec<Ino> {
+    pub(crate) fn take_all_inodes(&self) -> Vec<Ino> {
         let mut inodes = self.inodes.lock().unwrap_or_else(PoisonError::into_inner);
         inodes.drain(..).map(|(_, ino)| ino).collect()
     }
@@ -132,7 +132,7 @@ impl KernelCache {
 
     /// To be held from before a name is noted until the kernel has the answer, where the kernel may
     /// ask without locking the directory. A thread that holds it asks no server.
-    pub fn answering(&self) -> Answering<'_> {
+    pub(crate) fn answering(&self) -> Answering<'_> {
         let guard = self
             .answering
             .read()
@@ -141,7 +141,7 @@ impl KernelCache {
     }
 
     /// Waits for answers with names that are noted and perhaps not sent.
-    pub fn fence(&self) {
+    pub(crate) fn fence(&self) {
         drop(
             self.answering
                 .write()
@@ -151,7 +151,7 @@ impl KernelCache {
 
     /// Notes a name that the kernel is about to get, which has this key, leads to this (`None`: to
     /// nothing) and is leased for so long. Returns the time for which the kernel may have it.
-    pub fn note_name(
+    pub(crate) fn note_name(
         &self,
         key: LeaseKey,
         (dir, name): (Ino, &Name),
@@ -165,7 +165,7 @@ impl KernelCache {
     }
 
     /// The same of names of one directory.
-    pub fn note_names<'a>(
+    pub(crate) fn note_names<'a>(
         &self,
         dir: Ino,
         all: impl Iterator<Item = (LeaseKey, &'a Name, Option<FileKind>, Duration)>,
@@ -180,21 +180,21 @@ impl KernelCache {
     }
 
     /// Takes out those of these names that the kernel may have.
-    pub fn take_names(&self, keys: impl Iterator<Item = LeaseKey>) -> Vec<CachedName> {
+    pub(crate) fn take_names(&self, keys: impl Iterator<Item = LeaseKey>) -> Vec<CachedName> {
         let mut names = self.names();
         names.drop_ended(Instant::now());
         keys.filter_map(|key| names.known.remove(&key)).collect()
     }
 
     /// Those of these names that the kernel may have; they stay in.
-    pub fn look_up_names(&self, keys: impl Iterator<Item = LeaseKey>) -> Vec<CachedName> {
+    pub(crate) fn look_up_names(&self, keys: impl Iterator<Item = LeaseKey>) -> Vec<CachedName> {
         let mut names = self.names();
         names.drop_ended(Instant::now());
         keys.filter_map(|key| names.known.get(&key).cloned())
             .collect()
     }
 
-    pub fn take_all_names(&self) -> Vec<CachedName> {
+    pub(crate) fn take_all_names(&self) -> Vec<CachedName> {
         let mut names = self.names();
         names.drop_ended(Instant::now());
         names.ends.clear();

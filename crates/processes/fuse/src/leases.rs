@@ -42,7 +42,7 @@ pub(crate) struct Cached {
 
 impl Cached {
     /// With a client that caches so many names and attributes.
-    pub fn within(leases: usize) -> Cached {
+    pub(crate) fn within(leases: usize) -> Cached {
         Cached {
             kernel_cache: KernelCache::within(leases),
             invalidations: Invalidations::default(),
@@ -51,7 +51,7 @@ impl Cached {
     }
 
     /// Learns what the kernel can do.
-    pub fn negotiate(&self, kernel: &Negotiation) {
+    pub(crate) fn negotiate(&self, kernel: &Negotiation) {
         let can_expire = kernel.version() >= EXPIRY_SINCE;
         if !can_expire {
             tracing::info!("this kernel cannot expire names: it caches none and asks for each");
@@ -139,7 +139,7 @@ impl PandoFs {
 
     /// The time for which the kernel may cache that the name leads to an inode of this kind, or to
     /// nothing.
-    pub fn entry_timeout(
+    pub(crate) fn entry_timeout(
         &self,
         dir: Ino,
         name: &Name,
@@ -167,7 +167,12 @@ impl PandoFs {
 
     /// The time for which the kernel may cache each entry of a listing: the name and, as it takes
     /// one time for both, the attributes.
-    pub fn listed_timeouts(&self, dir: Ino, entries: &[Entry], asked: Asked) -> Vec<Duration> {
+    pub(crate) fn listed_timeouts(
+        &self,
+        dir: Ino,
+        entries: &[Entry],
+        asked: Asked,
+    ) -> Vec<Duration> {
         match self.options.cache {
             Cache::Timeouts => {
                 let timeout = |entry: &Entry| {
@@ -229,7 +234,7 @@ impl PandoFs {
     /// Notes renames, of which the program is about to get the answer. The kernel takes what it
     /// caches of the old name, and for how long, for the new one: as if it had got that with a
     /// lease.
-    pub fn names_moved(&self, moves: &[Move<'_>]) {
+    pub(crate) fn names_moved(&self, moves: &[Move<'_>]) {
         if !self.has_leases() {
             return;
         }
@@ -262,7 +267,7 @@ impl PandoFs {
 
     /// The time for which the kernel may cache attributes that servers gave in answer to a
     /// question.
-    pub fn believable(&self, attr: &Attr, asked: Asked) -> Duration {
+    pub(crate) fn believable(&self, attr: &Attr, asked: Asked) -> Duration {
         let exact = self.attr_timeout(attr);
         self.no_xattrs.learn(attr, exact);
         if attr.kind != FileKind::Dir {
@@ -280,7 +285,7 @@ impl PandoFs {
 
     /// Notes that the kernel gets a directory's attributes for so long. Returns the time for which
     /// it may have them.
-    pub fn note_dir(&self, dir: Ino, how_long: Duration) -> Duration {
+    pub(crate) fn note_dir(&self, dir: Ino, how_long: Duration) -> Duration {
         if self.options.cache == Cache::Timeouts || how_long.is_zero() {
             return how_long;
         }
@@ -293,7 +298,7 @@ impl PandoFs {
     }
 
     /// The same of what is no directory, or is no more.
-    pub fn attr_timeout(&self, attr: &Attr) -> Duration {
+    pub(crate) fn attr_timeout(&self, attr: &Attr) -> Duration {
         match self.options.cache {
             Cache::Timeouts => self.options.attr_timeout,
             Cache::Leases => {

@@ -57,6 +57,7 @@ mod listing;
 mod locks;
 mod memory;
 mod mount;
+mod name_changes;
 mod no_xattrs;
 mod open_dirs;
 mod ops;

@@ -47,21 +47,21 @@ pub(crate) struct Ends {
 
 impl Ends {
     /// A handle for a directory being opened.
-    pub fn open(&self) -> u64 {
+    pub(crate) fn open(&self) -> u64 {
         self.handles.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    pub fn close(&self, handle: u64) {
+    pub(crate) fn close(&self, handle: u64) {
         self.lock().remove(&handle);
     }
 
     /// There was nothing after the entry with this cookie.
-    pub fn reached(&self, handle: u64, cookie: u64) {
+    pub(crate) fn reached(&self, handle: u64, cookie: u64) {
         self.lock().insert(handle, cookie);
     }
 
     /// Returns whether there is nothing after this cookie; true once at most.
-    pub fn take(&self, handle: u64, cookie: u64) -> bool {
+    pub(crate) fn take(&self, handle: u64, cookie: u64) -> bool {
         self.lock().remove(&handle) == Some(cookie)
     }
 

@@ -104,7 +104,7 @@ pub(crate) struct OpenFiles {
 }
 
 impl OpenFiles {
-    pub fn next(&self, flags: OpenFlags) -> FileHandle {
+    pub(crate) fn next(&self, flags: OpenFlags) -> FileHandle {
         space::handle(self.last.fetch_add(1, Ordering::Relaxed) + 1, flags)
     }
 }
@@ -155,7 +155,7 @@ impl Waits {
     }
 
     /// A request is to be answered soon.
-    pub fn interrupt(waits: &Arc<Waits>, request: RequestId) {
+    pub(crate) fn interrupt(waits: &Arc<Waits>, request: RequestId) {
         let mut state = waits.state();
         let Some(wait) = state.waiting.get(&request) else {
             state.interrupted.push_back(request);
@@ -185,7 +185,7 @@ fn start(what: &str, run: impl FnOnce() + Send + 'static) -> bool {
 
 impl PandoFs {
     /// The flags of an open file for the kernel.
-    pub fn open_flags(&self, flags: OpenFlags) -> u32 {
+    pub(crate) fn open_flags(&self, flags: OpenFlags) -> u32 {
         // Without KEEP_CACHE: who opens a file sees what another mount wrote and closed before.
         let mut answer = 0;
         // Of what is appended only the servers know where it goes: the page cache would have it
@@ -201,7 +201,14 @@ impl PandoFs {
     }
 
     /// Locks or unlocks.
-    pub fn change_lock(&self, call: &Call, ino: Ino, asked: &Lock, waits: bool, reply: Reply) {
+    pub(crate) fn change_lock(
+        &self,
+        call: &Call,
+        ino: Ino,
+        asked: &Lock,
+        waits: bool,
+        reply: Reply,
+    ) {
         match lock(asked) {
             Some(lock) => self.set_lock(call, ino, asked.handle, lock, waits, reply),
             None if asked.typ == libc::F_UNLCK => reply.done(self.unlock(ino, asked)),
@@ -262,7 +269,7 @@ impl PandoFs {
             .map_err(errno)
     }
 
-    pub fn lock_holder(&self, ino: Ino, asked: &Lock, reply: Reply) {
+    pub(crate) fn lock_holder(&self, ino: Ino, asked: &Lock, reply: Reply) {
         let Some(lock) = lock(asked) else {
             return reply.error(Errno::EINVAL);
         };

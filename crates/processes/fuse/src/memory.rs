@@ -66,7 +66,9 @@ pub struct Memory {
     least.div_ceil(1 << 20)
 )]
 pub struct TooLittle {
+    /// Bytes.
     pub given: u64,
+    /// Threads that serve the kernel's requests, each of which takes memory.
     pub threads: usize,
     /// So many would do.
     pub least: u64,

@@ -17,23 +17,36 @@ use std::thread::{self, JoinHandle};
 /// Why something was not mounted or unmounted.
 #[derive(Debug, thiserror::Error)]
 pub enum MountError {
+    /// The path leads to nothing.
     #[error("{0} is not there; make the directory first")]
     NoMountpoint(PathBuf),
+    /// The path leads to a file or a special node.
     #[error("{0} is not a directory")]
     NotADirectory(PathBuf),
+    /// The kernel cannot do FUSE.
     #[error("there is no /dev/fuse; load the kernel's module with `modprobe fuse`")]
     NoFuse,
+    /// It is not unmounted while it is used.
     #[error("{0} is in use: some program has a file open or its working directory there")]
     Busy(PathBuf),
+    /// The system refused a call.
     #[error("cannot {what} {path}: {cause}")]
     System {
+        /// The attempt, as a verb.
         what: &'static str,
+        /// The mount point.
         path: PathBuf,
+        /// The system's error.
         cause: io::Error,
     },
     /// The connection to the kernel broke while the file system was mounted.
     #[error("the mount at {path} ended: {cause}")]
-    Ended { path: PathBuf, cause: io::Error },
+    Ended {
+        /// The mount point.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
 }
 
 impl MountError {

@@ -51,7 +51,7 @@ impl Known {
 
 impl NoXattrs {
     /// Of no more than this many inodes, and as many that were given some.
-    pub fn within(most: usize) -> NoXattrs {
+    pub(crate) fn within(most: usize) -> NoXattrs {
         let known = Known {
             most,
             without: HashMap::new(),
@@ -67,12 +67,12 @@ impl NoXattrs {
     }
 
     /// Takes in a server's answer about an inode, with the time for which it may be cached.
-    pub fn learn(&self, attr: &Attr, timeout: Duration) {
+    pub(crate) fn learn(&self, attr: &Attr, timeout: Duration) {
         self.learn_all(std::iter::once((attr, timeout)));
     }
 
     /// The same of several.
-    pub fn learn_all<'a>(&self, all: impl Iterator<Item = (&'a Attr, Duration)>) {
+    pub(crate) fn learn_all<'a>(&self, all: impl Iterator<Item = (&'a Attr, Duration)>) {
         let now = boottime::now();
         let mut known = self.known();
         for (attr, timeout) in all {
@@ -83,12 +83,12 @@ impl NoXattrs {
     }
 
     /// It may have been given one by another mount.
-    pub fn forget(&self, ino: Ino) {
+    pub(crate) fn forget(&self, ino: Ino) {
         self.known().without.remove(&ino);
     }
 
     /// It has been given an attribute, or may have been.
-    pub fn given(&self, ino: Ino) {
+    pub(crate) fn given(&self, ino: Ino) {
         let mut known = self.known();
         known.without.remove(&ino);
         if known.given.len() < known.most {
@@ -100,7 +100,7 @@ impl NoXattrs {
     }
 
     /// Returns whether it is known to have none.
-    pub fn holds(&self, ino: Ino) -> bool {
+    pub(crate) fn holds(&self, ino: Ino) -> bool {
         let until = self.known().without.get(&ino).copied();
         until.is_some_and(|until| boottime::now() < until)
     }

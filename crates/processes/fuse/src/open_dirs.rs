@@ -21,7 +21,7 @@ pub(crate) struct OpenDirs {
 }
 
 impl OpenDirs {
-    pub fn opened(&self, handle: u64, dir: Ino, by: Caller) {
+    pub(crate) fn opened(&self, handle: u64, dir: Ino, by: Caller) {
         let open = Open {
             dir,
             by,
@@ -30,18 +30,18 @@ impl OpenDirs {
         self.lock().insert(handle, open);
     }
 
-    pub fn closed(&self, handle: u64) {
+    pub(crate) fn closed(&self, handle: u64) {
         self.lock().remove(&handle);
     }
 
-    pub fn opener(&self, handle: u64) -> Option<Caller> {
+    pub(crate) fn opener(&self, handle: u64) -> Option<Caller> {
         self.lock().get(&handle).map(|open| open.by)
     }
 
     /// The result of a sync of the directory for a caller with this handle, or without one: each
     /// open directory gets the error once for a loss while it was open, whichever caller was first,
     /// as it is with files (Linux's `errseq_t`).
-    pub fn synced(
+    pub(crate) fn synced(
         &self,
         dir: Ino,
         handle: Option<u64>,

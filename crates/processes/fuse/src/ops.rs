@@ -1,11 +1,11 @@
 //! Handlers for kernel requests: caller identity, caching, time limits.
 
-use crate::abandoned::{Abandoned, Changed};
+use crate::abandoned::Abandoned;
 use crate::call::Call;
 use crate::convert;
 use crate::credentials::{Caller, Callers};
 use crate::dead_dirs::DeadDirs;
-use crate::dir_attrs::{Asked, DirAttrs, Outcome};
+use crate::dir_attrs::{Asked, DirAttrs};
 use crate::errno::{Result, errno};
 use crate::kernel::Kernel;
 use crate::leases::Cached;
@@ -14,14 +14,14 @@ use crate::listing::{self, DOT, DOT_DOT, Ends};
 use crate::locks::{OpenFiles, Waits};
 use crate::no_xattrs::NoXattrs;
 use crate::open_dirs::OpenDirs;
-use crate::options::{Atime, Cache, Options};
+use crate::options::{Atime, Options};
 use crate::remount::Flags;
 use crate::space;
 use crate::stale::Stale;
-use pandofs_client::{Client, ClientError, Found, Node, OpenHow, RenameHow};
-use pandofs_fuse_kernel::{Errno, FileAttr, OpenFlags, Read, Reply, Statfs, Write};
+use pandofs_client::{Client, ClientError, Node};
+use pandofs_fuse_kernel::{Errno, FileAttr, Read, Reply, Statfs, Write};
 use pandofs_types::limits::MAX_NAME_BYTES;
-use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, NewMode, Position};
+use pandofs_types::{Attr, Credentials, FileKind, Ino, Name, Position};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::sync::Arc;
@@ -70,7 +70,7 @@ pub(crate) enum Relative {
 }
 
 impl Relative {
-    pub fn of(name: &OsStr) -> Option<Relative> {
+    pub(crate) fn of(name: &OsStr) -> Option<Relative> {
         match name.as_bytes() {
             b"." => Some(Relative::Own),
             b".." => Some(Relative::Parent),
@@ -94,11 +94,11 @@ pub(crate) struct Item<'a> {
 }
 
 impl Item<'_> {
-    pub fn name(&self) -> &OsStr {
+    pub(crate) fn name(&self) -> &OsStr {
         OsStr::from_bytes(self.name)
     }
 
-    pub fn file_attr(&self) -> FileAttr {
+    pub(crate) fn file_attr(&self) -> FileAttr {
         match self.attr {
             Some(attr) => convert::file_attr(attr),
             None => convert::unknown_attr(self.ino, self.kind),
@@ -107,7 +107,7 @@ impl Item<'_> {
 }
 
 impl PandoFs {
-    pub fn new(client: Client, options: Options) -> PandoFs {
+    pub(crate) fn new(client: Client, options: Options) -> PandoFs {
         let memory = options.memory;
         PandoFs {
             client,
@@ -129,7 +129,7 @@ impl PandoFs {
     }
 
     /// Has the client do something on behalf of the caller.
-    pub fn ask<T>(
+    pub(crate) fn ask<T>(
         &self,
         call: &Call,
         ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
@@ -139,7 +139,7 @@ impl PandoFs {
 
     /// Writes what is not to wait for others; `None` for what may. Of what is written past its
     /// cache the kernel does not ask to have it on disk, whatever the file was opened with.
-    pub fn write_now(
+    pub(crate) fn write_now(
         &self,
         caller: &Credentials,
         ino: Ino,
@@ -162,68 +162,8 @@ impl PandoFs {
         })
     }
 
-    /// As [`Self::ask`] for something that changes the entries of `dir`; `outcome` says how.
-    pub fn change<T>(
-        &self,
-        call: &Call,
-        dir: Ino,
-        outcome: impl FnOnce(&T) -> Outcome,
-        ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
-    ) -> Result<T> {
-        let value = self.change_unsynced(call, dir, outcome, ask)?;
-        self.sync_names(dir)?;
-        Ok(value)
-    }
-
-    fn change_unsynced<T>(
-        &self,
-        call: &Call,
-        dir: Ino,
-        outcome: impl FnOnce(&T) -> Outcome,
-        ask: impl FnMut(&Credentials) -> Result<T, ClientError>,
-    ) -> Result<T> {
-        let change = self.dir_attrs.change(dir);
-        let result = self.callers.ask(|| call.caller(), ask);
-        change.ended(match &result {
-            Ok(value) => outcome(value),
-            Err(ClientError::Fs(_)) => Outcome::Nothing,
-            Err(_) => Outcome::Unclear,
-        });
-        result.map_err(errno)
-    }
-
-    /// Names in the directory have changed: with `dirsync` and `sync` that is on disk before it is
-    /// answered.
-    fn sync_names(&self, dir: Ino) -> Result<()> {
-        let flags = self.flags.get();
-        if !flags.synced_names && !flags.synced_writes {
-            return Ok(());
-        }
-        match self.sync_dir(dir, None) {
-            // It has been removed since, and what was in it.
-            Err(Errno::ESTALE) => Ok(()),
-            result => result,
-        }
-    }
-
-    /// Has what was acknowledged of the directory's names on disk; `handle`: the open directory
-    /// that it is asked through.
-    pub fn sync_dir(&self, dir: Ino, handle: Option<u64>) -> Result<()> {
-        let synced = self.client.fsyncdir(&Credentials::ROOT, dir);
-        self.open_dirs.synced(dir, handle, synced.map_err(errno))
-    }
-
-    fn sync_both(&self, dir: Ino, other: Ino) -> Result<()> {
-        self.sync_names(dir)?;
-        if dir == other {
-            Ok(())
-        } else {
-            self.sync_names(other)
-        }
-    }
-
     /// An inode by its number. Who has a handle was let in when it was made.
-    pub fn by_handle(&self, ino: Ino, relative: Relative) -> Result<Node> {
+    pub(crate) fn by_handle(&self, ino: Ino, relative: Relative) -> Result<Node> {
         let ino = match relative {
             Relative::Own => ino,
             Relative::Parent => self.client.parent(&Credentials::ROOT, ino).map_err(errno)?,
@@ -241,7 +181,7 @@ impl PandoFs {
 
     /// The node of a name; it stays for a moment if the caller has looked before, and found one
     /// that was gone.
-    pub fn look_up(&self, call: &Call, dir: Ino, name: &Name) -> Result<Node> {
+    pub(crate) fn look_up(&self, call: &Call, dir: Ino, name: &Name) -> Result<Node> {
         let mut looks = 0;
         loop {
             let node = self.ask(call, |c| self.client.lookup(c, dir, name))?;
@@ -261,29 +201,13 @@ impl PandoFs {
         }
     }
 
-    /// A further name for what the caller has looked up.
-    pub fn link_to(
-        &self,
-        call: &Call,
-        caller: &Credentials,
-        ino: Ino,
-        dir: Ino,
-        name: &Name,
-    ) -> Result<Node, ClientError> {
-        let linked = self.client.link(caller, ino, dir, name);
-        if matches!(linked, Err(ClientError::Fs(FsError::Stale))) {
-            self.stale.tells(call.thread(), Instant::now());
-        }
-        linked
-    }
-
     /// The result of a request about a node that the caller has looked up.
-    pub fn noting_stale<T>(&self, call: &Call, result: Result<T>) -> Result<T> {
+    pub(crate) fn noting_stale<T>(&self, call: &Call, result: Result<T>) -> Result<T> {
         result.map_err(|error| self.refusal(call, error))
     }
 
     /// The error for the caller.
-    pub fn refusal(&self, call: &Call, error: Errno) -> Errno {
+    pub(crate) fn refusal(&self, call: &Call, error: Errno) -> Errno {
         if matches!(error, Errno::ESTALE) {
             self.stale.tells(call.thread(), Instant::now());
         }
@@ -291,7 +215,7 @@ impl PandoFs {
     }
 
     /// Attributes, and the time for which the kernel may cache them.
-    pub fn attr(&self, ino: Ino) -> Result<(Attr, Duration)> {
+    pub(crate) fn attr(&self, ino: Ino) -> Result<(Attr, Duration)> {
         if let Some((mut attr, timeout)) = self.dir_attrs.known(ino) {
             self.client.count_accesses(&mut attr);
             return Ok((attr, self.note_dir(ino, timeout)));
@@ -317,7 +241,7 @@ impl PandoFs {
 
     /// Opens a directory to be listed. The kernel has checked the caller's rights, and servers do
     /// when they list it.
-    pub fn open_dir(&self, call: &Call, dir: Ino) -> Result<u64> {
+    pub(crate) fn open_dir(&self, call: &Call, dir: Ino) -> Result<u64> {
         let (attr, _) = self.attr(dir)?;
         self.dead_dirs.opened(&attr);
         let handle = self.ends.open();
@@ -325,142 +249,9 @@ impl PandoFs {
         Ok(handle)
     }
 
-    /// Removes a directory.
-    pub fn remove_dir(&self, call: &Call, dir: Ino, name: &Name) -> Result<()> {
-        // Where nothing is remembered it has to be asked before it is gone.
-        let before = if self.options.attr_timeout.is_zero() || self.options.cache == Cache::Leases {
-            pandofs_client::trace::untraced(|| self.client.lookup(&Credentials::ROOT, dir, name))
-                .ok()
-        } else {
-            None
-        };
-        call.changes(vec![Changed::Name(dir, name.clone())])?;
-        let removed = Outcome::Removed { directory: true };
-        let ino =
-            self.change_unsynced(call, dir, |_| removed, |c| self.client.rmdir(c, dir, name))?;
-        let attr = before.map(|node| node.attr).filter(|attr| attr.ino == ino);
-        if let Some(attr) = attr.or_else(|| self.dir_attrs.last_told(ino)) {
-            self.dead_dirs.removed(attr);
-        }
-        self.dir_attrs.forget(ino);
-        self.sync_names(dir)
-    }
-
-    /// Makes and opens a file under a name that the kernel found free, or opens the one that
-    /// another mount has made there since.
-    pub fn create_or_open(
-        &self,
-        call: &Call,
-        dir: Ino,
-        name: &Name,
-        mode: NewMode,
-        flags: OpenFlags,
-    ) -> Result<Attr> {
-        call.changes(vec![Changed::Name(dir, name.clone())])?;
-        let how = OpenHow {
-            access: convert::access(flags),
-            truncate: convert::truncates(flags),
-            exclusive: flags.0 & libc::O_EXCL != 0,
-        };
-        let outcome = |found: &Found| {
-            if found.created {
-                added(&found.node)
-            } else {
-                Outcome::Nothing
-            }
-        };
-        let found = self.change_unsynced(call, dir, outcome, |c| {
-            with_groups_for(mode, call, c, |c| {
-                self.client.create_masked(c, dir, name, mode, how)
-            })
-        });
-        if let Ok(found) = &found
-            && found.created
-            && let Err(error) = self.sync_names(dir)
-        {
-            self.client.release(found.node.ino).map_err(errno)?;
-            return Err(error);
-        }
-        // A link to follow or a device to open is the kernel's business: once it learns that its
-        // cache is stale, it looks again and goes on from what it finds.
-        match found {
-            Ok(found) if found.node.kind == FileKind::File => Ok(found.node.attr),
-            Ok(found) => {
-                self.client.release(found.node.ino).map_err(errno)?;
-                Err(Errno::ESTALE)
-            }
-            Err(Errno::EEXIST) if !how.exclusive => Err(Errno::ESTALE),
-            Err(error) => Err(error),
-        }
-    }
-
-    /// Renames. What that did to the directories' attributes servers have to be asked.
-    pub fn rename(
-        &self,
-        call: &Call,
-        (dir, name): (Ino, &Name),
-        (new_dir, new_name): (Ino, &Name),
-        how: RenameHow,
-    ) -> Result<()> {
-        call.changes(vec![
-            Changed::Name(dir, name.clone()),
-            Changed::Name(new_dir, new_name.clone()),
-        ])?;
-        let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
-        let moved = self.change_unsynced(
-            call,
-            dir,
-            |_| Outcome::Unclear,
-            |c| {
-                self.client
-                    .rename_how(c, (dir, name), (new_dir, new_name), how)
-            },
-        );
-        drop(elsewhere);
-        // A directory may have given way; the answer does not say which. It matters to programs
-        // that have it open.
-        for open in self.dead_dirs.open() {
-            self.dir_attrs.forget(open);
-        }
-        let moved = moved?;
-        // Its own change time, if it is a directory.
-        self.dir_attrs.forget(moved);
-        self.names_moved(&[((dir, name), (new_dir, new_name), moved)]);
-        self.sync_both(dir, new_dir)
-    }
-
-    /// Has two names change places. What that did to the directories' attributes servers have to be
-    /// asked.
-    pub fn exchange(
-        &self,
-        call: &Call,
-        (dir, name): (Ino, &Name),
-        (new_dir, new_name): (Ino, &Name),
-    ) -> Result<()> {
-        call.changes(vec![
-            Changed::Name(dir, name.clone()),
-            Changed::Name(new_dir, new_name.clone()),
-        ])?;
-        let elsewhere = (dir != new_dir).then(|| self.dir_attrs.change(new_dir));
-        let exchanged = self.change_unsynced(
-            call,
-            dir,
-            |_| Outcome::Unclear,
-            |c| self.client.exchange(c, dir, name, new_dir, new_name),
-        );
-        drop(elsewhere);
-        let (ino, other) = exchanged?;
-        // Their own change times, if they are directories.
-        self.dir_attrs.forget(ino);
-        self.dir_attrs.forget(other);
-        let (one, two) = ((dir, name), (new_dir, new_name));
-        self.names_moved(&[(one, two, ino), (two, one, other)]);
-        self.sync_both(dir, new_dir)
-    }
-
     /// Hands what stands after the cookie that is read from to `add`, until that says that there
     /// is no room for it.
-    pub fn list(
+    pub(crate) fn list(
         &self,
         call: &Call,
         dir: Ino,
@@ -528,7 +319,7 @@ impl PandoFs {
     /// The writer, and if the write may take set-id bits off, which the kernel has to learn then:
     /// after a write past its memory, as with `O_DIRECT` or `O_APPEND`, it asks for size and times
     /// again, not for the mode, and would run the file with bits that are gone.
-    pub fn writing(&self, caller: Caller, ino: Ino, kills: bool) -> (Credentials, bool) {
+    pub(crate) fn writing(&self, caller: Caller, ino: Ino, kills: bool) -> (Credentials, bool) {
         // An older kernel never says whether the caller may keep them.
         let may_take_off = kills || caller.uid != 0;
         let may_lose = may_take_off && self.client.may_have_set_id(ino);
@@ -537,7 +328,7 @@ impl PandoFs {
     }
 
     /// It was read: a file, a link or a directory.
-    pub fn accessed(&self, ino: Ino, is_dir: bool) {
+    pub(crate) fn accessed(&self, ino: Ino, is_dir: bool) {
         let flags = self.flags.get();
         if flags.read_only || is_dir && flags.no_dir_atime {
             return;
@@ -548,31 +339,8 @@ impl PandoFs {
     }
 
     /// Returns whether the caller has all rights in `wanted`.
-    pub fn access(&self, call: &Call, ino: Ino, wanted: u16) -> Result<()> {
+    pub(crate) fn access(&self, call: &Call, ino: Ino, wanted: u16) -> Result<()> {
         self.ask(call, |c| self.client.access(c, ino, wanted))
-    }
-}
-
-/// Makes a file of this mode in the name of `credentials`, or with all of the caller's groups and
-/// capabilities if they decide what becomes of the mode.
-pub(crate) fn with_groups_for<T>(
-    mode: NewMode,
-    call: &Call,
-    credentials: &Credentials,
-    make: impl FnOnce(&Credentials) -> T,
-) -> T {
-    if convert::depends_on_groups(mode.mode) {
-        make(&call.caller().complete())
-    } else {
-        make(credentials)
-    }
-}
-
-/// The change of a directory in which this node was made.
-pub(crate) fn added(node: &Node) -> Outcome {
-    Outcome::Added {
-        directory: node.kind == FileKind::Dir,
-        at: node.attr.ctime,
     }
 }
 

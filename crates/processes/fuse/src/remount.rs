@@ -29,16 +29,25 @@ pub type Setting = (String, String);
 /// Why a mount was not changed.
 #[derive(Debug, thiserror::Error)]
 pub enum RemountError {
+    /// The option, as it was written.
     #[error("{0} cannot be changed while it is mounted: unmount it and mount it again")]
     Fixed(String),
+    /// They do not fit the message to the process.
     #[error("too many options for a mount that is to be changed")]
     TooLong,
+    /// An older release, or another file system.
     #[error(
         "{0} is served by a process that cannot be asked to change it: unmount it and mount it again"
     )]
     Unknown(PathBuf),
+    /// The kernel or the process refused.
     #[error("cannot change the mount at {path}: {cause}")]
-    System { path: PathBuf, cause: io::Error },
+    System {
+        /// The mount point.
+        path: PathBuf,
+        /// The system's error.
+        cause: io::Error,
+    },
 }
 
 /// A question to the process that serves a mount.
@@ -141,11 +150,11 @@ pub fn remount(
 pub(crate) struct Flags(AtomicU16);
 
 impl Flags {
-    pub fn new(flags: KernelFlags) -> Flags {
+    pub(crate) fn new(flags: KernelFlags) -> Flags {
         Flags(AtomicU16::new(flags.bits()))
     }
 
-    pub fn get(&self) -> KernelFlags {
+    pub(crate) fn get(&self) -> KernelFlags {
         let bits = self.0.load(Ordering::Relaxed);
         KernelFlags::of_bits(bits).expect("only flags are ever set")
     }
@@ -157,7 +166,7 @@ impl Flags {
 
 impl PandoFs {
     /// Handles a program's `ioctl` on the directory `ino`.
-    pub fn control(
+    pub(crate) fn control(
         &self,
         call: &Call,
         ino: Ino,

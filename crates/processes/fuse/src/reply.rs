@@ -5,7 +5,8 @@ use crate::call::Call;
 use crate::convert;
 use crate::dir_attrs::{Asked, Outcome};
 use crate::errno::Result;
-use crate::ops::{PandoFs, added};
+use crate::name_changes::added;
+use crate::ops::PandoFs;
 use pandofs_client::{ClientError, Node};
 use pandofs_fuse_kernel::{Entry, Errno, FileHandle, OpenFlags, Reply};
 use pandofs_types::{Attr, Credentials, Ino, Name};
@@ -14,7 +15,7 @@ use std::ffi::OsStr;
 impl PandoFs {
     /// Answers with what a name leads to. `found`: the directory and the name, if it was found by
     /// one.
-    pub fn reply_entry(
+    pub(crate) fn reply_entry(
         &self,
         call: &Call,
         reply: Reply,
@@ -44,7 +45,7 @@ impl PandoFs {
     }
 
     /// A file was made and opened with these flags.
-    pub fn reply_created(
+    pub(crate) fn reply_created(
         &self,
         call: &Call,
         reply: Reply,
@@ -80,7 +81,7 @@ impl PandoFs {
     }
 
     /// The number of an open file, different from all others.
-    pub fn opened(&self, ino: Ino, flags: OpenFlags) -> FileHandle {
+    pub(crate) fn opened(&self, ino: Ino, flags: OpenFlags) -> FileHandle {
         let handle = self.open_files.next(flags);
         self.client.open_handle(ino, handle.0);
         handle
@@ -88,14 +89,14 @@ impl PandoFs {
 
     /// Closes a file that was opened for a killed program, without the kernel's knowing, which will
     /// not say that it is closed.
-    pub fn close_abandoned(&self, ino: Ino) {
+    pub(crate) fn close_abandoned(&self, ino: Ino) {
         if let Err(error) = self.client.release(ino) {
             tracing::error!(%ino, %error, "writes are not reported");
         }
     }
 
     /// Makes something that is answered with an entry.
-    pub fn make(
+    pub(crate) fn make(
         &self,
         call: &Call,
         dir: Ino,
@@ -116,7 +117,14 @@ impl PandoFs {
     }
 
     /// Takes a name away.
-    pub fn remove(&self, call: &Call, dir: Ino, name: &OsStr, directory: bool, reply: Reply) {
+    pub(crate) fn remove(
+        &self,
+        call: &Call,
+        dir: Ino,
+        name: &OsStr,
+        directory: bool,
+        reply: Reply,
+    ) {
         let result = convert::name(name).and_then(|name| match directory {
             true => self.remove_dir(call, dir, &name),
             false => call

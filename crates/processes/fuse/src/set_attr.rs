@@ -13,7 +13,13 @@ use pandofs_types::{Attr, Credentials, FsError, Ino, SetAttr};
 
 impl PandoFs {
     /// As the function, also of a directory that is gone and open still.
-    pub fn set_attr(&self, call: &Call, ino: Ino, set: SetAttr, opened: bool) -> Result<Attr> {
+    pub(crate) fn set_attr(
+        &self,
+        call: &Call,
+        ino: Ino,
+        set: SetAttr,
+        opened: bool,
+    ) -> Result<Attr> {
         call.changes(vec![Changed::Inode(ino)])?;
         let result = set_attr(&self.client, &self.callers, call, ino, set.clone(), opened);
         self.dir_attrs.forget(ino);

@@ -63,7 +63,7 @@ pub(crate) fn seek(whence: i32) -> Result<Seek, Errno> {
 
 impl PandoFs {
     /// As fallocate(2).
-    pub fn allocate(
+    pub(crate) fn allocate(
         &self,
         call: &Call,
         ino: Ino,
@@ -81,7 +81,13 @@ impl PandoFs {
     }
 
     /// As lseek(2) for holes and data.
-    pub fn seek(&self, call: &Call, ino: Ino, offset: i64, whence: i32) -> Result<u64, Errno> {
+    pub(crate) fn seek(
+        &self,
+        call: &Call,
+        ino: Ino,
+        offset: i64,
+        whence: i32,
+    ) -> Result<u64, Errno> {
         let what = seek(whence)?;
         let offset = u64::try_from(offset).map_err(|_| Errno::ENXIO)?;
         let found = self.client.seek(&call.caller().alone(), ino, offset, what);

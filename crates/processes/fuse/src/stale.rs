@@ -23,7 +23,7 @@ pub(crate) struct Stale {
 
 impl Stale {
     /// Notes that a thread is about to get `ESTALE`.
-    pub fn tells(&self, thread: u32, now: Instant) {
+    pub(crate) fn tells(&self, thread: u32, now: Instant) {
         let mut threads = self.threads();
         threads.retain(|(other, _)| *other != thread);
         if threads.len() == MAX_STALE_THREADS {
@@ -35,7 +35,7 @@ impl Stale {
 
     /// Returns whether this thread got it and may be looking again: the path may have several
     /// names, so it is no more than not too long ago.
-    pub fn looks_again(&self, thread: u32, now: impl FnOnce() -> Instant) -> bool {
+    pub(crate) fn looks_again(&self, thread: u32, now: impl FnOnce() -> Instant) -> bool {
         if self.count.load(Ordering::SeqCst) == 0 {
             return false;
         }

@@ -72,7 +72,7 @@ pub(crate) fn reply(reply: Reply, room: u32, result: Result<Vec<u8>, Errno>) {
 }
 
 impl PandoFs {
-    pub fn set_xattr(
+    pub(crate) fn set_xattr(
         &self,
         call: &Call,
         ino: Ino,
@@ -95,7 +95,7 @@ impl PandoFs {
         result
     }
 
-    pub fn remove_xattr(&self, call: &Call, ino: Ino, name: &[u8]) -> Result<(), Errno> {
+    pub(crate) fn remove_xattr(&self, call: &Call, ino: Ino, name: &[u8]) -> Result<(), Errno> {
         call.changes(vec![Changed::Inode(ino)])?;
         let result = if name == CAPABILITY {
             // The kernel has made sure of the caller's right, or takes it off itself in the name of

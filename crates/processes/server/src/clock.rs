@@ -10,7 +10,7 @@ pub(crate) struct Clock {
 }
 
 impl Clock {
-    pub fn now(&mut self) -> Time {
+    pub(crate) fn now(&mut self) -> Time {
         let since_epoch = SystemTime::now()
             .duration_since(UNIX_EPOCH)
             .unwrap_or_default();

@@ -74,7 +74,7 @@ pub(crate) struct Connection {
 }
 
 impl Connection {
-    pub fn new(stream: Stream, role: Role, now: Instant) -> Connection {
+    pub(crate) fn new(stream: Stream, role: Role, now: Instant) -> Connection {
         Connection {
             received: ReadBuffer::of(&stream),
             unsent: WriteBuffer::of(&stream),
@@ -93,7 +93,7 @@ impl Connection {
     }
 
     /// Name of the peer, for the log.
-    pub fn peer(&self) -> String {
+    pub(crate) fn peer(&self) -> String {
         match self.role {
             Role::Unknown => "a connection that has not said who it is".to_owned(),
             Role::Client { session, .. } => format!("client {session}"),
@@ -105,12 +105,12 @@ impl Connection {
     }
 
     /// Whether a client with this session is at the other end.
-    pub fn is_of(&self, session: SessionId) -> bool {
+    pub(crate) fn is_of(&self, session: SessionId) -> bool {
         matches!(self.role, Role::Client { session: other, .. } if other == session)
     }
 
     /// Whether it is of this session, and of an earlier generation.
-    pub fn is_before(&self, session: SessionId, generation: u64) -> bool {
+    pub(crate) fn is_before(&self, session: SessionId, generation: u64) -> bool {
         matches!(
             self.role,
             Role::Client { session: other, generation: older } if other == session && older < generation
@@ -121,7 +121,7 @@ impl Connection {
     ///
     /// # Errors
     /// The system's.
-    pub fn read(&mut self) -> io::Result<Arrival> {
+    pub(crate) fn read(&mut self) -> io::Result<Arrival> {
         // Otherwise the buffer may lend no more room than the begun frame lacks.
         let lends_all = self.received.unread() == 0;
         match self.received.fill_from_stream(&mut self.stream) {
@@ -141,12 +141,12 @@ impl Connection {
     ///
     /// # Errors
     /// The system's.
-    pub fn write(&mut self) -> io::Result<Progress> {
+    pub(crate) fn write(&mut self) -> io::Result<Progress> {
         self.unsent.write_to(&mut self.stream)
     }
 
     /// Bytes that the peer has coming.
-    pub fn outstanding(&self) -> usize {
+    pub(crate) fn outstanding(&self) -> usize {
         self.owed + self.unsent.pending()
     }
 }

@@ -53,7 +53,7 @@ impl Descriptors {
     ///
     /// # Errors
     /// When that is too little to serve with.
-    pub fn raised() -> Result<Descriptors, StartError> {
+    pub(crate) fn raised() -> Result<Descriptors, StartError> {
         let needed = Descriptors::FULL.files() as u64;
         let limit = getrlimit(Resource::Nofile);
         let Some(current) = limit.current.filter(|&current| current < needed) else {

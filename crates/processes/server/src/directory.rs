@@ -53,7 +53,7 @@ impl ServerDirectory {
     ///
     /// # Errors
     /// [`StartError::NotEmpty`], [`StartError::InUse`] and [`StartError::Io`].
-    pub fn create(path: &Path) -> Result<ServerDirectory, StartError> {
+    pub(crate) fn create(path: &Path) -> Result<ServerDirectory, StartError> {
         let failed = |source| StartError::io(path, source);
         DirBuilder::new()
             .recursive(true)
@@ -82,7 +82,7 @@ impl ServerDirectory {
     ///
     /// # Errors
     /// [`StartError::Io`].
-    pub fn mark(&self, fs: FsId, server: ServerId) -> Result<(), StartError> {
+    pub(crate) fn mark(&self, fs: FsId, server: ServerId) -> Result<(), StartError> {
         let marker = Marker {
             format: FORMAT,
             fs: fs.to_string(),
@@ -98,7 +98,7 @@ impl ServerDirectory {
     }
 
     /// Where the map is kept that the server goes by.
-    pub fn map(&self) -> PathBuf {
+    pub(crate) fn map(&self) -> PathBuf {
         self.path.join(MAP)
     }
 
@@ -106,7 +106,7 @@ impl ServerDirectory {
     ///
     /// # Errors
     /// [`StartError::BadMarker`] and [`StartError::Io`].
-    pub fn kept_map(&self) -> Result<Option<ClusterMap>, StartError> {
+    pub(crate) fn kept_map(&self) -> Result<Option<ClusterMap>, StartError> {
         let path = self.map();
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -126,7 +126,11 @@ impl ServerDirectory {
     /// [`StartError::NotAServer`], [`StartError::BadMarker`], [`StartError::WrongFormat`],
     /// [`StartError::WrongFileSystem`], [`StartError::WrongServer`], [`StartError::Incomplete`],
     /// [`StartError::InUse`] and [`StartError::Io`].
-    pub fn open(path: &Path, fs: FsId, server: ServerId) -> Result<ServerDirectory, StartError> {
+    pub(crate) fn open(
+        path: &Path,
+        fs: FsId,
+        server: ServerId,
+    ) -> Result<ServerDirectory, StartError> {
         let marker = path.join(MARKER);
         let text = match fs::read_to_string(&marker) {
             Ok(text) => text,
@@ -152,15 +156,15 @@ impl ServerDirectory {
         Ok(directory)
     }
 
-    pub fn store(&self) -> PathBuf {
+    pub(crate) fn store(&self) -> PathBuf {
         self.path.join("store")
     }
 
-    pub fn log(&self) -> PathBuf {
+    pub(crate) fn log(&self) -> PathBuf {
         self.path.join("log")
     }
 
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.path.join("data")
     }
 }

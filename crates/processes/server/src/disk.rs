@@ -55,7 +55,7 @@ pub(crate) struct Room {
 impl Room {
     /// # Errors
     /// The system's.
-    pub fn of(path: &Path) -> io::Result<Room> {
+    pub(crate) fn of(path: &Path) -> io::Result<Room> {
         let space = rustix::fs::statvfs(path)?;
         let inodes = (space.f_files / DISK_INODE_RESERVE_SHARE).min(MAX_DISK_INODE_RESERVE);
         Ok(Room {
@@ -68,7 +68,7 @@ impl Room {
     }
 
     /// Bytes above the reserve.
-    pub fn spare(&self) -> u64 {
+    pub(crate) fn spare(&self) -> u64 {
         self.available.saturating_sub(reserve(self.total))
     }
 
@@ -110,7 +110,7 @@ struct Seen {
 impl Disk {
     /// # Errors
     /// The system's.
-    pub fn new(path: &Path, holds: &'static str) -> io::Result<Disk> {
+    pub(crate) fn new(path: &Path, holds: &'static str) -> io::Result<Disk> {
         let mut seen = Seen {
             room: Room::of(path)?,
             at: Instant::now(),
@@ -162,7 +162,7 @@ impl Disk {
     ///
     /// # Errors
     /// The system's.
-    pub fn has_room(&self, need: Need) -> io::Result<bool> {
+    pub(crate) fn has_room(&self, need: Need) -> io::Result<bool> {
         let mut seen = self.seen();
         let is_fresh = seen.at.elapsed() < DISK_LOOK_INTERVAL;
         if !(is_fresh && need.bytes <= seen.trusted && seen.room.has_inodes) {
@@ -186,7 +186,7 @@ impl Disk {
     ///
     /// # Errors
     /// The system's.
-    pub fn is_low(&self, used: u64) -> io::Result<bool> {
+    pub(crate) fn is_low(&self, used: u64) -> io::Result<bool> {
         let mut seen = self.seen();
         let is_fresh = seen.at.elapsed() < DISK_LOOK_INTERVAL;
         if used > seen.trusted || !is_fresh {
@@ -198,7 +198,7 @@ impl Disk {
     }
 
     /// Space as it was seen last.
-    pub fn room(&self) -> Room {
+    pub(crate) fn room(&self) -> Room {
         self.seen().room
     }
 }
@@ -211,7 +211,7 @@ pub(crate) struct Disks {
 }
 
 impl Disks {
-    pub fn new(disks: Vec<Disk>) -> Disks {
+    pub(crate) fn new(disks: Vec<Disk>) -> Disks {
         Disks {
             disks,
             is_low: false,
@@ -220,7 +220,7 @@ impl Disks {
 
     /// Whether one of them is low, if that is news, `used` bytes having been written since this was last
     /// asked. A disk that cannot be looked at stays what it was.
-    pub fn look(&mut self, used: u64) -> Option<bool> {
+    pub(crate) fn look(&mut self, used: u64) -> Option<bool> {
         let mut is_low = false;
         for disk in &self.disks {
             is_low |= match disk.is_low(used) {
@@ -240,7 +240,7 @@ impl Disks {
     }
 
     /// Bytes of log to be kept before the store is flushed: the less, the less room there is.
-    pub fn log_bytes(&self) -> u64 {
+    pub(crate) fn log_bytes(&self) -> u64 {
         let of = |disk: &Disk| {
             let room = disk.room();
             let most = log_bytes(room.total);

@@ -84,7 +84,7 @@ impl Faults {
     ///
     /// # Errors
     /// When the folder cannot be written.
-    pub fn from_environment(server: ServerId) -> io::Result<Option<Faults>> {
+    pub(crate) fn from_environment(server: ServerId) -> io::Result<Option<Faults>> {
         match env::var_os(FOLDER_VARIABLE) {
             Some(folder) => Faults::open(Path::new(&folder), server).map(Some),
             None => Ok(None),

@@ -21,7 +21,7 @@ pub(crate) struct Flusher {
 impl Flusher {
     /// # Errors
     /// The system's, when it has no thread to give.
-    pub fn start(
+    pub(crate) fn start(
         store: Arc<dyn Store>,
         log: Arc<dyn Log>,
         mailbox: &Mailbox,
@@ -41,14 +41,14 @@ impl Flusher {
     ///
     /// # Errors
     /// When the thread is gone.
-    pub fn begin(&self, written: Written) -> Result<(), ServerError> {
+    pub(crate) fn begin(&self, written: Written) -> Result<(), ServerError> {
         self.orders
             .send(written)
             .map_err(|_| ServerError::HelperEnded { name: "flusher" })
     }
 
     /// Ends the thread once it has done what was ordered.
-    pub fn stop(self) {
+    pub(crate) fn stop(self) {
         drop(self.orders);
         helper::join(vec![self.thread]);
     }

@@ -21,7 +21,7 @@ pub(crate) struct LogSyncer {
 impl LogSyncer {
     /// # Errors
     /// The system's, when it has no thread to give.
-    pub fn start(log: Arc<dyn Log>, mailbox: &Mailbox) -> io::Result<LogSyncer> {
+    pub(crate) fn start(log: Arc<dyn Log>, mailbox: &Mailbox) -> io::Result<LogSyncer> {
         let (orders, received) = mpsc::channel();
         let reports = mailbox.clone();
         let thread = helper::spawn("log_syncer", mailbox, move || {
@@ -36,14 +36,14 @@ impl LogSyncer {
     ///
     /// # Errors
     /// When the thread is gone.
-    pub fn begin(&self) -> Result<(), ServerError> {
+    pub(crate) fn begin(&self) -> Result<(), ServerError> {
         self.orders
             .send(())
             .map_err(|_| ServerError::HelperEnded { name: "log_syncer" })
     }
 
     /// Ends the thread once it has done what was ordered.
-    pub fn stop(self) {
+    pub(crate) fn stop(self) {
         drop(self.orders);
         helper::join(vec![self.thread]);
     }

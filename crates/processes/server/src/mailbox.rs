@@ -69,7 +69,7 @@ struct Shared {
 }
 
 impl Mailbox {
-    pub fn new(waker: mio::Waker) -> Mailbox {
+    pub(crate) fn new(waker: mio::Waker) -> Mailbox {
         Mailbox {
             shared: Arc::new(Shared {
                 mail: Mutex::new(Vec::new()),
@@ -78,7 +78,7 @@ impl Mailbox {
         }
     }
 
-    pub fn post(&self, mail: Mail) {
+    pub(crate) fn post(&self, mail: Mail) {
         let was_empty = {
             let mut waiting = self
                 .shared
@@ -96,7 +96,7 @@ impl Mailbox {
     }
 
     /// Takes all mail in the order in which it was posted.
-    pub fn take(&self) -> Vec<Mail> {
+    pub(crate) fn take(&self) -> Vec<Mail> {
         std::mem::take(
             &mut *self
                 .shared

@@ -20,7 +20,7 @@ pub(crate) struct Memory {
 
 impl Memory {
     /// Of `total` bytes, or of the least there is.
-    pub fn of(total: u64) -> Memory {
+    pub(crate) fn of(total: u64) -> Memory {
         let total = usize::try_from(total.max(MIN_SERVER_MEMORY_BYTES)).unwrap_or(usize::MAX);
         Memory {
             block_cache: total / 3,

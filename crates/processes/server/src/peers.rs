@@ -49,7 +49,7 @@ enum State {
 
 impl Peers {
     /// Links to `servers`, none of them open.
-    pub fn new(servers: impl Iterator<Item = ServerId>, now: Instant) -> Peers {
+    pub(crate) fn new(servers: impl Iterator<Item = ServerId>, now: Instant) -> Peers {
         let link = || Link {
             state: State::Closed { retry_at: now },
             pause: MIN_LINK_PAUSE,
@@ -64,7 +64,7 @@ impl Peers {
     }
 
     /// Adds those of `servers` that are new.
-    pub fn join(&mut self, servers: impl Iterator<Item = ServerId>, now: Instant) {
+    pub(crate) fn join(&mut self, servers: impl Iterator<Item = ServerId>, now: Instant) {
         let Peers { links, .. } = Peers::new(servers, now);
         for (server, link) in links {
             self.links.entry(server).or_insert(link);
@@ -78,7 +78,7 @@ impl Peers {
     }
 
     /// Whether there is another server of this number.
-    pub fn knows(&self, server: ServerId) -> bool {
+    pub(crate) fn knows(&self, server: ServerId) -> bool {
         self.links.contains_key(&server)
     }
 
@@ -86,7 +86,7 @@ impl Peers {
     ///
     /// # Panics
     /// When [`Peers::knows`] would deny it.
-    pub fn send(&mut self, server: ServerId, message: PeerMessage) {
+    pub(crate) fn send(&mut self, server: ServerId, message: PeerMessage) {
         let link = self.link(server);
         if is_load(&message) {
             // To a server that is away they would be many, and push out what it is to hear.
@@ -98,7 +98,7 @@ impl Peers {
 
     /// New messages of open links, to be written to their connections. Those of other links are kept,
     /// up to a bound.
-    pub fn take_ready(&mut self) -> Vec<(ConnectionKey, Vec<PeerMessage>)> {
+    pub(crate) fn take_ready(&mut self) -> Vec<(ConnectionKey, Vec<PeerMessage>)> {
         let mut ready = Vec::new();
         for server in std::mem::take(&mut self.touched) {
             let link = self.link(server);
@@ -112,7 +112,7 @@ impl Peers {
     }
 
     /// The servers to connect to now; they count as being connected to from here on.
-    pub fn take_due(&mut self, now: Instant) -> Vec<ServerId> {
+    pub(crate) fn take_due(&mut self, now: Instant) -> Vec<ServerId> {
         let mut due = Vec::new();
         for (&server, link) in &mut self.links {
             if link.wants_opening().is_some_and(|retry_at| retry_at <= now) {
@@ -124,12 +124,16 @@ impl Peers {
     }
 
     /// When [`Peers::take_due`] will have something to say.
-    pub fn next_due(&self) -> Option<Instant> {
+    pub(crate) fn next_due(&self) -> Option<Instant> {
         self.links.values().filter_map(Link::wants_opening).min()
     }
 
     /// The attempt has succeeded: gives what has been waiting for it.
-    pub fn opened(&mut self, server: ServerId, connection: ConnectionKey) -> Vec<PeerMessage> {
+    pub(crate) fn opened(
+        &mut self,
+        server: ServerId,
+        connection: ConnectionKey,
+    ) -> Vec<PeerMessage> {
         let link = self.link(server);
         assert_eq!(
             link.state,
@@ -143,7 +147,7 @@ impl Peers {
     }
 
     /// The attempt has failed, or the link has broken. Answers whether that is news.
-    pub fn closed(&mut self, server: ServerId, now: Instant) -> bool {
+    pub(crate) fn closed(&mut self, server: ServerId, now: Instant) -> bool {
         let link = self.link(server);
         let is_news = link.pause == MIN_LINK_PAUSE;
         link.state = State::Closed {
@@ -154,7 +158,7 @@ impl Peers {
     }
 
     /// The server has been heard of: there is no need to wait.
-    pub fn is_up(&mut self, server: ServerId, now: Instant) {
+    pub(crate) fn is_up(&mut self, server: ServerId, now: Instant) {
         let link = self.link(server);
         if let State::Closed { retry_at } = &mut link.state {
             *retry_at = now;
@@ -163,7 +167,7 @@ impl Peers {
     }
 
     /// Drops a data request that waits to be sent again, now that its answer is there.
-    pub fn forget_data(&mut self, server: ServerId, number: u64) {
+    pub(crate) fn forget_data(&mut self, server: ServerId, number: u64) {
         let is_it = |message: &PeerMessage| matches!(message, PeerMessage::Data { ticket, .. } if *ticket == number);
         self.link(server).forget(is_it);
     }

@@ -43,7 +43,7 @@ pub(crate) struct Readers {
 impl Readers {
     /// # Errors
     /// The system's, when it has no threads to give.
-    pub fn start(store: &Arc<dyn Store>, mailbox: &Mailbox) -> io::Result<Readers> {
+    pub(crate) fn start(store: &Arc<dyn Store>, mailbox: &Mailbox) -> io::Result<Readers> {
         let (jobs, received) = mpsc::channel();
         let received = Arc::new(Mutex::new(received));
         let mut threads = Vec::new();
@@ -63,14 +63,14 @@ impl Readers {
     ///
     /// # Errors
     /// When the threads are gone.
-    pub fn order(&self, job: ReadJob) -> Result<(), ServerError> {
+    pub(crate) fn order(&self, job: ReadJob) -> Result<(), ServerError> {
         self.jobs
             .send(job)
             .map_err(|_| ServerError::HelperEnded { name: "read" })
     }
 
     /// Ends the threads once they have done what was ordered.
-    pub fn stop(self) {
+    pub(crate) fn stop(self) {
         drop(self.jobs);
         helper::join(self.threads);
     }

@@ -35,9 +35,11 @@ use std::time::{Duration, Instant};
 /// Counts of what was applied again at start.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Replayed {
+    /// Records of all shards.
     pub records: u64,
     /// Of their payloads.
     pub bytes: u64,
+    /// From the first to the last.
     pub elapsed: Duration,
 }
 
@@ -50,6 +52,7 @@ pub struct Options {
     pub map: ClusterMap,
     /// Where the map was read from, to look there for a newer one.
     pub map_file: Option<PathBuf>,
+    /// The number in the map, which has to be that of the directory.
     pub id: ServerId,
     /// Bytes of memory for all that can take as much as it is given: see [`Memory`].
     pub memory_bytes: u64,

@@ -25,7 +25,7 @@ struct Known {
 }
 
 impl Sessions {
-    pub fn new(now: Instant) -> Sessions {
+    pub(crate) fn new(now: Instant) -> Sessions {
         Sessions {
             known: HashMap::new(),
             count: 0,
@@ -35,7 +35,7 @@ impl Sessions {
 
     /// Notes that the session sent something. Answers with the number of when it became known, which is another one
     /// whenever it had been forgotten in between: never 0.
-    pub fn heard(&mut self, session: SessionId, now: Instant) -> u64 {
+    pub(crate) fn heard(&mut self, session: SessionId, now: Instant) -> u64 {
         let known = self.known(session, now);
         known.last_heard = now;
         known.since
@@ -43,18 +43,18 @@ impl Sessions {
 
     /// A session that may never have been here has something here: it counts as heard of now, unless it has
     /// been.
-    pub fn expect(&mut self, session: SessionId, now: Instant) {
+    pub(crate) fn expect(&mut self, session: SessionId, now: Instant) {
         self.known(session, now);
     }
 
     /// Whether the session may open a connection of this generation: it has opened none of a larger one.
-    pub fn is_current(&self, session: SessionId, generation: u64) -> bool {
+    pub(crate) fn is_current(&self, session: SessionId, generation: u64) -> bool {
         let known = self.known.get(&session);
         known.is_none_or(|known| known.generation <= generation)
     }
 
     /// The session opens a connection of this generation, which is current.
-    pub fn begin_generation(&mut self, session: SessionId, generation: u64, now: Instant) {
+    pub(crate) fn begin_generation(&mut self, session: SessionId, generation: u64, now: Instant) {
         self.known(session, now).generation = generation;
     }
 
@@ -71,14 +71,14 @@ impl Sessions {
     }
 
     /// Forgets a session; answers whether it was known.
-    pub fn remove(&mut self, session: SessionId) -> bool {
+    pub(crate) fn remove(&mut self, session: SessionId) -> bool {
         self.known.remove(&session).is_some()
     }
 
     /// Forgets the sessions that have been silent for [`SESSION_TIMEOUT`], and gives them. To be called
     /// every second or so: a server that itself stood still (a stopped process, a suspended machine)
     /// has heard no client, and starts counting afresh.
-    pub fn expire(&mut self, now: Instant) -> Vec<SessionId> {
+    pub(crate) fn expire(&mut self, now: Instant) -> Vec<SessionId> {
         let stood_still = now.saturating_duration_since(self.last_look) >= SESSION_TIMEOUT / 4;
         self.last_look = now;
         if stood_still {
@@ -92,7 +92,7 @@ impl Sessions {
         gone.map(|(session, _)| session).collect()
     }
 
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.known.len()
     }
 }

@@ -16,7 +16,7 @@ pub(crate) struct Inbox {
 }
 
 impl Inbox {
-    pub fn new() -> Inbox {
+    pub(crate) fn new() -> Inbox {
         let poll = mio::Poll::new().unwrap();
         let waker = mio::Waker::new(poll.registry(), mio::Token(0)).unwrap();
         Inbox {
@@ -27,7 +27,7 @@ impl Inbox {
     }
 
     /// The next piece of mail; waits for it.
-    pub fn next(&self) -> Mail {
+    pub(crate) fn next(&self) -> Mail {
         let deadline = Instant::now() + DEADLINE;
         let mut events = mio::Events::with_capacity(1);
         loop {
@@ -44,7 +44,7 @@ impl Inbox {
     }
 
     /// The next piece of mail if there is one.
-    pub fn try_next(&self) -> Option<Mail> {
+    pub(crate) fn try_next(&self) -> Option<Mail> {
         let mut taken = self.taken.borrow_mut();
         taken.extend(self.mailbox.take());
         taken.pop_front()

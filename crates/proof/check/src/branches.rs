@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 /// Those whose names are on one server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Branches {
+    /// Directories, but for the root.
     pub directories: u64,
     /// Files, and whatever else is no directory: links to what moved, or to what another directory has.
     pub files: u64,

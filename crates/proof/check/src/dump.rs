@@ -10,6 +10,7 @@ pub type ShardPairs = Vec<(Vec<u8>, Vec<u8>)>;
 /// All that a file system's servers have stored.
 #[derive(Clone, Debug)]
 pub struct ClusterDump {
+    /// The one that all servers go by.
     pub map: ClusterMap,
     /// Every shard of the map.
     pub shards: BTreeMap<ShardId, ShardPairs>,

@@ -10,13 +10,17 @@ use pandofs_types::{FileKind, Ino};
 /// See the module.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Inode {
+    /// Fixed when the inode is made.
     pub kind: FileKind,
     /// It was made without a name and has never had one.
     pub may_be_named: bool,
     /// Extended attributes that it counts, and the bytes of their names and values.
     pub xattrs: u16,
+    /// Of names and values, as the inode counts them.
     pub xattr_bytes: u32,
+    /// Names, as the inode counts them.
     pub nlink: u32,
+    /// What else it is to agree with.
     pub holds: Holds,
 }
 
@@ -25,11 +29,14 @@ pub struct Inode {
 pub enum Holds {
     /// A link's target, or nothing.
     Nothing,
+    /// Of a directory.
     Dir {
+        /// The directory that it says it is in.
         parent: Ino,
     },
     /// A file's bytes, and the layout of its data objects when there are some.
     Inline(Layout),
+    /// A file's data objects.
     Objects(Layout),
 }
 

@@ -14,6 +14,7 @@ pub struct Places {
 }
 
 impl Places {
+    /// Every name and data object of the dump.
     pub fn new(tables: &Tables) -> Places {
         let mut places = Places::default();
         for (key, entry) in &tables.entries {

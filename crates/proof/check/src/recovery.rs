@@ -43,7 +43,10 @@ pub enum RecoveryError {
     #[error("server {server} cannot go on with what it has stored: {source}")]
     Lane { server: ServerId, source: LaneError },
     #[error("{undecided} operations did not come to an end")]
-    Unending { undecided: u64 },
+    Unending {
+        /// How many are left.
+        undecided: u64,
+    },
 }
 
 /// Returns the same file system once its servers have finished what was under way, at a time not

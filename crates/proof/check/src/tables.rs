@@ -21,19 +21,29 @@ use std::time::Duration;
 /// The stored state of all shards, by what it is about and where it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tables {
+    /// The one that all servers go by.
     pub map: Arc<ClusterMap>,
+    /// Each shard's own figures.
     pub metas: BTreeMap<ShardId, Meta>,
+    /// By the shard that has them.
     pub inodes: BTreeMap<(ShardId, Ino), Inode>,
+    /// Of all shards; the key says of which.
     pub entries: BTreeMap<EntryKey, EntryRecord>,
+    /// Partitions of directories, by the shard that has them.
     pub parts: BTreeMap<(ShardId, Ino), PartsRecord>,
+    /// By the shard that keeps the record: where the inode is said to be.
     pub forwarding: BTreeMap<(ShardId, Ino), ShardId>,
     /// Number and bytes (of names and values) of an inode's extended attributes.
     pub xattrs: BTreeMap<(ShardId, Ino), (u64, u64)>,
+    /// Inodes with work to be done, by their shard.
     pub reclaim: BTreeMap<(ShardId, Ino), ReclaimRecord>,
+    /// Splits under way, by the shard that gives entries away.
     pub splits: BTreeMap<(ShardId, Ino), SplitRecord>,
+    /// Splits under way, by the shard that takes entries.
     pub staging: BTreeMap<(ShardId, SplitId), StagingRecord>,
     /// How many entries are staged.
     pub staged: BTreeMap<(ShardId, SplitId), u64>,
+    /// Distributed operations, of coordinators and participants.
     pub transactions: Vec<Transaction>,
     /// Directories of which a shard is handing names over, and does not know yet whether that is decided.
     pub handing: BTreeSet<(ShardId, Ino)>,

@@ -21,20 +21,20 @@ use pandofs_placement::{
 };
 use pandofs_types::{FileKind, FsId, HashKey, Ino, Name, ServerId, ShardId, Time};
 
-pub const ROOT_DIR: Ino = Ino::ROOT;
+pub(crate) const ROOT_DIR: Ino = Ino::ROOT;
 /// `/shared`
-pub const SHARED: Ino = Ino(1 << Ino::SERIAL_BITS | 1);
+pub(crate) const SHARED: Ino = Ino(1 << Ino::SERIAL_BITS | 1);
 /// `/shared/inner`
-pub const INNER: Ino = Ino(3 << Ino::SERIAL_BITS | 1);
+pub(crate) const INNER: Ino = Ino(3 << Ino::SERIAL_BITS | 1);
 /// A file of `/shared` that its birth shard 1 gave to shard 2.
-pub const MOVED: Ino = Ino(1 << Ino::SERIAL_BITS | 9);
+pub(crate) const MOVED: Ino = Ino(1 << Ino::SERIAL_BITS | 9);
 /// `/shared/striped`
-pub const STRIPED: Ino = Ino(1 << Ino::SERIAL_BITS | 8);
+pub(crate) const STRIPED: Ino = Ino(1 << Ino::SERIAL_BITS | 8);
 
 /// Numbers that no shard has given out yet begin here.
 const NEXT_SERIAL: u64 = 100;
 
-pub fn layout() -> Layout {
+pub(crate) fn layout() -> Layout {
     Layout {
         unit: 4_096,
         count: 2,
@@ -130,7 +130,7 @@ fn parts(map: &DirMap, index: u32) -> PartsRecord {
 }
 
 /// A file system with nothing wrong.
-pub fn sound() -> Tables {
+pub(crate) fn sound() -> Tables {
     let mut tables = Tables::empty(map().into());
     let dir = |parent| inode(FileKind::Dir, 1, Holds::Dir { parent });
     tables.inodes.insert((ShardId(0), ROOT_DIR), dir(ROOT_DIR));
@@ -270,7 +270,7 @@ fn enter(tables: &mut Tables, dir: Ino, name: &str, ino: Ino, kind: FileKind, sh
 }
 
 /// The key and record of an entry.
-pub fn key_of(tables: &Tables, dir: Ino, name: &str) -> (EntryKey, EntryRecord) {
+pub(crate) fn key_of(tables: &Tables, dir: Ino, name: &str) -> (EntryKey, EntryRecord) {
     let name = Name::new(name.as_bytes()).unwrap();
     let found = tables
         .entries
@@ -281,7 +281,7 @@ pub fn key_of(tables: &Tables, dir: Ino, name: &str) -> (EntryKey, EntryRecord) 
 }
 
 /// Reports of an oracle, as text.
-pub fn problems(tables: &Tables, oracle: &str) -> Vec<String> {
+pub(crate) fn problems(tables: &Tables, oracle: &str) -> Vec<String> {
     let mut problems = Vec::new();
     crate::check_tables(tables, &mut problems);
     problems
@@ -295,7 +295,7 @@ pub fn problems(tables: &Tables, oracle: &str) -> Vec<String> {
 ///
 /// # Panics
 /// When that is nothing.
-pub fn found(tables: &Tables, oracle: &str, subject: &str) -> String {
+pub(crate) fn found(tables: &Tables, oracle: &str, subject: &str) -> String {
     let start = format!("{oracle}: {subject}: ");
     let all = problems(tables, oracle);
     let about: Vec<String> = all

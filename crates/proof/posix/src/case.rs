@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 /// One promise of the standard or of a man page, and how it is put to the test.
 #[derive(Clone, Copy)]
-pub struct Case {
+pub(crate) struct Case {
     /// `family.what`, unique.
     pub name: &'static str,
     /// Source of the promise: a function's page in POSIX.1-2017, written `name()`, or a man page of
@@ -20,24 +20,28 @@ pub struct Case {
 }
 
 impl Case {
-    pub const fn new(name: &'static str, clause: &'static str, run: fn(&Place) -> Outcome) -> Case {
+    pub(crate) const fn new(
+        name: &'static str,
+        clause: &'static str,
+        run: fn(&Place) -> Outcome,
+    ) -> Case {
         Case { name, clause, run }
     }
 }
 
 /// Place in which a case runs.
-pub struct Place {
+pub(crate) struct Place {
     /// The working directory's absolute path.
     pub here: PathBuf,
     /// The same directory on the second mount; only cases of the family `two` run with one.
     pub there: PathBuf,
 }
 
-pub type Outcome<T = ()> = Result<T, Failure>;
+pub(crate) type Outcome<T = ()> = Result<T, Failure>;
 
 /// Why a case did not pass.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Failure {
+pub(crate) enum Failure {
     /// Something else was found than promised.
     Wrong {
         call: String,
@@ -50,7 +54,11 @@ pub enum Failure {
 }
 
 impl Failure {
-    pub fn wrong(call: impl Into<String>, expected: impl Into<String>, found: String) -> Failure {
+    pub(crate) fn wrong(
+        call: impl Into<String>,
+        expected: impl Into<String>,
+        found: String,
+    ) -> Failure {
         Failure::Wrong {
             call: call.into(),
             expected: expected.into(),
@@ -61,31 +69,31 @@ impl Failure {
 
 /// A call that was made: what it was, and what it answered.
 #[must_use]
-pub struct Call<T> {
+pub(crate) struct Call<T> {
     text: String,
     result: Result<T, Errno>,
 }
 
 impl<T> Call<T> {
-    pub fn new(name: &str, arguments: &[&dyn Debug], result: Result<T, Errno>) -> Call<T> {
+    pub(crate) fn new(name: &str, arguments: &[&dyn Debug], result: Result<T, Errno>) -> Call<T> {
         let arguments: Vec<String> = arguments.iter().map(shortened).collect();
         let text = format!("{name}({})", arguments.join(", "));
         Call { text, result }
     }
 
     /// Returns the result: the call had to succeed.
-    pub fn ok(self) -> Outcome<T> {
+    pub(crate) fn ok(self) -> Outcome<T> {
         self.result
             .map_err(|errno| Failure::wrong(self.text, "success", Shown(errno).to_string()))
     }
 
     /// It had to fail with just this.
-    pub fn fails(self, expected: Errno) -> Outcome {
+    pub(crate) fn fails(self, expected: Errno) -> Outcome {
         self.fails_with_one_of(&[expected])
     }
 
     /// Accepts any of several errors, where the standard leaves a choice.
-    pub fn fails_with_one_of(self, expected: &[Errno]) -> Outcome {
+    pub(crate) fn fails_with_one_of(self, expected: &[Errno]) -> Outcome {
         let found = match self.result {
             Err(errno) if expected.contains(&errno) => return Ok(()),
             Err(errno) => Shown(errno).to_string(),
@@ -97,7 +105,7 @@ impl<T> Call<T> {
 
     /// Returns whether it failed, with just this, or succeeded, where that depends on who came
     /// first.
-    pub fn may_fail(self, expected: Errno) -> Outcome<bool> {
+    pub(crate) fn may_fail(self, expected: Errno) -> Outcome<bool> {
         match self.result {
             Ok(_) => Ok(false),
             result => Call {
@@ -111,7 +119,7 @@ impl<T> Call<T> {
 
     /// For what a man page leaves a file system free not to have: `NotOffered` if it fails with one
     /// of these.
-    pub fn ok_or_not_offered(self, errors: &[Errno]) -> Outcome<T> {
+    pub(crate) fn ok_or_not_offered(self, errors: &[Errno]) -> Outcome<T> {
         match self.result {
             Err(errno) if errors.contains(&errno) => Err(Failure::NotOffered(format!(
                 "{}: {}",
@@ -127,14 +135,14 @@ impl<T> Call<T> {
     }
 
     /// Either is allowed: the answer goes on deciding.
-    pub fn result(self) -> Result<T, Errno> {
+    pub(crate) fn result(self) -> Result<T, Errno> {
         self.result
     }
 }
 
 impl<T: PartialEq + Debug> Call<T> {
     /// It had to give just this.
-    pub fn gives(self, expected: T) -> Outcome {
+    pub(crate) fn gives(self, expected: T) -> Outcome {
         let text = self.text.clone();
         let found = self.ok()?;
         same(&text, found, expected)
@@ -143,7 +151,7 @@ impl<T: PartialEq + Debug> Call<T> {
 
 impl<T: PartialEq + Debug> Call<T> {
     /// It had to succeed if `allowed`, and else to fail with the error.
-    pub fn allowed(self, allowed: bool, otherwise: Errno) -> Outcome {
+    pub(crate) fn allowed(self, allowed: bool, otherwise: Errno) -> Outcome {
         if allowed {
             self.ok().map(drop)
         } else {
@@ -153,7 +161,7 @@ impl<T: PartialEq + Debug> Call<T> {
 }
 
 /// Two values had to be equal.
-pub fn same<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Outcome {
+pub(crate) fn same<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Outcome {
     if found == expected {
         return Ok(());
     }
@@ -161,7 +169,7 @@ pub fn same<T: PartialEq + Debug>(what: &str, found: T, expected: T) -> Outcome 
 }
 
 /// Something had to be so; `found` says what was found instead.
-pub fn holds(what: &str, is_so: bool, expected: &str, found: impl Debug) -> Outcome {
+pub(crate) fn holds(what: &str, is_so: bool, expected: &str, found: impl Debug) -> Outcome {
     if is_so {
         return Ok(());
     }

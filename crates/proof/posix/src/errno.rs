@@ -4,7 +4,7 @@ use rustix::io::Errno;
 use std::fmt;
 
 /// Shows an error number as the standard writes it.
-pub struct Shown(pub Errno);
+pub(crate) struct Shown(pub Errno);
 
 impl fmt::Display for Shown {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

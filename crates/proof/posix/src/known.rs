@@ -11,7 +11,7 @@ const NOT_OFFERED: &str = "not offered: ";
 
 /// Other ends of a case than passing, and the reasons.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Reason {
+pub(crate) enum Reason {
     /// It finds something else than promised.
     Fails(String),
     /// The file system does not have what it is about.
@@ -19,11 +19,11 @@ pub enum Reason {
 }
 
 /// Cases by their names.
-pub type Known = BTreeMap<String, Reason>;
+pub(crate) type Known = BTreeMap<String, Reason>;
 
 /// Verdict on an outcome, by what is known of the case.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     Passed,
     /// Not offered as well, unless that is known: what was there once is not to go unseen.
     Failed,
@@ -32,7 +32,7 @@ pub enum Verdict {
     PassedAfterAll,
 }
 
-pub fn judge(outcome: &Outcome, known: Option<&Reason>) -> Verdict {
+pub(crate) fn judge(outcome: &Outcome, known: Option<&Reason>) -> Verdict {
     match (outcome, known) {
         (Ok(()), None) => Verdict::Passed,
         (Ok(()), Some(_)) => Verdict::PassedAfterAll,
@@ -44,7 +44,7 @@ pub fn judge(outcome: &Outcome, known: Option<&Reason>) -> Verdict {
 
 /// Reads a list: a case and, after blanks, the reason, on each line; lines that begin with `#` are
 /// remarks.
-pub fn read(file: &Path, cases: &[Case]) -> Result<Known> {
+pub(crate) fn read(file: &Path, cases: &[Case]) -> Result<Known> {
     let text =
         fs::read_to_string(file).with_context(|| format!("cannot read {}", file.display()))?;
     parse(&text, cases).with_context(|| file.display().to_string())

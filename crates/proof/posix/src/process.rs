@@ -17,18 +17,18 @@ use std::time::{Duration, Instant};
 
 /// Time that anything which has to happen may take, before the case fails; nothing is slow by this
 /// much.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A user: its own group has the same number.
 #[derive(Clone, Copy)]
-pub struct Who {
+pub(crate) struct Who {
     pub uid: u32,
     pub groups: &'static [u32],
 }
 
 impl Who {
     /// The same user with supplementary groups.
-    pub const fn with(self, groups: &'static [u32]) -> Who {
+    pub(crate) const fn with(self, groups: &'static [u32]) -> Who {
         Who {
             uid: self.uid,
             groups,
@@ -37,23 +37,23 @@ impl Who {
 }
 
 // Numbers of no user; the system need not know them.
-pub const ANN: Who = Who {
+pub(crate) const ANN: Who = Who {
     uid: 61_001,
     groups: &[],
 };
-pub const BOB: Who = Who {
+pub(crate) const BOB: Who = Who {
     uid: 61_002,
     groups: &[],
 };
-pub const EVE: Who = Who {
+pub(crate) const EVE: Who = Who {
     uid: 61_003,
     groups: &[],
 };
-pub const CREW: u32 = 62_001;
-pub const CLUB: u32 = 62_002;
+pub(crate) const CREW: u32 = 62_001;
+pub(crate) const CLUB: u32 = 62_002;
 
 /// Runs a part of a case as another user, in a child that has no capabilities then.
-pub fn as_user(who: Who, body: impl FnOnce() -> Outcome) -> Outcome {
+pub(crate) fn as_user(who: Who, body: impl FnOnce() -> Outcome) -> Outcome {
     in_child(|| {
         become_user(who)?;
         body()
@@ -61,7 +61,11 @@ pub fn as_user(who: Who, body: impl FnOnce() -> Outcome) -> Outcome {
 }
 
 /// Runs a part of a case as another user, in a child that has these capabilities and no others.
-pub fn with_capabilities(who: Who, set: CapabilitySet, body: impl FnOnce() -> Outcome) -> Outcome {
+pub(crate) fn with_capabilities(
+    who: Who,
+    set: CapabilitySet,
+    body: impl FnOnce() -> Outcome,
+) -> Outcome {
     in_child(|| {
         let kept = set_keep_capabilities(true);
         crate::case::holds("PR_SET_KEEPCAPS", kept.is_ok(), "success", kept)?;
@@ -72,7 +76,7 @@ pub fn with_capabilities(who: Who, set: CapabilitySet, body: impl FnOnce() -> Ou
 }
 
 /// Gives up all capabilities but these for good.
-pub fn keep_capabilities(set: CapabilitySet) -> Outcome {
+pub(crate) fn keep_capabilities(set: CapabilitySet) -> Outcome {
     let sets = CapabilitySets {
         effective: set,
         permitted: set,
@@ -83,12 +87,12 @@ pub fn keep_capabilities(set: CapabilitySet) -> Outcome {
 }
 
 /// Gives up root for good. No process but a child that ends soon should.
-pub fn become_user(who: Who) -> Outcome {
+pub(crate) fn become_user(who: Who) -> Outcome {
     become_ids((who.uid, who.uid), who.uid, who.groups)
 }
 
 /// Real and effective user (the saved one as the effective), group, supplementary groups.
-pub fn become_ids((real, effective): (u32, u32), group: u32, groups: &[u32]) -> Outcome {
+pub(crate) fn become_ids((real, effective): (u32, u32), group: u32, groups: &[u32]) -> Outcome {
     // SAFETY: the pointer and the length are those of a slice; the others take numbers.
     let done = unsafe {
         libc::setgroups(groups.len(), groups.as_ptr()) == 0
@@ -104,26 +108,26 @@ pub fn become_ids((real, effective): (u32, u32), group: u32, groups: &[u32]) -> 
 }
 
 /// Runs a part of a case in a process of its own.
-pub fn in_child(body: impl FnOnce() -> Outcome) -> Outcome {
+pub(crate) fn in_child(body: impl FnOnce() -> Outcome) -> Outcome {
     Peer::start(|_| body())?.join()
 }
 
 /// A process that runs a part of a case at the same time as the rest.
-pub struct Peer {
+pub(crate) struct Peer {
     pid: Pid,
     line: Line,
     report: OwnedFd,
 }
 
 /// Line between two processes: bytes through pipes.
-pub struct Line {
+pub(crate) struct Line {
     to: OwnedFd,
     from: OwnedFd,
 }
 
 impl Line {
     /// Lets the other side's `hear` return.
-    pub fn tell(&self) -> Outcome {
+    pub(crate) fn tell(&self) -> Outcome {
         let written = write(&self.to, b"!");
         crate::case::holds(
             "tell another process",
@@ -134,7 +138,7 @@ impl Line {
     }
 
     /// Waits for the other side's `tell`.
-    pub fn hear(&self) -> Outcome {
+    pub(crate) fn hear(&self) -> Outcome {
         let ready = wait_readable(&self.from, PATIENCE);
         let heard = ready && read(&self.from, &mut [0]) == Ok(1);
         crate::case::holds("wait for another process", heard, "its sign", "none")
@@ -147,7 +151,7 @@ impl Line {
 }
 
 impl Peer {
-    pub fn start(body: impl FnOnce(&Line) -> Outcome) -> Outcome<Peer> {
+    pub(crate) fn start(body: impl FnOnce(&Line) -> Outcome) -> Outcome<Peer> {
         let (their_from, our_to) = new_pipe()?;
         let (our_from, their_to) = new_pipe()?;
         let (report, their_report) = new_pipe()?;
@@ -170,21 +174,21 @@ impl Peer {
         Ok(Peer { pid, line, report })
     }
 
-    pub fn tell(&self) -> Outcome {
+    pub(crate) fn tell(&self) -> Outcome {
         self.line.tell()
     }
 
-    pub fn hear(&self) -> Outcome {
+    pub(crate) fn hear(&self) -> Outcome {
         self.line.hear()
     }
 
-    pub fn pid(&self) -> i32 {
+    pub(crate) fn pid(&self) -> i32 {
         self.pid.as_raw_nonzero().get()
     }
 
     /// Waits until the peer is in the system call of this number and sleeps there, and checks that
     /// it has sent nothing, that is, that the call has not returned.
-    pub fn is_held_in(&self, call: libc::c_long) -> Outcome {
+    pub(crate) fn is_held_in(&self, call: libc::c_long) -> Outcome {
         let begins = format!("{call} ");
         wait_until("the other process to wait in its call", || {
             let at = fs::read_to_string(format!("/proc/{}/syscall", self.pid()));
@@ -200,7 +204,7 @@ impl Peer {
     }
 
     /// Ends it as a crash does.
-    pub fn kill(self) -> Outcome {
+    pub(crate) fn kill(self) -> Outcome {
         let killed = kill_process(self.pid, Signal::KILL);
         let waited = waitpid(Some(self.pid), WaitOptions::empty());
         let done = killed.is_ok() && waited.is_ok();
@@ -208,7 +212,7 @@ impl Peer {
     }
 
     /// Returns how its part ended.
-    pub fn join(self) -> Outcome {
+    pub(crate) fn join(self) -> Outcome {
         match receive(&self.report, PATIENCE) {
             Some(outcome) => {
                 let waited = waitpid(Some(self.pid), WaitOptions::empty());
@@ -224,7 +228,7 @@ impl Peer {
     }
 
     /// Waits for its end by a signal, and gives the signal's number; none if it ended otherwise.
-    pub fn signal_that_ended_it(self) -> Option<i32> {
+    pub(crate) fn signal_that_ended_it(self) -> Option<i32> {
         let ended = waitpid(Some(self.pid), WaitOptions::empty()).ok().flatten();
         ended.and_then(|(_, status)| status.terminating_signal())
     }
@@ -242,7 +246,7 @@ impl Peer {
 }
 
 /// Polls until `is_so`.
-pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Outcome {
+pub(crate) fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Outcome {
     let deadline = Instant::now() + PATIENCE;
     while !is_so() {
         if Instant::now() > deadline {
@@ -255,7 +259,7 @@ pub fn wait_until(what: &str, mut is_so: impl FnMut() -> bool) -> Outcome {
 }
 
 /// Runs the body, reports how it ended, and ends this process.
-pub fn end_with(report: &OwnedFd, body: impl FnOnce() -> Outcome) -> ! {
+pub(crate) fn end_with(report: &OwnedFd, body: impl FnOnce() -> Outcome) -> ! {
     let outcome = catch_unwind(AssertUnwindSafe(body)).unwrap_or_else(|panic| {
         Err(Failure::wrong(
             "the case itself",
@@ -282,7 +286,7 @@ fn panic_text(panic: &(dyn Any + Send)) -> String {
 }
 
 /// Returns the report of `end_with`; none if the process ended without, or not in time.
-pub fn receive(report: &OwnedFd, patience: Duration) -> Option<Outcome> {
+pub(crate) fn receive(report: &OwnedFd, patience: Duration) -> Option<Outcome> {
     let deadline = Instant::now() + patience;
     let mut text = Vec::new();
     let mut buffer = [0; 4_096];
@@ -305,7 +309,7 @@ fn wait_readable(fd: &impl AsFd, patience: Duration) -> bool {
     poll(&mut fds, limit.as_ref()).is_ok_and(|count| count > 0)
 }
 
-pub fn new_pipe() -> Outcome<(OwnedFd, OwnedFd)> {
+pub(crate) fn new_pipe() -> Outcome<(OwnedFd, OwnedFd)> {
     pipe_with(PipeFlags::CLOEXEC)
         .map_err(|errno| Failure::wrong("pipe2()", "success", errno.to_string()))
 }

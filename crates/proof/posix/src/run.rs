@@ -27,7 +27,7 @@ struct Report<'a> {
     failure: Option<&'a Failure>,
 }
 
-pub fn run(
+pub(crate) fn run(
     cases: &[Case],
     dir: &Path,
     second: Option<&Path>,

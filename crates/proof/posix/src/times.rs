@@ -12,17 +12,17 @@ use rustix::fs::StatVfsMountFlags as Flags;
 use std::path::Path;
 
 /// Seconds since 1970 and nanoseconds.
-pub type Time = (i64, i64);
+pub(crate) type Time = (i64, i64);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Times {
+pub(crate) struct Times {
     pub atime: Time,
     pub mtime: Time,
     pub ctime: Time,
 }
 
 impl Times {
-    pub fn of(stat: &Stat) -> Times {
+    pub(crate) fn of(stat: &Stat) -> Times {
         Times {
             atime: (stat.st_atime, stat.st_atime_nsec as i64),
             mtime: (stat.st_mtime, stat.st_mtime_nsec as i64),
@@ -35,36 +35,36 @@ impl Times {
     }
 }
 
-pub fn times(path: &str) -> Outcome<Times> {
+pub(crate) fn times(path: &str) -> Outcome<Times> {
     Ok(Times::of(&lstat(path).ok()?))
 }
 
 /// Beside each case's directory.
-pub const CLOCK: &str = "clock";
+pub(crate) const CLOCK: &str = "clock";
 
 /// Reads the file system's clock: the change time of a file that is changed to ask for it.
-pub fn now() -> Outcome<Time> {
+pub(crate) fn now() -> Outcome<Time> {
     utimens(Path::new("..").join(CLOCK).as_path(), NOW, NOW).ok()?;
     Ok(Times::of(&lstat(Path::new("..").join(CLOCK).as_path()).ok()?).ctime)
 }
 
 /// Waits until the file system's clock is past this.
-pub fn tick(past: Time) -> Outcome {
+pub(crate) fn tick(past: Time) -> Outcome {
     wait_until("the file system's clock to go on", || {
         now().is_ok_and(|now| now > past)
     })
 }
 
 /// Effect of reading on times of access on the mount where the case runs (mount(8)).
-pub struct Reading(Flags);
+pub(crate) struct Reading(Flags);
 
 impl Reading {
-    pub fn here() -> Outcome<Reading> {
+    pub(crate) fn here() -> Outcome<Reading> {
         Ok(Reading(statvfs(".").ok()?.f_flag))
     }
 
     /// For `changes`: of a file or link whose time of access is not later than its others.
-    pub fn when_due(&self) -> &'static str {
+    pub(crate) fn when_due(&self) -> &'static str {
         if self.0.contains(Flags::NOATIME) {
             ""
         } else {
@@ -73,7 +73,7 @@ impl Reading {
     }
 
     /// The same of a directory.
-    pub fn when_due_of_a_directory(&self) -> &'static str {
+    pub(crate) fn when_due_of_a_directory(&self) -> &'static str {
         if self.0.contains(Flags::NODIRATIME) {
             ""
         } else {
@@ -82,7 +82,7 @@ impl Reading {
     }
 
     /// Returns whether only the first reading after a change counts, and one a day.
-    pub fn is_relative(&self) -> bool {
+    pub(crate) fn is_relative(&self) -> bool {
         self.0.contains(Flags::RELATIME)
     }
 }
@@ -90,7 +90,7 @@ impl Reading {
 /// Makes the call, and checks which times it changed: for each path, `a`, `m` and `c` for those
 /// that had to be set to now, `C` for a ctime that may have been, all others had to stay as they
 /// were. The inodes are those that the paths led to before, symbolic links themselves.
-pub fn changes(expected: &[(&str, &str)], call: impl FnOnce() -> Outcome) -> Outcome {
+pub(crate) fn changes(expected: &[(&str, &str)], call: impl FnOnce() -> Outcome) -> Outcome {
     let mut watched: Vec<(&str, &str, OwnedFd, Times)> = Vec::new();
     let is_relative = Reading::here()?.is_relative();
     for (path, letters) in expected {

@@ -8,7 +8,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A [`MemoryLog`] whose appends are steps of a server.
 #[derive(Debug, Default)]
-pub struct Disk {
+pub(crate) struct Disk {
     log: MemoryLog,
     /// Every record of each stream from the first on, also those that the log need not keep any more.
     all: Mutex<BTreeMap<u64, Vec<Vec<u8>>>>,
@@ -22,7 +22,7 @@ const NEVER: u32 = u32::MAX;
 const DIED: &str = "the server died";
 
 impl Disk {
-    pub fn new() -> Disk {
+    pub(crate) fn new() -> Disk {
         Disk::with(MemoryLog::new())
     }
 
@@ -36,7 +36,7 @@ impl Disk {
     }
 
     /// The remains after a crash, see [`MemoryLog::crash`]; full if it was.
-    pub fn crash(&self, keep_unsynced: usize, torn: bool) -> Disk {
+    pub(crate) fn crash(&self, keep_unsynced: usize, torn: bool) -> Disk {
         let mut disk = Disk::with(self.log.crash(keep_unsynced, torn));
         disk.all = Mutex::new(self.records().clone());
         disk.set_full(self.full.load(Ordering::Relaxed));
@@ -48,43 +48,43 @@ impl Disk {
     }
 
     /// Those of a stream, from index 1 on.
-    pub fn all(&self, stream: u64) -> Vec<Vec<u8>> {
+    pub(crate) fn all(&self, stream: u64) -> Vec<Vec<u8>> {
         self.records().get(&stream).cloned().unwrap_or_default()
     }
 
     /// A server has started and is at this record: later ones were lost. (Earlier ones that the log has lost as well
     /// had reached the store.)
-    pub fn goes_on_after(&self, stream: u64, applied: u64) {
+    pub(crate) fn goes_on_after(&self, stream: u64, applied: u64) {
         let mut records = self.records();
         let records = records.entry(stream).or_default();
         assert!(records.len() as u64 >= applied, "records came from nowhere");
         records.truncate(applied as usize);
     }
 
-    pub fn memory(&self) -> &MemoryLog {
+    pub(crate) fn memory(&self) -> &MemoryLog {
         &self.log
     }
 
-    pub fn set_full(&self, full: bool) {
+    pub(crate) fn set_full(&self, full: bool) {
         self.full.store(full, Ordering::Relaxed);
     }
 
     /// Dies at the step after this many.
-    pub fn die_after(&self, steps: u32) {
+    pub(crate) fn die_after(&self, steps: u32) {
         self.countdown.store(steps, Ordering::Relaxed);
     }
 
     /// Does not die after all.
-    pub fn live(&self) {
+    pub(crate) fn live(&self) {
         self.countdown.store(NEVER, Ordering::Relaxed);
     }
 
-    pub fn is_dying(&self) -> bool {
+    pub(crate) fn is_dying(&self) -> bool {
         self.countdown.load(Ordering::Relaxed) != NEVER
     }
 
     /// One step is to be made; whether the server dies before it.
-    pub fn dies_here(&self) -> bool {
+    pub(crate) fn dies_here(&self) -> bool {
         match self.countdown.load(Ordering::Relaxed) {
             NEVER => false,
             0 => true,

@@ -5,11 +5,11 @@ use pandofs_types::{FsError, HashKey, Ino, Name, Position};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A name of a directory.
-pub type Key = (Ino, Name);
+pub(crate) type Key = (Ino, Name);
 
 /// Effect of an operation on a name, or its finding about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Deed {
+pub(crate) enum Deed {
     /// It leads there, or nowhere.
     Read(Option<Ino>),
     /// It was free and leads there now.
@@ -36,7 +36,7 @@ pub enum Deed {
 
 /// An operation on a name. Instants are counted, not timed: no two things happen at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Operation {
+pub(crate) struct Operation {
     pub begun: u64,
     /// `None` if it was never answered.
     pub ended: Option<u64>,
@@ -45,7 +45,7 @@ pub struct Operation {
 
 /// Effect of an operation on an inode's mode, or its finding about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum ModeDeed {
+pub(crate) enum ModeDeed {
     Read(u16),
     /// If it was not answered it was done at some time or not at all.
     Write(u16),
@@ -54,7 +54,7 @@ pub enum ModeDeed {
 }
 
 /// Beginning, end and deed of an operation.
-pub type ModeOperation = (u64, Option<u64>, ModeDeed);
+pub(crate) type ModeOperation = (u64, Option<u64>, ModeDeed);
 
 /// An operation as it is noted: when it began and ended, and what it did, if it was told that it did anything.
 type Noted = (u64, Option<u64>, Option<Deed>);
@@ -64,14 +64,14 @@ type NotedMode = (u64, Option<u64>, Option<ModeDeed>);
 
 /// Operations under way with one request.
 #[derive(Clone, Debug, Default)]
-pub struct Open {
+pub(crate) struct Open {
     begun: u64,
     names: Vec<(Key, usize)>,
     mode: Option<(Ino, usize)>,
 }
 
 /// All that clients know.
-pub struct History {
+pub(crate) struct History {
     hash_key: HashKey,
     now: u64,
     names: Vec<Name>,
@@ -87,7 +87,7 @@ pub struct History {
 
 impl History {
     /// `names` are all that there are.
-    pub fn new(hash_key: HashKey, names: Vec<Name>) -> History {
+    pub(crate) fn new(hash_key: HashKey, names: Vec<Name>) -> History {
         History {
             hash_key,
             now: 0,
@@ -113,7 +113,7 @@ impl History {
     }
 
     /// A request is sent for the first time.
-    pub fn begin(&mut self, request: &Request) -> Open {
+    pub(crate) fn begin(&mut self, request: &Request) -> Open {
         let begun = self.tick();
         let mut open = Vec::new();
         let mut mode = None;
@@ -187,7 +187,7 @@ impl History {
 
     /// It was answered at once from what is believed. What `may_be_lost`, as a server has just forgotten it, says nothing
     /// until the client has heard of that.
-    pub fn believed(
+    pub(crate) fn believed(
         &mut self,
         request: &Request,
         answer: &Result<Reply, Refusal>,
@@ -210,7 +210,7 @@ impl History {
     }
 
     /// It was answered for good.
-    pub fn end(&mut self, open: Open, request: &Request, result: &Result<Reply, Refusal>) {
+    pub(crate) fn end(&mut self, open: Open, request: &Request, result: &Result<Reply, Refusal>) {
         let ended = self.tick();
         if let Some((ino, place)) = open.mode {
             let operations = self.modes.get_mut(&ino).expect("it was begun");
@@ -295,7 +295,7 @@ impl History {
 
     /// A server came back without all that it had done to this name. What is under way may have been done before, been
     /// seen, and be done again.
-    pub fn forget(&mut self, key: Key) {
+    pub(crate) fn forget(&mut self, key: Key) {
         self.forgotten.0.insert(key.clone());
         let operations = self.operations.entry(key.clone()).or_default();
         let under_way = operations
@@ -311,7 +311,7 @@ impl History {
     }
 
     /// The same of what had been done to this inode's attributes.
-    pub fn forget_mode(&mut self, ino: Ino) {
+    pub(crate) fn forget_mode(&mut self, ino: Ino) {
         let begun = self.tick();
         let ended = self.tick();
         let Some(operations) = self.modes.get_mut(&ino) else {
@@ -327,7 +327,7 @@ impl History {
     }
 
     /// Returns all deeds on modes.
-    pub fn modes(&self) -> Vec<(Ino, Vec<ModeOperation>)> {
+    pub(crate) fn modes(&self) -> Vec<(Ino, Vec<ModeOperation>)> {
         let of = |(ino, operations): (&Ino, &Vec<NotedMode>)| {
             let known = operations.iter();
             let known = known.filter_map(|&(begun, ended, deed)| Some((begun, ended, deed?)));
@@ -337,16 +337,16 @@ impl History {
     }
 
     /// A server came back without this inode.
-    pub fn forget_inode(&mut self, ino: Ino) {
+    pub(crate) fn forget_inode(&mut self, ino: Ino) {
         self.lost.insert(ino);
     }
 
-    pub fn may_be_lost(&self, ino: Ino) -> bool {
+    pub(crate) fn may_be_lost(&self, ino: Ino) -> bool {
         self.lost.contains(&ino)
     }
 
     /// Notes the inode that the name leads to at the end.
-    pub fn end_of(&mut self, key: Key, ino: Option<Ino>) {
+    pub(crate) fn end_of(&mut self, key: Key, ino: Option<Ino>) {
         let (key, place) = self.add(key, Some(Deed::Read(ino)));
         let ended = self.tick();
         if let Some(operations) = self.operations.get_mut(&key) {
@@ -355,12 +355,12 @@ impl History {
     }
 
     /// Every name that was spoken of.
-    pub fn keys(&self) -> Vec<Key> {
+    pub(crate) fn keys(&self) -> Vec<Key> {
         self.operations.keys().cloned().collect()
     }
 
     /// Returns whether an operation on the name was under way at some time from `since` on.
-    pub fn is_touched(&self, key: &Key, since: u64) -> bool {
+    pub(crate) fn is_touched(&self, key: &Key, since: u64) -> bool {
         self.operations.get(key).is_some_and(|operations| {
             operations.iter().any(|(_, ended, deed)| {
                 ended.is_none_or(|ended| ended >= since)
@@ -371,12 +371,12 @@ impl History {
     }
 
     /// The instant it is.
-    pub fn now(&self) -> u64 {
+    pub(crate) fn now(&self) -> u64 {
         self.now
     }
 
     /// The operations on a name that tell something, in the order in which they began.
-    pub fn of(&self, key: &Key) -> Vec<Operation> {
+    pub(crate) fn of(&self, key: &Key) -> Vec<Operation> {
         let operations = self.operations.get(key).into_iter().flatten();
         operations
             .filter_map(|&(begun, ended, deed)| deed.map(|deed| Operation { begun, ended, deed }))

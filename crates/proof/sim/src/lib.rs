@@ -41,6 +41,7 @@ use world::World;
 /// Result of a run.
 #[derive(Debug)]
 pub struct Outcome {
+    /// Counts of a run that held, or the first thing that must not be.
     pub result: Result<Counted, Finding>,
     /// Empty unless it was to be kept.
     pub trace: String,

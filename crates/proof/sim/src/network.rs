@@ -9,7 +9,7 @@ const FASTEST: Moment = 30 * MICROSECOND;
 const SLOWEST: Moment = 300 * MICROSECOND;
 
 /// The network between servers and clients.
-pub struct Network {
+pub(crate) struct Network {
     seed: u64,
     faults: Vec<Fault>,
     /// Messages sent so far from one end to the other: what becomes of the next follows from the number, and stays the
@@ -20,7 +20,7 @@ pub struct Network {
 }
 
 impl Network {
-    pub fn new(seed: u64, faults: &[Fault]) -> Network {
+    pub(crate) fn new(seed: u64, faults: &[Fault]) -> Network {
         Network {
             seed,
             faults: faults.to_vec(),
@@ -30,7 +30,7 @@ impl Network {
     }
 
     /// Arrivals of copies of a message that is sent now: none, one or two.
-    pub fn send(&mut self, now: Moment, from: End, to: End) -> Vec<Moment> {
+    pub(crate) fn send(&mut self, now: Moment, from: End, to: End) -> Vec<Moment> {
         let number = self.sent.entry((from, to)).or_default();
         *number += 1;
         let mut rng = Rng::new(

@@ -8,7 +8,7 @@ use pandofs_store::{Batch, KvRead, MemoryStore};
 use pandofs_types::{FileKind, Ino, Time, TxId};
 
 /// One operation forgets to let go of an inode.
-pub fn keep_lock(shards: &mut Shards, now: Time) {
+pub(crate) fn keep_lock(shards: &mut Shards, now: Time) {
     for shard in shards.ids() {
         let shard_state = shards.shard_mut(shard);
         let sequence = shard_state.status().applied;
@@ -24,7 +24,7 @@ pub fn keep_lock(shards: &mut Shards, now: Time) {
 }
 
 /// Returns the batch that the store gets in place of `batch`.
-pub fn tamper(plant: Plant, store: &MemoryStore, batch: &Batch) -> Batch {
+pub(crate) fn tamper(plant: Plant, store: &MemoryStore, batch: &Batch) -> Batch {
     let mut changed = Batch::new();
     for (key, value) in batch.iter() {
         let kind = key.first().copied().and_then(Kind::from_byte);

@@ -16,14 +16,14 @@ const LOCK_WAIT_MS: u32 = 100;
 
 /// Next step of a job.
 #[derive(Debug)]
-pub enum Next {
+pub(crate) enum Next {
     Ask(Target, Request),
     Done(String),
 }
 
 /// An operation under way.
 #[derive(Debug)]
-pub struct Job {
+pub(crate) struct Job {
     op: Op,
     hash_key: HashKey,
     /// The names still to go down, of each path.
@@ -58,7 +58,7 @@ fn names(path: &Path) -> Vec<Name> {
 
 impl Job {
     /// `held`: what is open; `owner`: whose locks it sets, nobody else's at the same time.
-    pub fn new(op: Op, hash_key: HashKey, held: &[Ino], owner: u64) -> Job {
+    pub(crate) fn new(op: Op, hash_key: HashKey, held: &[Ino], owner: u64) -> Job {
         let (whole, parents): (Vec<&Path>, Vec<&Path>) = match &op {
             Op::Create(path) | Op::Mkdir(path) | Op::Unlink(path) | Op::Rmdir(path) => {
                 (vec![], vec![path])
@@ -114,7 +114,7 @@ impl Job {
     }
 
     /// Which of the open files it closes, as soon as it begins.
-    pub fn closes(&self) -> Option<usize> {
+    pub(crate) fn closes(&self) -> Option<usize> {
         match self.op {
             Op::Close(place) => Some(place),
             _ => None,
@@ -122,7 +122,7 @@ impl Job {
     }
 
     /// Takes the answer to what was asked last, and goes on.
-    pub fn next(
+    pub(crate) fn next(
         &mut self,
         result: Option<Result<Reply, FsError>>,
         places: &dyn KnownPlaces,

@@ -14,8 +14,11 @@ use std::fmt;
 /// Nanoseconds of simulated time since the start of the run.
 pub type Moment = i64;
 
+/// Nanoseconds.
 pub const MICROSECOND: Moment = 1_000;
+/// Nanoseconds.
 pub const MILLISECOND: Moment = 1_000_000;
+/// Nanoseconds.
 pub const SECOND: Moment = 1_000_000_000;
 
 /// Time for which operations are begun and faults go on.
@@ -27,13 +30,19 @@ pub const AFTERWARDS: Moment = 2 * SECOND;
 /// Shape of the cluster.
 #[derive(Clone, Debug)]
 pub struct Shape {
+    /// All there from the start.
     pub servers: u16,
+    /// A power of two, led by the servers in turn.
     pub shards: u16,
+    /// Each with what it remembers.
     pub clients: usize,
     /// Requests that one client has under way at once.
     pub workers: usize,
+    /// Of directories.
     pub policy: DirPolicy,
+    /// Of files.
     pub file_policy: FilePolicy,
+    /// Of each new directory.
     pub initial_partitions: u32,
     /// Answers to mutations wait for the disk.
     pub sync_every_batch: bool,
@@ -41,9 +50,11 @@ pub struct Shape {
     pub flush_after: u64,
     /// Error of each server's clock at the start, in nanoseconds.
     pub skew: Vec<i64>,
+    /// Of operations over several shards.
     pub protocol: CommitProtocol,
     /// If clients take leases.
     pub leases: Option<Leasing>,
+    /// Room of caches and tables, small enough to be filled in a run.
     pub memory: Memory,
 }
 
@@ -73,31 +84,49 @@ pub struct Leasing {
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(pub Vec<String>);
 
+/// What a worker of a client does, by path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
+    /// Makes an empty file.
     Create(Path),
+    /// Makes a directory.
     Mkdir(Path),
+    /// Takes away a name of what is no directory.
     Unlink(Path),
+    /// Takes away an empty directory.
     Rmdir(Path),
     /// A further name for the file that the first path leads to.
     Link(Path, Path),
+    /// Moves a name.
     Rename {
+        /// Looked up at each step, so that it may be gone by then.
         from: Path,
+        /// May lead to something, which gives way then.
         to: Path,
+        /// Fails if `to` is taken.
         no_replace: bool,
+        /// Leaves a white-out under the old name.
         whiteout: bool,
     },
+    /// Two names change places.
     Exchange(Path, Path),
+    /// Asks what the path leads to.
     Lookup(Path),
     /// Asks for the attributes of what the path leads to.
     Stat(Path),
+    /// Lists a directory to its end.
     List(Path),
+    /// Sets permission bits, 0o7777 at most.
     Chmod(Path, u16),
     /// Moves the file's bytes to data objects.
     Stripe(Path),
+    /// Syncs the log of the shard that has what the path leads to.
     Sync(Path),
+    /// Keeps the file open, for what is done to open files.
     Open {
+        /// Looked up at each step, so that it may be gone by then.
         path: Path,
+        /// Whether it is cut to nothing.
         truncate: bool,
     },
     /// Closes one of those that are open: the so-manieth, counted round and round.
@@ -108,15 +137,24 @@ pub enum Op {
     WriteOpen(usize),
     /// Locks one, all of it or a range from this byte on.
     Lock {
+        /// As in `Close`.
         place: usize,
+        /// Locks of different kinds do not see one another.
         kind: LockKind,
+        /// Whether nobody else may have a lock there.
         is_exclusive: bool,
+        /// First byte; `None` for the whole file.
         range: Option<u64>,
+        /// Whether it waits for locks in the way.
         waits: bool,
     },
+    /// Gives locks back.
     Unlock {
+        /// As in `Close`.
         place: usize,
+        /// Locks of different kinds do not see one another.
         kind: LockKind,
+        /// First byte; `None` for the whole file.
         range: Option<u64>,
     },
 }
@@ -124,16 +162,22 @@ pub enum Op {
 /// An operation of one client's worker, not begun before `at`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Planned {
+    /// Since the start of the run.
     pub at: Moment,
+    /// Its number, from 0.
     pub client: usize,
+    /// Its number within the client; it does one operation at a time.
     pub worker: usize,
+    /// Done once the worker's operation before has ended.
     pub op: Op,
 }
 
 /// One end of the network.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum End {
+    /// By its number in the cluster map.
     Server(u16),
+    /// By its number, from 0.
     Client(usize),
 }
 
@@ -143,54 +187,94 @@ pub enum Loss {
     /// The process was killed: all that was written is there.
     Nothing,
     /// Of the appends that were not synced this many thousandths are there, with `torn` also half of the next.
-    Unsynced { kept: u16, torn: bool },
+    Unsynced {
+        /// Thousandths.
+        kept: u16,
+        /// Whether the log ends in the middle of an append.
+        torn: bool,
+    },
 }
 
+/// Something that goes wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Fault {
     /// The server dies after this many of its steps from `at` on: before or after an append, after a sync, between
     /// two messages that it sends; 0 for between two batches. It starts again after `down`.
     Crash {
+        /// Since the start of the run.
         at: Moment,
+        /// By its number in the cluster map.
         server: u16,
+        /// Counted from `at` on.
         steps: u32,
+        /// Decides what is found at the next start.
         loss: Loss,
+        /// Nanoseconds.
         down: Moment,
     },
     /// Nothing gets from one end to the other.
     Cut {
+        /// The end that sends.
         from: End,
+        /// The end that hears nothing.
         to: End,
+        /// Since the start of the run.
         start: Moment,
+        /// Since the start of the run.
         end: Moment,
     },
     /// Of 1,000 messages so many are lost and so many come twice, and each may be late by up to `delay`, so that
     /// others overtake it.
     Noise {
+        /// Since the start of the run.
         start: Moment,
+        /// Since the start of the run.
         end: Moment,
+        /// Thousandths.
         lost: u16,
+        /// Thousandths.
         twice: u16,
+        /// Nanoseconds at most.
         delay: Moment,
     },
     /// The server takes this many times as long for everything.
     Slow {
+        /// By its number in the cluster map.
         server: u16,
+        /// Since the start of the run.
         start: Moment,
+        /// Since the start of the run.
         end: Moment,
+        /// 2 for twice as long.
         factor: i64,
     },
     /// The server's clock is put forward, or back.
-    Skew { server: u16, at: Moment, by: i64 },
+    Skew {
+        /// By its number in the cluster map.
+        server: u16,
+        /// Since the start of the run.
+        at: Moment,
+        /// Nanoseconds; negative for back.
+        by: i64,
+    },
     /// Only a reserve is left of the log's disk, or, `to_the_last`, nothing.
     Full {
+        /// By its number in the cluster map.
         server: u16,
+        /// Since the start of the run.
         start: Moment,
+        /// Since the start of the run.
         end: Moment,
+        /// Whether the reserve is gone as well.
         to_the_last: bool,
     },
     /// The client dies and is never heard of again; another one takes its place.
-    ClientGone { client: usize, at: Moment },
+    ClientGone {
+        /// By its number, from 0.
+        client: usize,
+        /// Since the start of the run.
+        at: Moment,
+    },
     /// A server joins: there is a newer cluster map, and the server starts `starts` later. Those servers are told of the
     /// map then of which `told` has the bit, each at a moment of its own; others, and clients, have to come to know it.
     Joins {
@@ -295,18 +379,25 @@ impl Plant {
     }
 }
 
+/// All that a run follows from.
 #[derive(Clone, Debug)]
 pub struct Scenario {
+    /// Delays and the choices of servers follow from it, also when lists were made smaller.
     pub seed: u64,
+    /// Stays while lists are made smaller.
     pub shape: Shape,
+    /// In the order of their moments.
     pub ops: Vec<Planned>,
+    /// In any order.
     pub faults: Vec<Fault>,
     /// Moment at which every fault ends and everything has to come to its end.
     pub healed: Moment,
+    /// A bug to be found; `None` for production's behaviour.
     pub plant: Option<Plant>,
 }
 
 impl Scenario {
+    /// One seed gives one scenario on every machine.
     pub fn from_seed(seed: u64) -> Scenario {
         let mut rng = Rng::new(seed ^ 0x5ca1_ab1e);
         let mut shape = shape(&mut rng);
@@ -331,6 +422,7 @@ impl Scenario {
     }
 
     /// The first cluster map.
+    /// The map that servers begin with; without addresses.
     pub fn map(&self) -> ClusterMap {
         let settings = Settings {
             split_threshold: 4,
@@ -371,6 +463,7 @@ impl Scenario {
         self.ops.len() + self.faults.len()
     }
 
+    /// Returns whether there is neither an operation nor a fault.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -386,6 +479,7 @@ fn server(id: u16, weight: u32) -> ServerInfo {
 }
 
 impl Op {
+    /// Every path that it names, in the order of its arguments.
     pub fn paths(&self) -> Vec<&Path> {
         match self {
             Op::Create(path)

@@ -32,7 +32,7 @@ const EPOCH: i64 = 1_600_000_000 * SECOND;
 
 /// Address of an answer: a request of a client's worker, and which attempt at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Asker {
+pub(crate) struct Asker {
     pub client: usize,
     /// Of the process that the client is.
     pub session: SessionId,
@@ -41,7 +41,7 @@ pub struct Asker {
 }
 
 /// A running process.
-pub struct Process {
+pub(crate) struct Process {
     lane: Lane<Hearer>,
     /// Appends not synced when the sync under way began.
     covered: usize,
@@ -60,14 +60,14 @@ pub struct Process {
 }
 
 impl Process {
-    pub fn shards(&self) -> &Shards {
+    pub(crate) fn shards(&self) -> &Shards {
         self.lane.shards()
     }
 }
 
 /// Why a process ended.
 #[derive(Debug)]
-pub enum Death {
+pub(crate) enum Death {
     /// The scenario has it so.
     Planned,
     /// As it does when its disk is full.
@@ -79,7 +79,7 @@ pub enum Death {
 /// Operations begun after one that has not ended before that one is named as a straggler: as a run has few.
 const STRAGGLES_AFTER: u64 = 2;
 
-pub struct Server {
+pub(crate) struct Server {
     pub id: ServerId,
     /// The map that it keeps.
     map: Arc<ClusterMap>,
@@ -157,7 +157,7 @@ impl Server {
         }
     }
 
-    pub fn configs(&self) -> Vec<ShardConfig> {
+    pub(crate) fn configs(&self) -> Vec<ShardConfig> {
         configs(&self.map, self.id, SESSION_TIMEOUT)
     }
 
@@ -263,7 +263,7 @@ impl Server {
     }
 
     /// Works on a batch of at most `limit` inputs.
-    pub fn run(&mut self, now: Moment, limit: usize) -> Result<(), Death> {
+    pub(crate) fn run(&mut self, now: Moment, limit: usize) -> Result<(), Death> {
         let limit = limit.min(MAX_LANE_BATCH);
         self.in_batch(now, |lane, environment| lane.run_batch(environment, limit))
     }
@@ -304,7 +304,7 @@ impl Server {
     ///
     /// # Errors
     /// The answer, if it is not taken.
-    pub fn ask(&mut self, asker: Asker, request: ShardRequest) -> Result<(), Refusal> {
+    pub(crate) fn ask(&mut self, asker: Asker, request: ShardRequest) -> Result<(), Refusal> {
         let process = self.process.as_mut().expect("it runs");
         process.lane.admit(&request)?;
         process.last_ticket += 1;
@@ -314,14 +314,14 @@ impl Server {
     }
 
     /// Where an answer goes, or would have gone.
-    pub fn take_ticket(&mut self, ticket: Ticket) -> Asker {
+    pub(crate) fn take_ticket(&mut self, ticket: Ticket) -> Asker {
         let process = self.process.as_mut().expect("it runs");
         let asker = process.tickets.remove(&ticket.0);
         asker.expect("a ticket is answered or replaced once")
     }
 
     /// A server says something, if there is a process to hear it.
-    pub fn hear(
+    pub(crate) fn hear(
         &mut self,
         sender: ServerId,
         message: PeerMessage,
@@ -331,7 +331,7 @@ impl Server {
     }
 
     /// A client waits for recalls.
-    pub fn await_recalls(&mut self, hearer: Hearer, done: Option<u64>, now: Moment) {
+    pub(crate) fn await_recalls(&mut self, hearer: Hearer, done: Option<u64>, now: Moment) {
         if let Some(process) = &mut self.process {
             // By the world's clock, as nothing else compares these.
             let (session, connected) = (hearer.session, Steady(hearer.connected));
@@ -343,28 +343,28 @@ impl Server {
     }
 
     /// The session is gone.
-    pub fn session_gone(&mut self, session: SessionId) {
+    pub(crate) fn session_gone(&mut self, session: SessionId) {
         if let Some(process) = &mut self.process {
             process.lane.session_gone(session, false);
         }
     }
 
     /// It has looked at its disk.
-    pub fn look_at_disk(&mut self) {
+    pub(crate) fn look_at_disk(&mut self) {
         if let Some(process) = &mut self.process {
             process.lane.space(self.is_low);
         }
     }
 
     /// What the input waited for has been read.
-    pub fn warmed(&mut self, shard: ShardId, keys: Vec<Vec<u8>>, input: Input) {
+    pub(crate) fn warmed(&mut self, shard: ShardId, keys: Vec<Vec<u8>>, input: Input) {
         if let Some(process) = &mut self.process {
             process.lane.warmed(shard, keys, input);
         }
     }
 
     /// Does what is due by the clock.
-    pub fn run_timers(&mut self, now: Moment) {
+    pub(crate) fn run_timers(&mut self, now: Moment) {
         let now = self.steady(now);
         if let Some(process) = &mut self.process {
             process.lane.run_timers(now);
@@ -372,19 +372,19 @@ impl Server {
     }
 
     /// When something is due by the clock.
-    pub fn next_due(&self) -> Option<Moment> {
+    pub(crate) fn next_due(&self) -> Option<Moment> {
         let process = self.process.as_ref()?;
         Some(self.moment(process.lane.next_due()))
     }
 
-    pub fn has_work(&self) -> bool {
+    pub(crate) fn has_work(&self) -> bool {
         self.process
             .as_ref()
             .is_some_and(|process| process.lane.has_inputs() || process.is_offered_map)
     }
 
     /// What the lane wants done.
-    pub fn take_commands(&mut self, now: Moment) -> Result<Vec<Command<Hearer>>, Death> {
+    pub(crate) fn take_commands(&mut self, now: Moment) -> Result<Vec<Command<Hearer>>, Death> {
         let mut commands = Vec::new();
         let (now, flush_after) = (self.steady(now), self.flush_after);
         if let Some(process) = &mut self.process {
@@ -401,7 +401,7 @@ impl Server {
     }
 
     /// All that it has stored: what is in memory alone included, while it runs.
-    pub fn stored(&self) -> &dyn KvRead {
+    pub(crate) fn stored(&self) -> &dyn KvRead {
         match &self.process {
             Some(process) => process.lane.stored(),
             None => self.store.memory(),
@@ -409,7 +409,7 @@ impl Server {
     }
 
     /// All that is stored, by shard.
-    pub fn pairs(&self) -> BTreeMap<ShardId, ShardPairs> {
+    pub(crate) fn pairs(&self) -> BTreeMap<ShardId, ShardPairs> {
         let mut pairs: BTreeMap<ShardId, ShardPairs> = self
             .configs()
             .iter()

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// A [`MemoryStore`] as a lane sees it.
 #[derive(Debug)]
-pub struct SimStore {
+pub(crate) struct SimStore {
     memory: MemoryStore,
     /// Of 1,000 looks into memory so many find nothing.
     cold: u64,
@@ -21,7 +21,7 @@ pub struct SimStore {
 }
 
 impl SimStore {
-    pub fn new(memory: MemoryStore, cold: u64, seed: u64, plant: Option<Plant>) -> SimStore {
+    pub(crate) fn new(memory: MemoryStore, cold: u64, seed: u64, plant: Option<Plant>) -> SimStore {
         SimStore {
             memory,
             cold,
@@ -31,11 +31,11 @@ impl SimStore {
         }
     }
 
-    pub fn serve(&self) {
+    pub(crate) fn serve(&self) {
         self.is_serving.store(true, Ordering::Relaxed);
     }
 
-    pub fn memory(&self) -> &MemoryStore {
+    pub(crate) fn memory(&self) -> &MemoryStore {
         &self.memory
     }
 

@@ -18,6 +18,7 @@ impl Trace {
         Trace(None)
     }
 
+    /// Written only if the trace is kept, with the moment in microseconds.
     pub fn line(&mut self, now: Moment, line: impl FnOnce() -> String) {
         if let Some(text) = &mut self.0 {
             let micros = now / MICROSECOND;
@@ -26,6 +27,7 @@ impl Trace {
         }
     }
 
+    /// Every line, or nothing if the trace was not kept.
     pub fn into_text(self) -> String {
         self.0.unwrap_or_default()
     }

@@ -13,6 +13,7 @@ pub struct Bytes {
 }
 
 impl Bytes {
+    /// Bytes; pages that were never written count as zeros.
     pub fn size(&self) -> u64 {
         self.size
     }

@@ -17,6 +17,7 @@ pub struct Comparer {
 }
 
 impl Comparer {
+    /// Has compared nothing yet.
     pub fn new(traits: Traits) -> Comparer {
         Comparer {
             traits,

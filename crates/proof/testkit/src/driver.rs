@@ -23,6 +23,7 @@ const SHRINK_SECONDS: u64 = 60;
 /// Size of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Config {
+    /// Of the operations that are drawn.
     pub seed: u64,
     /// Operations.
     pub ops: usize,

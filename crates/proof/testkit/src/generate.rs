@@ -39,6 +39,7 @@ const ACLS: [&[u8]; 2] = [b"system.posix_acl_access", b"system.posix_acl_default
 /// Users and groups that lists name.
 const NAMED: [u32; 3] = [1_000, 1_001, 2_000];
 
+/// Source of the operations of a run.
 #[derive(Debug)]
 pub struct Generator {
     rng: Rng,
@@ -46,6 +47,7 @@ pub struct Generator {
 }
 
 impl Generator {
+    /// Draws only what a subject of these traits can do.
     pub fn new(seed: u64, traits: Traits) -> Generator {
         Generator {
             rng: Rng::new(seed),

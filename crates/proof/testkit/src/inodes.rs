@@ -11,13 +11,17 @@ use pandofs_types::{
 use std::collections::HashMap;
 use std::ops::Range;
 
+/// A value, or why it was not done.
 pub type Done<T> = Result<T, Failure>;
 
 /// Kinds of inodes that [`Inodes::make`] makes.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Make {
+    /// A directory.
     Dir,
+    /// A symbolic link with this target.
     Symlink(Vec<u8>),
+    /// What only mknod(2) makes.
     Special(Special),
 }
 
@@ -29,6 +33,7 @@ pub trait Inodes {
     /// file system tells them.
     fn begin(&mut self, hash: u64) -> usize;
 
+    /// The inode of a name.
     fn lookup(
         &mut self,
         client: usize,
@@ -57,6 +62,7 @@ pub trait Inodes {
         may_be_named: bool,
     ) -> Done<Ino>;
 
+    /// Makes what is no file; `Exists` if the name is taken.
     fn make(
         &mut self,
         client: usize,
@@ -67,6 +73,7 @@ pub trait Inodes {
         mode: u16,
     ) -> Done<()>;
 
+    /// A further name for what is no directory.
     fn link(
         &mut self,
         client: usize,
@@ -86,6 +93,7 @@ pub trait Inodes {
         directory: bool,
     ) -> Done<()>;
 
+    /// Moves a name, in one directory or to another.
     fn rename(
         &mut self,
         client: usize,
@@ -95,6 +103,7 @@ pub trait Inodes {
         how: RenameHow,
     ) -> Done<()>;
 
+    /// Two names change places.
     fn exchange(
         &mut self,
         client: usize,
@@ -103,10 +112,13 @@ pub trait Inodes {
         to: (Ino, &Name),
     ) -> Done<()>;
 
+    /// As stat(2) tells them.
     fn attr(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<Attr>;
 
+    /// Changes what is `Some`.
     fn set_attr(&mut self, client: usize, by: &Credentials, ino: Ino, set: SetAttr) -> Done<()>;
 
+    /// All entries, in any order.
     fn read_dir(
         &mut self,
         client: usize,
@@ -114,8 +126,10 @@ pub trait Inodes {
         dir: Ino,
     ) -> Done<Vec<(Vec<u8>, FileKind)>>;
 
+    /// The target as it was given.
     fn read_link(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<Vec<u8>>;
 
+    /// Sets it under the condition that `mode` is.
     fn set_xattr(
         &mut self,
         client: usize,
@@ -126,6 +140,7 @@ pub trait Inodes {
         mode: XattrMode,
     ) -> Done<()>;
 
+    /// The value; `NoAttribute` without one.
     fn get_xattr(
         &mut self,
         client: usize,
@@ -134,8 +149,10 @@ pub trait Inodes {
         name: &[u8],
     ) -> Done<Vec<u8>>;
 
+    /// Names in any order.
     fn list_xattr(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<Vec<Vec<u8>>>;
 
+    /// `NoAttribute` if it is not there.
     fn remove_xattr(&mut self, client: usize, by: &Credentials, ino: Ino, name: &[u8]) -> Done<()>;
 
     /// Rights as in [`Credentials::may`].
@@ -148,8 +165,10 @@ pub trait Inodes {
         truncate: bool,
     ) -> Done<()>;
 
+    /// Once for each time that the client has opened it.
     fn close(&mut self, client: usize, ino: Ino) -> Done<()>;
 
+    /// Fewer bytes than asked for only at the end of the file.
     fn read(
         &mut self,
         client: usize,
@@ -169,6 +188,7 @@ pub trait Inodes {
         data: &[u8],
     ) -> Done<()>;
 
+    /// What was acknowledged is on disk afterwards.
     fn sync(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<()>;
 
     /// As [`Inodes::write`].
@@ -181,6 +201,7 @@ pub trait Inodes {
         allocation: Allocation,
     ) -> Done<()>;
 
+    /// The next byte from `offset` on that has data, or has none; `None` if there is none.
     fn seek(
         &mut self,
         client: usize,
@@ -193,6 +214,7 @@ pub trait Inodes {
     /// As [`Inodes::write`].
     fn append(&mut self, client: usize, by: &Credentials, ino: Ino, data: &[u8]) -> Done<()>;
 
+    /// The moment by which the file system sets times.
     fn now(&mut self) -> Time;
 
     /// As [`Subject::look_inside`].

@@ -5,10 +5,12 @@
 pub struct Rng(u64);
 
 impl Rng {
+    /// One seed gives one row of numbers.
     pub fn new(seed: u64) -> Rng {
         Rng(seed)
     }
 
+    /// Uniform over all values.
     pub fn next_u64(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;

@@ -36,18 +36,22 @@ pub struct Traits {
 /// Entries and inodes that there are, below the root and with it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Census {
+    /// Names below the root.
     pub entries: u64,
+    /// The root included.
     pub inodes: u64,
 }
 
 /// A file system, or a part of one, that is worked on through paths. It begins with an empty root
 /// directory that belongs to the superuser (user and group 0) and has the permission bits 0o777.
 pub trait Subject {
+    /// Does the operation, waits for its end and gives the answer.
     fn run(&mut self, step: &Step) -> Outcome;
 
     /// The clock that its times come from.
     fn now(&mut self) -> Time;
 
+    /// What may be asked of it; the same throughout a run.
     fn traits(&self) -> Traits;
 
     /// Called now and then: checks what can be checked from inside while files are open.

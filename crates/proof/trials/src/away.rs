@@ -28,7 +28,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 
 /// While a server is away with operations that need it under way, the others work as before
 #[derive(clap::Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// The directory of a cluster made by `pandofs up --no-mount --no-restart`, which runs
     #[arg(long, value_name = "DIR")]
     data: PathBuf,
@@ -64,7 +64,7 @@ struct Report {
 
 /// # Errors
 /// Anything that was slower or larger at the end, or the file system's errors.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let path = options.data.join("cluster.json");
     let map = ClusterMap::from_json(&fs::read_to_string(&path)?)?;
     let servers = map.leading_servers();

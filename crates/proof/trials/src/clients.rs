@@ -35,7 +35,7 @@ const HOW: OpenHow = OpenHow {
 
 /// Many clients are connected to every server at once and work in one directory
 #[derive(clap::Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// Number of clients
@@ -45,7 +45,7 @@ pub struct Options {
 
 /// # Errors
 /// A promise that was not kept, or the file system's errors.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let count = options.clients;
     let observer = options.common.client()?;
     let (_, dir) = fresh_directory(&observer, Ino::ROOT, "clients")?;

@@ -9,13 +9,13 @@ use std::process::Command;
 use std::time::Duration;
 
 /// Credentials of the trials.
-pub const CALLER: Credentials = Credentials::ROOT;
+pub(crate) const CALLER: Credentials = Credentials::ROOT;
 /// Time for which a call may go on asking a server that does not answer.
 const PATIENCE: Duration = Duration::from_secs(60);
 
 /// Which cluster, and which chances.
 #[derive(clap::Args, Clone, Debug)]
-pub struct Common {
+pub(crate) struct Common {
     /// The cluster map
     #[arg(long, value_name = "FILE")]
     pub cluster: PathBuf,
@@ -29,7 +29,7 @@ impl Common {
     ///
     /// # Errors
     /// Fails if the map cannot be read.
-    pub fn client(&self) -> Result<Client> {
+    pub(crate) fn client(&self) -> Result<Client> {
         let options = Options {
             soft: Some(PATIENCE),
             ..Options::default()
@@ -43,7 +43,7 @@ impl Common {
 ///
 /// # Errors
 /// The file system's.
-pub fn fresh_directory(client: &Client, parent: Ino, what: &str) -> Result<(Name, Ino)> {
+pub(crate) fn fresh_directory(client: &Client, parent: Ino, what: &str) -> Result<(Name, Ino)> {
     use pandofs_client::ClientError;
     use pandofs_types::FsError;
     for number in 0_u32.. {
@@ -59,7 +59,7 @@ pub fn fresh_directory(client: &Client, parent: Ino, what: &str) -> Result<(Name
 
 /// # Errors
 /// Fails if the text is no name.
-pub fn name(text: &str) -> Result<Name> {
+pub(crate) fn name(text: &str) -> Result<Name> {
     Name::new(text.as_bytes()).with_context(|| format!("{text:?} is no name"))
 }
 
@@ -67,7 +67,7 @@ pub fn name(text: &str) -> Result<Name> {
 ///
 /// # Errors
 /// Fails if one of them does not give it.
-pub fn status(client: &Client) -> Result<Vec<ServerStatus>> {
+pub(crate) fn status(client: &Client) -> Result<Vec<ServerStatus>> {
     client
         .status()
         .into_iter()
@@ -76,7 +76,7 @@ pub fn status(client: &Client) -> Result<Vec<ServerStatus>> {
 }
 
 /// Entries on a server.
-pub fn entries(status: &ServerStatus) -> u64 {
+pub(crate) fn entries(status: &ServerStatus) -> u64 {
     status.shards.iter().map(|shard| shard.entries).sum()
 }
 
@@ -84,7 +84,7 @@ pub fn entries(status: &ServerStatus) -> u64 {
 ///
 /// # Errors
 /// Fails if there is no such process or line.
-pub fn memory(pid: u32, line: &str) -> Result<u64> {
+pub(crate) fn memory(pid: u32, line: &str) -> Result<u64> {
     let path = format!("/proc/{pid}/status");
     let text = std::fs::read_to_string(&path).with_context(|| path.clone())?;
     let found = text.lines().find_map(|found| found.strip_prefix(line));
@@ -93,7 +93,7 @@ pub fn memory(pid: u32, line: &str) -> Result<u64> {
 }
 
 /// Milliseconds with one digit.
-pub fn ms(duration: Duration) -> String {
+pub(crate) fn ms(duration: Duration) -> String {
     format!("{:.1} ms", duration.as_secs_f64() * 1e3)
 }
 
@@ -102,7 +102,7 @@ pub fn ms(duration: Duration) -> String {
 ///
 /// # Errors
 /// The problems that it found.
-pub fn fsck(pandofs: &Path, cluster: &Path, patience: Option<Duration>) -> Result<()> {
+pub(crate) fn fsck(pandofs: &Path, cluster: &Path, patience: Option<Duration>) -> Result<()> {
     let mut command = Command::new(pandofs);
     command.arg("fsck").arg("--cluster").arg(cluster);
     if let Some(patience) = patience {

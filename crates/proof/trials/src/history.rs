@@ -11,31 +11,31 @@ use std::time::{Duration, Instant};
 
 /// The clock of one run.
 #[derive(Clone, Copy, Debug)]
-pub struct Clock(Instant);
+pub(crate) struct Clock(Instant);
 
 /// Time on a run's clock.
-pub type At = Duration;
+pub(crate) type At = Duration;
 
 impl Clock {
-    pub fn start() -> Clock {
+    pub(crate) fn start() -> Clock {
         Clock(Instant::now())
     }
 
-    pub fn now(self) -> At {
+    pub(crate) fn now(self) -> At {
         self.0.elapsed()
     }
 }
 
 /// From a request until its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Span {
+pub(crate) struct Span {
     pub begun: At,
     pub ended: At,
 }
 
 /// A name, from its making to its removal.
 #[derive(Clone, Debug)]
-pub struct Life {
+pub(crate) struct Life {
     pub ino: Ino,
     pub made: Span,
     pub removed: Option<Span>,
@@ -43,13 +43,13 @@ pub struct Life {
 
 /// The lives of each name.
 #[derive(Clone, Debug, Default)]
-pub struct History {
+pub(crate) struct History {
     lives: HashMap<Name, Vec<Life>>,
 }
 
 /// One line of a listing.
 #[derive(Clone, Debug)]
-pub struct Listed {
+pub(crate) struct Listed {
     pub name: Name,
     pub ino: Ino,
     /// Attributes came along, or were not asked for.
@@ -58,18 +58,18 @@ pub struct Listed {
 
 /// A listing from the first entry to the last.
 #[derive(Clone, Debug)]
-pub struct Listing {
+pub(crate) struct Listing {
     pub span: Span,
     pub entries: Vec<Listed>,
 }
 
 impl History {
-    pub fn add(&mut self, name: Name, life: Life) {
+    pub(crate) fn add(&mut self, name: Name, life: Life) {
         self.lives.entry(name).or_default().push(life);
     }
 
     /// Names that were there throughout.
-    pub fn standing_during(&self, span: Span) -> impl Iterator<Item = (&Name, &Life)> {
+    pub(crate) fn standing_during(&self, span: Span) -> impl Iterator<Item = (&Name, &Life)> {
         self.lives.iter().filter_map(move |(name, lives)| {
             let life = lives.iter().find(|life| life.stands_throughout(span))?;
             Some((name, life))
@@ -77,7 +77,7 @@ impl History {
     }
 
     /// Faults of a listing, a sentence each.
-    pub fn judge(&self, listing: &Listing) -> Vec<String> {
+    pub(crate) fn judge(&self, listing: &Listing) -> Vec<String> {
         let mut wrong = Vec::new();
         let mut seen: HashMap<&Name, &Listed> = HashMap::new();
         for listed in &listing.entries {

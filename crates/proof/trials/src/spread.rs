@@ -16,7 +16,7 @@ const REQUESTS_PER_REDIRECT: u64 = 1_000;
 
 /// A large directory is spread evenly, and few requests are redirected
 #[derive(clap::Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// Files to create
@@ -55,7 +55,7 @@ impl Requests {
 
 /// # Errors
 /// A promise that was not kept, or the file system's errors.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let observer = options.common.client()?;
     let clients = (0..options.clients)
         .map(|_| options.common.client())

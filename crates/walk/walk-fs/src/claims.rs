@@ -10,10 +10,10 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// Key of a claim: for a file its device and inode.
-pub type Key = (u64, u64);
+pub(crate) type Key = (u64, u64);
 
 /// A claim of an entry in a directory.
-pub struct Claim<D> {
+pub(crate) struct Claim<D> {
     pub dir: Arc<Dir<D>>,
     pub key: Key,
     /// Amount that the directory's state gets if it is the first.
@@ -22,49 +22,49 @@ pub struct Claim<D> {
 
 /// The keys that this process decides on, each with the walk that it was claimed in.
 #[derive(Debug, Default)]
-pub struct Decided(Mutex<HashSet<(u32, Key)>>);
+pub(crate) struct Decided(Mutex<HashSet<(u32, Key)>>);
 
 impl Decided {
     /// Returns whether it was not claimed before.
-    pub fn is_first(&self, walk: u32, key: Key) -> bool {
+    pub(crate) fn is_first(&self, walk: u32, key: Key) -> bool {
         let mut decided = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         decided.insert((walk, key))
     }
 }
 
 /// Returns which of so many processes decides on a key.
-pub fn decider(key: Key, ranks: u32) -> u32 {
+pub(crate) fn decider(key: Key, ranks: u32) -> u32 {
     // Inode numbers of one directory often are multiples of something.
     let mixed = (key.0 ^ key.1).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 32;
     (mixed % u64::from(ranks)) as u32
 }
 
 /// Claims of this process that others have not answered.
-pub struct Open<D> {
+pub(crate) struct Open<D> {
     last: u64,
     claims: HashMap<u64, Claim<D>>,
 }
 
 impl<D> Open<D> {
-    pub fn new() -> Open<D> {
+    pub(crate) fn new() -> Open<D> {
         Open {
             last: 0,
             claims: HashMap::new(),
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.claims.is_empty()
     }
 
     /// Remembers it; the number by which it is answered.
-    pub fn add(&mut self, claim: Claim<D>) -> u64 {
+    pub(crate) fn add(&mut self, claim: Claim<D>) -> u64 {
         self.last += 1;
         self.claims.insert(self.last, claim);
         self.last
     }
 
-    pub fn answered(&mut self, number: u64) -> Option<Claim<D>> {
+    pub(crate) fn answered(&mut self, number: u64) -> Option<Claim<D>> {
         self.claims.remove(&number)
     }
 }

@@ -16,7 +16,7 @@ use std::io::{Read, Seek, Write};
 
 /// Bytes that come from one process.
 #[derive(Debug)]
-pub struct Arriving {
+pub(crate) struct Arriving {
     from: u32,
     file: File,
     is_whole: bool,

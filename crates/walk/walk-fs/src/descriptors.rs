@@ -18,7 +18,7 @@ use std::ffi::CStr;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 #[derive(Debug)]
-pub struct Descriptors<D> {
+pub(crate) struct Descriptors<D> {
     limit: usize,
     flags: OFlags,
     follows_roots: bool,
@@ -29,7 +29,7 @@ pub struct Descriptors<D> {
 }
 
 impl<D: DirState> Descriptors<D> {
-    pub fn new(options: &Options) -> Descriptors<D> {
+    pub(crate) fn new(options: &Options) -> Descriptors<D> {
         let mut flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
         if options.follow != Follow::Always {
             flags |= OFlags::NOFOLLOW;
@@ -44,7 +44,7 @@ impl<D: DirState> Descriptors<D> {
     }
 
     /// Opens a directory for the first time, to list it.
-    pub fn open_first(&self, dir: &Arc<Dir<D>>) -> Result<Handle, ProblemKind> {
+    pub(crate) fn open_first(&self, dir: &Arc<Dir<D>>) -> Result<Handle, ProblemKind> {
         let above = match dir.above() {
             Some(above) => self.open(above)?,
             None => return Ok(Handle(None)),
@@ -53,7 +53,7 @@ impl<D: DirState> Descriptors<D> {
     }
 
     /// A directory that was open before. It stays open as long as the answer is held.
-    pub fn open(&self, dir: &Arc<Dir<D>>) -> Result<Handle, ProblemKind> {
+    pub(crate) fn open(&self, dir: &Arc<Dir<D>>) -> Result<Handle, ProblemKind> {
         if dir.is_top() {
             return Ok(Handle(None));
         }
@@ -81,7 +81,7 @@ impl<D: DirState> Descriptors<D> {
 
     /// Opens a slice's directory for itself: threads that use one open file write to its count of
     /// users in each call, and wait for one another.
-    pub fn open_again(&self, dir: &Arc<Dir<D>>) -> Result<Handle, ProblemKind> {
+    pub(crate) fn open_again(&self, dir: &Arc<Dir<D>>) -> Result<Handle, ProblemKind> {
         let handle = self.open(dir)?;
         if handle.0.is_none() {
             return Ok(handle);
@@ -118,7 +118,7 @@ impl<D: DirState> Descriptors<D> {
     }
 
     /// Keeps it open for what is in it.
-    pub fn keep(&self, dir: &Arc<Dir<D>>, handle: &Handle) {
+    pub(crate) fn keep(&self, dir: &Arc<Dir<D>>, handle: &Handle) {
         let Some(fd) = &handle.0 else { return };
         dir.set_open(Some(Arc::clone(fd)));
         let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
@@ -153,7 +153,7 @@ fn identity(fd: BorrowedFd<'_>) -> Result<Stat, Errno> {
 
 /// An open directory; the working directory, if it is what the roots are in.
 #[derive(Clone, Debug)]
-pub struct Handle(Option<Arc<OwnedFd>>);
+pub(crate) struct Handle(Option<Arc<OwnedFd>>);
 
 impl Handle {
     fn new(fd: OwnedFd) -> Handle {

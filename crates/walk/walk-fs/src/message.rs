@@ -17,7 +17,7 @@ use std::sync::Arc;
 
 /// A message with the number of its walk.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Envelope<'l> {
+pub(crate) struct Envelope<'l> {
     /// Number of the walk among those of these processes, from 1. Messages of an ended walk are
     /// late.
     pub walk: u32,
@@ -26,7 +26,7 @@ pub struct Envelope<'l> {
 }
 
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Body<'l> {
+pub(crate) enum Body<'l> {
     Ask,
     #[serde(borrow)]
     Work(Parcel<'l>),
@@ -109,7 +109,7 @@ pub enum Body<'l> {
 
 /// Items, and the directories that they are in.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Parcel<'l> {
+pub(crate) struct Parcel<'l> {
     /// Number at the sender; 0 if it does not want to know when the items are done.
     loan: u64,
     /// Place 0 is what the roots are in, place N the Nth of these.
@@ -148,7 +148,7 @@ enum Kind {
 type Lent<D> = (Arc<Dir<D>>, usize);
 
 /// Parts of directories that other processes have, by loan and place.
-pub struct Loans<D> {
+pub(crate) struct Loans<D> {
     last: u64,
     lent: HashMap<(u64, u32), Lent<D>>,
     /// Whether anybody wants to know when directories are done.
@@ -156,7 +156,7 @@ pub struct Loans<D> {
 }
 
 impl<D> Loans<D> {
-    pub fn new(wanted: bool) -> Loans<D> {
+    pub(crate) fn new(wanted: bool) -> Loans<D> {
         Loans {
             last: 0,
             lent: HashMap::new(),
@@ -164,18 +164,22 @@ impl<D> Loans<D> {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.lent.is_empty()
     }
 
     /// The directory, and how many parts of it are back.
-    pub fn back(&mut self, loan: u64, place: u32) -> Result<Lent<D>, Unreadable> {
+    pub(crate) fn back(&mut self, loan: u64, place: u32) -> Result<Lent<D>, Unreadable> {
         self.lent.remove(&(loan, place)).ok_or(Unreadable)
     }
 }
 
 /// Encodes a message of the step machine.
-pub fn pack<D: DirState>(walk: u32, message: &Message<Item<D>>, loans: &mut Loans<D>) -> Vec<u8> {
+pub(crate) fn pack<D: DirState>(
+    walk: u32,
+    message: &Message<Item<D>>,
+    loans: &mut Loans<D>,
+) -> Vec<u8> {
     let body = match message {
         Message::Ask => Body::Ask,
         Message::Deny => Body::Deny,
@@ -199,7 +203,7 @@ pub fn pack<D: DirState>(walk: u32, message: &Message<Item<D>>, loans: &mut Loan
 }
 
 /// The bytes of a message.
-pub fn write(envelope: &Envelope<'_>) -> Vec<u8> {
+pub(crate) fn write(envelope: &Envelope<'_>) -> Vec<u8> {
     match postcard::to_stdvec(envelope) {
         Ok(bytes) => bytes,
         Err(error) => unreachable!("a vector takes everything: {error}"),
@@ -208,7 +212,7 @@ pub fn write(envelope: &Envelope<'_>) -> Vec<u8> {
 
 /// # Errors
 /// When these are no message's bytes.
-pub fn read(bytes: &[u8]) -> Result<Envelope<'_>, Unreadable> {
+pub(crate) fn read(bytes: &[u8]) -> Result<Envelope<'_>, Unreadable> {
     postcard::from_bytes(bytes).map_err(|_| Unreadable)
 }
 
@@ -290,7 +294,7 @@ fn place<'i, D>(
 ///
 /// # Errors
 /// When the message contradicts itself.
-pub fn walk_message<D: DirState>(
+pub(crate) fn walk_message<D: DirState>(
     body: Body<'_>,
     from: RankId,
 ) -> Result<Option<Message<Item<D>>>, Unreadable> {

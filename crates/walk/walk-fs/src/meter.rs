@@ -59,6 +59,7 @@ impl Meter {
         self.stop.store(true, Ordering::Relaxed);
     }
 
+    /// Returns whether the walk is to end before it is complete.
     pub fn is_stopped(&self) -> bool {
         self.stop.load(Ordering::Relaxed)
     }
@@ -68,6 +69,7 @@ impl Meter {
         self.watched.store(true, Ordering::Relaxed);
     }
 
+    /// Returns whether somebody reads the counts, so that they are worth keeping.
     pub fn is_watched(&self) -> bool {
         self.watched.load(Ordering::Relaxed)
     }

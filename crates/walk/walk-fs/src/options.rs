@@ -12,6 +12,7 @@ use std::sync::Arc;
 /// Symbolic links that are followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Follow {
+    /// A link is an entry like any other.
     Never,
     /// Those that are named as roots.
     Roots,
@@ -23,11 +24,15 @@ pub enum Follow {
 /// processor.
 #[derive(Clone, Debug)]
 pub struct Options {
+    /// How ranks share items; over processes all have the same.
     pub algorithm: Algorithm,
     /// Ranks in this process. With a hybrid algorithm each has `workers` threads, otherwise one.
     pub ranks: u32,
+    /// Threads of each rank, 1 or more.
     pub workers: u32,
+    /// For the choice of victims; only measurements depend on it.
     pub seed: u64,
+    /// Which links lead on.
     pub follow: Follow,
     /// Directories on another file system than their parent are shown and not entered.
     pub one_file_system: bool,
@@ -36,6 +41,7 @@ pub struct Options {
     pub fields: StatxFlags,
     /// Items of one rank in memory, above which some are written to a file.
     pub spill_above: usize,
+    /// Items that are written to the file at once.
     pub spill_chunk: usize,
     /// Directory of that file, which has no name.
     pub spill_directory: PathBuf,

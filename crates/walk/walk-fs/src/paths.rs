@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 /// The path of the directory that a thread was asked for last.
 #[derive(Debug)]
-pub struct Paths<D> {
+pub(crate) struct Paths<D> {
     of: Option<Arc<Dir<D>>>,
     path: Vec<u8>,
     /// Bytes of `path` that are the directory's.
@@ -13,7 +13,7 @@ pub struct Paths<D> {
 }
 
 impl<D> Paths<D> {
-    pub fn new() -> Paths<D> {
+    pub(crate) fn new() -> Paths<D> {
         Paths {
             of: None,
             path: Vec::new(),
@@ -22,7 +22,7 @@ impl<D> Paths<D> {
     }
 
     /// The path of an entry: its root's name as it was given, and the names down to it.
-    pub fn entry(&mut self, dir: &Arc<Dir<D>>, name: &[u8]) -> &[u8] {
+    pub(crate) fn entry(&mut self, dir: &Arc<Dir<D>>, name: &[u8]) -> &[u8] {
         if !self.of.as_ref().is_some_and(|of| Arc::ptr_eq(of, dir)) {
             self.path.clear();
             append(dir, &mut self.path);
@@ -35,7 +35,7 @@ impl<D> Paths<D> {
     }
 
     /// The path of a directory. Empty for what the roots are in.
-    pub fn directory(&mut self, dir: &Arc<Dir<D>>) -> &[u8] {
+    pub(crate) fn directory(&mut self, dir: &Arc<Dir<D>>) -> &[u8] {
         match dir.above() {
             Some(above) => {
                 let above = Arc::clone(above);
@@ -46,7 +46,7 @@ impl<D> Paths<D> {
     }
 
     /// Lets go of the directory, which lives as long as it is known here.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.of = None;
     }
 }

@@ -122,6 +122,7 @@ impl<'l> Processes<'l> {
         self.link.rank()
     }
 
+    /// Processes of the walk, 1 or more.
     pub fn ranks(&self) -> u32 {
         self.link.ranks()
     }

@@ -331,7 +331,7 @@ pub(crate) mod tests {
     use std::sync::atomic::AtomicU64;
 
     #[derive(Debug)]
-    pub struct Bytes(pub AtomicU64);
+    pub(crate) struct Bytes(pub AtomicU64);
 
     impl DirState for Bytes {
         fn new(seed: [u64; 2]) -> Bytes {
@@ -352,12 +352,12 @@ pub(crate) mod tests {
         }
     }
 
-    pub fn known(dir: &Dir<Bytes>) -> u64 {
+    pub(crate) fn known(dir: &Dir<Bytes>) -> u64 {
         dir.state().0.load(Ordering::Relaxed)
     }
 
     /// Returns what is in a file, from its beginning.
-    pub fn content(mut file: File) -> Vec<u8> {
+    pub(crate) fn content(mut file: File) -> Vec<u8> {
         let mut bytes = Vec::new();
         file.rewind().unwrap();
         file.read_to_end(&mut bytes).unwrap();
@@ -365,7 +365,7 @@ pub(crate) mod tests {
     }
 
     /// All of it at once.
-    pub fn loaded(bytes: &[u8]) -> Result<Loaded<Bytes>, WalkError> {
+    pub(crate) fn loaded(bytes: &[u8]) -> Result<Loaded<Bytes>, WalkError> {
         load(&mut Cursor::new(bytes), usize::MAX, |_| unreachable!())
     }
 

@@ -21,7 +21,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
 /// Scheduler of the ranks of this process.
-pub struct Scheduler<'f, D> {
+pub(crate) struct Scheduler<'f, D> {
     options: &'f Options,
     /// The first of them.
     first: u32,
@@ -32,7 +32,7 @@ pub struct Scheduler<'f, D> {
 }
 
 /// Letters that are to be sent.
-pub struct Away {
+pub(crate) struct Away {
     walk: u32,
     /// The walk that it goes on with, for what is claimed.
     since: u32,
@@ -42,14 +42,14 @@ pub struct Away {
 
 /// Queue of messages until they are sent.
 #[derive(Debug, Default)]
-pub struct Outbox {
+pub(crate) struct Outbox {
     messages: Mutex<VecDeque<(RankId, Vec<u8>)>>,
     /// Rung when there are messages, or a worker has ended.
     pub bell: Condvar,
 }
 
 /// One rank and its workers.
-pub struct Shared<D> {
+pub(crate) struct Shared<D> {
     state: Mutex<State<D>>,
     /// One for each worker.
     pub bells: Vec<Condvar>,
@@ -57,7 +57,7 @@ pub struct Shared<D> {
     pub wanted: AtomicUsize,
 }
 
-pub struct State<D> {
+pub(crate) struct State<D> {
     machine: Rank<Item<D>>,
     pub desks: Vec<DeskState<D>>,
     /// When it wants to be woken.
@@ -73,14 +73,14 @@ pub struct State<D> {
     commands: Vec<Command<Item<D>>>,
 }
 
-pub struct DeskState<D> {
+pub(crate) struct DeskState<D> {
     pub item: Option<Item<D>>,
     pub asleep: bool,
 }
 
 impl<D> State<D> {
     /// Returns whether its workers have nothing to do any more.
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         match &self.end {
             None => false,
             // Directories of which others have parts are not done.
@@ -92,7 +92,7 @@ impl<D> State<D> {
     }
 }
 
-pub enum End {
+pub(crate) enum End {
     Finished,
     Failed(Failure),
     Spill(io::Error),
@@ -102,14 +102,14 @@ pub enum End {
 
 impl<'f, D: DirState> Scheduler<'f, D> {
     /// All ranks are here.
-    pub fn alone(options: &'f Options) -> Scheduler<'f, D> {
+    pub(crate) fn alone(options: &'f Options) -> Scheduler<'f, D> {
         let topology = Topology::one_host(options.ranks);
         let all = 0..options.ranks;
         Scheduler::new(options, &topology, all, None, Arc::default())
     }
 
     /// One is here, the others in other processes.
-    pub fn among(
+    pub(crate) fn among(
         options: &'f Options,
         topology: &Topology,
         me: RankId,
@@ -170,7 +170,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
     }
 
     /// A rank of this process.
-    pub fn shared(&self, rank: RankId) -> &Shared<D> {
+    pub(crate) fn shared(&self, rank: RankId) -> &Shared<D> {
         &self.ranks[(rank.0 - self.first) as usize]
     }
 
@@ -179,13 +179,13 @@ impl<'f, D: DirState> Scheduler<'f, D> {
     }
 
     /// All ranks of this process.
-    pub fn here(&self) -> impl Iterator<Item = RankId> {
+    pub(crate) fn here(&self) -> impl Iterator<Item = RankId> {
         (self.first..).take(self.ranks.len()).map(RankId)
     }
 
     /// Tells a rank of an event, carries out what it wants, tells others what it tells them, and so
     /// on.
-    pub fn deliver(&self, rank: RankId, event: Event<Item<D>>) {
+    pub(crate) fn deliver(&self, rank: RankId, event: Event<Item<D>>) {
         let mut mail = VecDeque::new();
         mail.push_back((rank, event));
         while let Some((rank, event)) = mail.pop_front() {
@@ -194,7 +194,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
         }
     }
 
-    pub fn step(
+    pub(crate) fn step(
         &self,
         me: RankId,
         state: &mut State<D>,
@@ -275,7 +275,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
     ///
     /// # Errors
     /// When they cannot be written.
-    pub fn keep(&self, rank: RankId, items: Vec<Item<D>>) -> Result<(), WalkError> {
+    pub(crate) fn keep(&self, rank: RankId, items: Vec<Item<D>>) -> Result<(), WalkError> {
         let mut state = self.shared(rank).lock();
         let count = items.len();
         let kept = state.spill.push(items, &self.options.spill_directory);
@@ -288,7 +288,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
     }
 
     /// Ends it for all ranks.
-    pub fn end(&self, end: End) {
+    pub(crate) fn end(&self, end: End) {
         let mut end = Some(end);
         for shared in &self.ranks {
             let mut state = shared.lock();
@@ -297,7 +297,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
     }
 
     /// Parts that another process had are done.
-    pub fn back(
+    pub(crate) fn back(
         &self,
         loan: u64,
         place: u32,
@@ -323,7 +323,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
     }
 
     /// Decides on what was claimed, or asks those who do.
-    pub fn claim(&self, rank: RankId, claims: Vec<Claim<D>>) {
+    pub(crate) fn claim(&self, rank: RankId, claims: Vec<Claim<D>>) {
         let away = self.away.as_ref();
         let (walk, since, ranks) = away.map_or((0, 0, 1), |it| (it.walk, it.since, it.ranks));
         let mut asked: BTreeMap<u32, Vec<(u64, Key)>> = BTreeMap::new();
@@ -355,7 +355,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
     }
 
     /// Another process has decided.
-    pub fn claimed(&self, answers: Vec<(u64, bool)>) -> Result<(), Unreadable> {
+    pub(crate) fn claimed(&self, answers: Vec<(u64, bool)>) -> Result<(), Unreadable> {
         for shared in &self.ranks {
             let mut state = shared.lock();
             let mut answered = Vec::new();
@@ -370,7 +370,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
 
     /// Gives back a part of another process's directory: it is done, or was written in place of
     /// that if it is unfinished.
-    pub fn give_back(&self, origin: Origin, gathered: &[u8], unfinished: bool) {
+    pub(crate) fn give_back(&self, origin: Origin, gathered: &[u8], unfinished: bool) {
         if let Some(away) = &self.away {
             let envelope = Envelope {
                 walk: away.walk,
@@ -386,7 +386,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
     }
 
     /// A worker has ended: the thread that waits for messages may be waiting for that.
-    pub fn worker_ended(&self) {
+    pub(crate) fn worker_ended(&self) {
         if let Some(away) = &self.away {
             let _letters = away.outbox.lock();
             away.outbox.bell.notify_one();
@@ -394,12 +394,12 @@ impl<'f, D: DirState> Scheduler<'f, D> {
     }
 
     /// Letters to other processes; none if all ranks are here.
-    pub fn outbox(&self) -> Option<&Outbox> {
+    pub(crate) fn outbox(&self) -> Option<&Outbox> {
         self.away.as_ref().map(|away| &*away.outbox)
     }
 
     /// Returns how it ended.
-    pub fn outcome(self) -> Result<(), WalkError> {
+    pub(crate) fn outcome(self) -> Result<(), WalkError> {
         let mut failed = None;
         for shared in self.ranks {
             let state = shared.state.into_inner();
@@ -414,7 +414,7 @@ impl<'f, D: DirState> Scheduler<'f, D> {
 }
 
 impl<D> Shared<D> {
-    pub fn lock(&self) -> MutexGuard<'_, State<D>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State<D>> {
         // A thread that panics ends the walk (`Guard`); what it leaves behind is not used.
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -447,12 +447,12 @@ impl<D> Shared<D> {
 }
 
 impl Outbox {
-    pub fn post(&self, to: RankId, envelope: Vec<u8>) {
+    pub(crate) fn post(&self, to: RankId, envelope: Vec<u8>) {
         self.lock().push_back((to, envelope));
         self.bell.notify_one();
     }
 
-    pub fn lock(&self) -> MutexGuard<'_, VecDeque<(RankId, Vec<u8>)>> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, VecDeque<(RankId, Vec<u8>)>> {
         self.messages.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 /// An item of work.
 #[derive(Debug)]
-pub enum Item<D> {
+pub(crate) enum Item<D> {
     /// To be listed.
     Directory(Arc<Dir<D>>),
     /// Names of the directory, to be visited.
@@ -33,14 +33,14 @@ const KINDS: [FileType; 8] = [
     FileType::BlockDevice,
 ];
 
-pub fn push(slice: &mut Vec<u8>, kind: FileType, ino: u64, name: &CStr) {
+pub(crate) fn push(slice: &mut Vec<u8>, kind: FileType, ino: u64, name: &CStr) {
     let kind = KINDS.iter().position(|it| *it == kind).unwrap_or(0);
     slice.push(kind as u8);
     slice.extend_from_slice(&ino.to_le_bytes());
     slice.extend_from_slice(name.to_bytes_with_nul());
 }
 
-pub fn entries(slice: &[u8]) -> impl Iterator<Item = (FileType, u64, &CStr)> {
+pub(crate) fn entries(slice: &[u8]) -> impl Iterator<Item = (FileType, u64, &CStr)> {
     let mut rest = slice;
     std::iter::from_fn(move || {
         let (head, tail) = rest.split_at_checked(HEAD_BYTES)?;

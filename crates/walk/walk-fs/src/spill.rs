@@ -16,7 +16,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[derive(Debug)]
-pub struct Spill<D> {
+pub(crate) struct Spill<D> {
     file: Option<File>,
     pieces: VecDeque<Piece<D>>,
     end: u64,
@@ -36,7 +36,7 @@ const SLICE: u8 = 1;
 const TASK: u8 = 2;
 
 impl<D: DirState> Spill<D> {
-    pub fn new() -> Spill<D> {
+    pub(crate) fn new() -> Spill<D> {
         Spill {
             file: None,
             pieces: VecDeque::new(),
@@ -46,7 +46,7 @@ impl<D: DirState> Spill<D> {
 
     /// # Errors
     /// When the file cannot be made or written.
-    pub fn push(&mut self, items: Vec<Item<D>>, directory: &Path) -> io::Result<()> {
+    pub(crate) fn push(&mut self, items: Vec<Item<D>>, directory: &Path) -> io::Result<()> {
         let mut bytes = Vec::new();
         let mut dirs: Vec<Arc<Dir<D>>> = Vec::new();
         for item in items {
@@ -88,7 +88,7 @@ impl<D: DirState> Spill<D> {
     ///
     /// # Errors
     /// When the file cannot be read, or holds something else than was written.
-    pub fn pop(&mut self) -> io::Result<Vec<Item<D>>> {
+    pub(crate) fn pop(&mut self) -> io::Result<Vec<Item<D>>> {
         let piece = self.pieces.pop_back().ok_or(ErrorKind::NotFound)?;
         self.end = piece.start;
         self.read(&piece)
@@ -98,7 +98,7 @@ impl<D: DirState> Spill<D> {
     ///
     /// # Errors
     /// As [`pop`](Self::pop).
-    pub fn pop_first(&mut self) -> io::Result<Vec<Item<D>>> {
+    pub(crate) fn pop_first(&mut self) -> io::Result<Vec<Item<D>>> {
         let piece = self.pieces.pop_front().ok_or(ErrorKind::NotFound)?;
         let items = self.read(&piece)?;
         match &self.file {

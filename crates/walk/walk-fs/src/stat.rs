@@ -12,7 +12,9 @@ pub struct Stat(pub(crate) Statx);
 /// A moment, since 1970.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Time {
+    /// Whole seconds, rounded down; negative before 1970.
     pub seconds: i64,
+    /// Less than a second, to be added.
     pub nanoseconds: u32,
 }
 
@@ -44,6 +46,7 @@ impl Stat {
         statx(fd, c"", AtFlags::EMPTY_PATH, StatxFlags::BASIC_STATS).map(Stat)
     }
 
+    /// From the mode's upper bits.
     pub fn kind(&self) -> FileType {
         FileType::from_raw_mode(u32::from(self.0.stx_mode))
     }
@@ -53,6 +56,7 @@ impl Stat {
         u32::from(self.0.stx_mode)
     }
 
+    /// Unique within the file system.
     pub fn ino(&self) -> u64 {
         self.0.stx_ino
     }
@@ -72,14 +76,17 @@ impl Stat {
         rustix::fs::makedev(self.0.stx_rdev_major, self.0.stx_rdev_minor)
     }
 
+    /// Names of the inode, as the file system counts them.
     pub fn links(&self) -> u32 {
         self.0.stx_nlink
     }
 
+    /// Number of the owning user.
     pub fn uid(&self) -> u32 {
         self.0.stx_uid
     }
 
+    /// Number of the owning group.
     pub fn gid(&self) -> u32 {
         self.0.stx_gid
     }
@@ -94,6 +101,7 @@ impl Stat {
         self.0.stx_blocks
     }
 
+    /// Last access, by the rule of the mount.
     pub fn accessed(&self) -> Time {
         Time {
             seconds: self.0.stx_atime.tv_sec,
@@ -101,6 +109,7 @@ impl Stat {
         }
     }
 
+    /// Last change of contents.
     pub fn modified(&self) -> Time {
         Time {
             seconds: self.0.stx_mtime.tv_sec,
@@ -108,6 +117,7 @@ impl Stat {
         }
     }
 
+    /// Last change of contents or attributes.
     pub fn changed(&self) -> Time {
         Time {
             seconds: self.0.stx_ctime.tv_sec,

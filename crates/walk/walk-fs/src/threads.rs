@@ -27,18 +27,25 @@ use std::time::Instant;
 /// Why a walk is not complete.
 #[derive(Debug, thiserror::Error)]
 pub enum WalkError {
+    /// No path that the system takes.
     #[error("the root has a NUL in its name")]
     Root,
+    /// The disk of the spill directory is full, or failed.
     #[error("items that do not fit in memory cannot be kept in a file: {0}")]
     Spill(#[source] io::Error),
+    /// A limit of the system is reached.
     #[error("a thread cannot be started: {0}")]
     Thread(#[source] io::Error),
+    /// A rank is lost.
     #[error(transparent)]
     Failed(Failure),
+    /// Bytes of another process make no message.
     #[error(transparent)]
     Unreadable(Unreadable),
+    /// The reader is gone, or the disk is full.
     #[error("output cannot be written: {0}")]
     Output(#[source] io::Error),
+    /// The file, or its disk.
     #[error("a checkpoint cannot be read or written: {0}")]
     Checkpoint(#[source] io::Error),
 }
@@ -112,7 +119,10 @@ fn begin<V: Visitor>(
 }
 
 /// The first item of a walk.
-pub fn first<D: DirState>(top: &Arc<Dir<D>>, roots: &[OsString]) -> Result<Item<D>, WalkError> {
+pub(crate) fn first<D: DirState>(
+    top: &Arc<Dir<D>>,
+    roots: &[OsString],
+) -> Result<Item<D>, WalkError> {
     let mut slice = Vec::new();
     for root in roots {
         let name = CString::new(root.as_bytes()).map_err(|_| WalkError::Root)?;
@@ -123,7 +133,7 @@ pub fn first<D: DirState>(top: &Arc<Dir<D>>, roots: &[OsString]) -> Result<Item<
 
 /// Lets the workers of all ranks of this process work. `meanwhile` gets whether all of them have
 /// ended.
-pub fn run<V: Visitor>(
+pub(crate) fn run<V: Visitor>(
     scheduler: &Scheduler<'_, V::Dir>,
     options: &Options,
     make: &mut impl FnMut(usize) -> V,

@@ -20,7 +20,9 @@ pub enum Flow {
 /// Something that could not be done. It does not end the walk.
 #[derive(Clone, Copy, Debug)]
 pub struct Problem<'a> {
+    /// From the root on, as it was named; bytes in no particular encoding.
     pub path: &'a [u8],
+    /// What could not be done, and why.
     pub kind: ProblemKind,
 }
 

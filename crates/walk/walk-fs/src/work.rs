@@ -27,7 +27,7 @@ const LOOK_ENTRIES: usize = 64;
 const SLOW_SLICE_ENTRIES: usize = 4;
 
 /// The other side of a thread: where its findings go.
-pub trait Desk<D> {
+pub(crate) trait Desk<D> {
     /// Returns how many parts of this item others could do with.
     fn wanted(&self) -> usize;
     /// Takes items while this one goes on.
@@ -40,7 +40,7 @@ pub trait Desk<D> {
 }
 
 /// One thread's part of a walk.
-pub struct Worker<'w, V: Visitor> {
+pub(crate) struct Worker<'w, V: Visitor> {
     options: &'w Options,
     descriptors: &'w Descriptors<V::Dir>,
     visitor: V,
@@ -68,7 +68,7 @@ struct Listed<'l> {
 }
 
 impl<'w, V: Visitor> Worker<'w, V> {
-    pub fn new(
+    pub(crate) fn new(
         options: &'w Options,
         descriptors: &'w Descriptors<V::Dir>,
         visitor: V,
@@ -84,12 +84,16 @@ impl<'w, V: Visitor> Worker<'w, V> {
         }
     }
 
-    pub fn into_visitor(self) -> V {
+    pub(crate) fn into_visitor(self) -> V {
         self.visitor
     }
 
     /// Does an item to its end; what was found and not handed over.
-    pub fn run(&mut self, item: Item<V::Dir>, desk: &mut impl Desk<V::Dir>) -> Vec<Item<V::Dir>> {
+    pub(crate) fn run(
+        &mut self,
+        item: Item<V::Dir>,
+        desk: &mut impl Desk<V::Dir>,
+    ) -> Vec<Item<V::Dir>> {
         if let Some(saved) = self.options.saved.as_ref().filter(|it| it.takes()) {
             saved.save(&item);
             let dir = match item {
@@ -446,7 +450,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
 
     /// Parts of a directory are done, and with them maybe the directory, and with that its parent,
     /// and so on.
-    pub fn parts_done(
+    pub(crate) fn parts_done(
         &mut self,
         dir: Arc<Dir<V::Dir>>,
         parts: usize,
@@ -514,7 +518,7 @@ impl<'w, V: Visitor> Worker<'w, V> {
     }
 
     /// Lets go of what it remembers of directories, while it has nothing to do.
-    pub fn rest(&mut self) {
+    pub(crate) fn rest(&mut self) {
         self.paths.forget();
     }
 }

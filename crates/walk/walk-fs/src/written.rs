@@ -19,12 +19,12 @@ use serde::{Deserialize, Serialize};
 use std::io::{self, ErrorKind, Read, Seek, SeekFrom, Write};
 
 /// Bytes of the length at the end.
-pub const LENGTH_BYTES: usize = 8;
+pub(crate) const LENGTH_BYTES: usize = 8;
 /// Bytes of an item before its content.
-pub const HEAD_BYTES: usize = 25;
+pub(crate) const HEAD_BYTES: usize = 25;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Directory = 0,
     Slice = 1,
     Task = 2,
@@ -32,7 +32,7 @@ pub enum Kind {
 
 /// Header before an item's content.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
+pub(crate) struct Head {
     pub kind: Kind,
     pub dir: u32,
     pub seed: [u64; 2],
@@ -40,7 +40,7 @@ pub struct Head {
 }
 
 impl Head {
-    pub fn write(&self, bytes: &mut Vec<u8>) {
+    pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         bytes.push(self.kind as u8);
         bytes.extend_from_slice(&self.dir.to_le_bytes());
         bytes.extend(self.seed.iter().flat_map(|it| it.to_le_bytes()));
@@ -48,7 +48,7 @@ impl Head {
     }
 
     /// The head that these bytes begin with, and the rest.
-    pub fn read(bytes: &[u8]) -> Option<(Head, &[u8])> {
+    pub(crate) fn read(bytes: &[u8]) -> Option<(Head, &[u8])> {
         let (&kind, rest) = bytes.split_first()?;
         let (dir, rest) = rest.split_first_chunk::<4>()?;
         let (first, rest) = rest.split_first_chunk::<8>()?;
@@ -71,7 +71,7 @@ impl Head {
 
 /// A directory above items.
 #[derive(Debug, Serialize, Deserialize)]
-pub struct Written<'w> {
+pub(crate) struct Written<'w> {
     pub above: u32,
     pub seed: [u64; 2],
     #[serde(with = "serde_bytes")]
@@ -82,7 +82,7 @@ pub struct Written<'w> {
 
 /// Writes the directories, of which there are so many, one after the other, and the length of that
 /// behind them.
-pub fn write_table<'w>(
+pub(crate) fn write_table<'w>(
     out: &mut impl Write,
     many: usize,
     dirs: impl Iterator<Item = (Written<'w>, Vec<u8>)>,
@@ -110,7 +110,7 @@ fn encoded(value: &impl Serialize) -> Vec<u8> {
 }
 
 /// The directories in these bytes, without the length. Each is in one before it, but for the first.
-pub fn read_table(bytes: &[u8]) -> Result<Vec<Written<'_>>, Unreadable> {
+pub(crate) fn read_table(bytes: &[u8]) -> Result<Vec<Written<'_>>, Unreadable> {
     let (dirs, rest): (Vec<Written<'_>>, &[u8]) =
         postcard::take_from_bytes(bytes).map_err(|_| Unreadable)?;
     let mut numbered = (0..).zip(&dirs);
@@ -124,7 +124,7 @@ pub fn read_table(bytes: &[u8]) -> Result<Vec<Written<'_>>, Unreadable> {
 
 /// Of what was written, from where the file is to its end: how many bytes items have, and those of
 /// the directories, without their length. The file is where it was then.
-pub fn read_parts(file: &mut (impl Read + Seek + ?Sized)) -> io::Result<(u64, Vec<u8>)> {
+pub(crate) fn read_parts(file: &mut (impl Read + Seek + ?Sized)) -> io::Result<(u64, Vec<u8>)> {
     let start = file.stream_position()?;
     let end = file.seek(SeekFrom::End(0))?;
     let after = |end: u64, bytes: u64| {
@@ -145,7 +145,7 @@ pub fn read_parts(file: &mut (impl Read + Seek + ?Sized)) -> io::Result<(u64, Ve
 }
 
 /// The next item.
-pub fn read_item(from: &mut impl Read) -> io::Result<(Head, Vec<u8>)> {
+pub(crate) fn read_item(from: &mut impl Read) -> io::Result<(Head, Vec<u8>)> {
     let mut head = [0; HEAD_BYTES];
     from.read_exact(&mut head)?;
     let (head, _) = Head::read(&head).ok_or(ErrorKind::InvalidData)?;

@@ -30,9 +30,12 @@ pub struct MpiLink {
 #[derive(Clone, Debug, Default)]
 pub struct Traffic(Rc<RefCell<Vec<Sent>>>);
 
+/// Traffic to one process.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
+    /// Messages of a walk, however many pieces they went in.
     pub messages: u64,
+    /// Bytes of these messages.
     pub bytes: u64,
 }
 
@@ -57,6 +60,7 @@ struct Sending {
 }
 
 impl MpiLink {
+    /// Over all processes of `world`; nothing is sent yet.
     pub fn new(world: SimpleCommunicator) -> MpiLink {
         let ranks = world.size() as usize;
         MpiLink {

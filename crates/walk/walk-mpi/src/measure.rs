@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 /// Walk, and print as JSON what each process took for it
 #[derive(Args, Clone, Debug)]
-pub struct Measure {
+pub(crate) struct Measure {
     #[command(flatten)]
     common_args: CommonArgs,
     /// Take so many processes in a row to be on a host of their own, wherever they are
@@ -51,7 +51,7 @@ struct Report {
 
 impl Measure {
     /// The name of the host of a process.
-    pub fn host(&self, name: &str, rank: u32) -> String {
+    pub(crate) fn host(&self, name: &str, rank: u32) -> String {
         match self.ranks_per_host {
             Some(ranks) => format!("{name} {}", rank / ranks),
             None => name.to_owned(),
@@ -60,7 +60,7 @@ impl Measure {
 
     /// # Errors
     /// When the walk fails.
-    pub fn run(&self, executor: &mut Executor<'_>, traffic: &Traffic) -> Result<Outcome> {
+    pub(crate) fn run(&self, executor: &mut Executor<'_>, traffic: &Traffic) -> Result<Outcome> {
         let mut options = self.common_args.options(executor)?;
         options.leaves = false;
         options.fields = StatxFlags::TYPE

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// State of the processes that one process watches.
 #[derive(Debug)]
-pub struct Watch {
+pub(crate) struct Watch {
     limit: Duration,
     /// When it looked last.
     looked: Duration,
@@ -14,7 +14,7 @@ pub struct Watch {
 
 impl Watch {
     /// Of so many ranks these are watched. Begins at time 0.
-    pub fn new(ranks: u32, watched: impl Fn(u32) -> bool, limit: Duration) -> Watch {
+    pub(crate) fn new(ranks: u32, watched: impl Fn(u32) -> bool, limit: Duration) -> Watch {
         Watch {
             limit,
             looked: Duration::ZERO,
@@ -25,27 +25,27 @@ impl Watch {
     }
 
     /// Something has come from this rank.
-    pub fn heard(&mut self, rank: u32, now: Duration) {
+    pub(crate) fn heard(&mut self, rank: u32, now: Duration) {
         if let Some(Some(heard)) = self.heard.get_mut(rank as usize) {
             *heard = now;
         }
     }
 
     /// It has come to its end, and nothing more will come.
-    pub fn ended(&mut self, rank: u32) {
+    pub(crate) fn ended(&mut self, rank: u32) {
         if let Some(heard) = self.heard.get_mut(rank as usize) {
             *heard = None;
         }
     }
 
     /// Returns whether all have.
-    pub fn have_all_ended(&self) -> bool {
+    pub(crate) fn have_all_ended(&self) -> bool {
         self.heard.iter().all(Option::is_none)
     }
 
     /// The first one that was silent for longer than the limit. To be asked when all that has come
     /// was taken up.
-    pub fn missed(&mut self, now: Duration) -> Option<u32> {
+    pub(crate) fn missed(&mut self, now: Duration) -> Option<u32> {
         let away = now.saturating_sub(self.looked);
         self.looked = now;
         if away > self.limit / 2 {

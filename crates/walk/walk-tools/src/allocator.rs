@@ -13,7 +13,7 @@ unsafe extern "C" {
 
 /// From now on memory that is let go of goes back to the system at once. For programs that end soon and are to take little
 /// with many threads; a server would take it anew a moment later.
-pub fn keep_nothing() {
+pub(crate) fn keep_nothing() {
     // SAFETY: the allocator of this program, which is linked in, has this function with these arguments, and it may be
     // called at any time: it stores a number that the allocator reads when it looks what may go back. An option that it
     // does not know it ignores.

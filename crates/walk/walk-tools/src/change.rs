@@ -23,7 +23,7 @@ use std::sync::Arc;
 
 /// Options of both.
 #[derive(Args, Clone, Debug)]
-pub struct Common {
+pub(crate) struct Common {
     #[command(flatten)]
     pub(crate) common_args: CommonArgs,
     /// Say what would be changed, and change nothing
@@ -63,13 +63,13 @@ pub struct Common {
 ///
 /// # Errors
 /// When it cannot be looked at.
-pub fn reference(file: &OsStr) -> Result<Stat> {
+pub(crate) fn reference(file: &OsStr) -> Result<Stat> {
     let path = CString::new(file.as_bytes())?;
     Stat::followed(CWD, &path).with_context(|| format!("--reference: {}", file.display()))
 }
 
 /// A change to entries.
-pub trait Change: Sync {
+pub(crate) trait Change: Sync {
     const TOOL: &'static str;
     /// Links that are named as roots stand for what they lead to.
     const FOLLOWS_ROOTS: bool;
@@ -108,7 +108,7 @@ struct Counts {
 
 /// # Errors
 /// When it cannot begin, or standard output fails.
-pub fn run<C: Change>(
+pub(crate) fn run<C: Change>(
     common: &Common,
     change: &C,
     roots: &[OsString],

@@ -22,11 +22,11 @@ use std::time::Duration;
 /// what is listed, and names of files with several names.
 const NEW: &str = ".new";
 const ITEMS: &str = ".items";
-pub const LIST: &str = ".list";
-pub const LINKS: &str = ".links";
+pub(crate) const LIST: &str = ".list";
+pub(crate) const LINKS: &str = ".links";
 
 /// Returns the path of a file that belongs to a checkpoint.
-pub fn beside(checkpoint: &Path, ending: &str) -> PathBuf {
+pub(crate) fn beside(checkpoint: &Path, ending: &str) -> PathBuf {
     let mut name = checkpoint.to_owned().into_os_string();
     name.push(ending);
     name.into()
@@ -37,7 +37,7 @@ pub fn beside(checkpoint: &Path, ending: &str) -> PathBuf {
 ///
 /// # Errors
 /// When one is there at a start, or there is no checkpoint to go on from.
-pub fn refuse(checkpoint: &Path, goes_on: bool) -> Result<()> {
+pub(crate) fn refuse(checkpoint: &Path, goes_on: bool) -> Result<()> {
     let name = checkpoint.display();
     if goes_on {
         let found = std::fs::symlink_metadata(checkpoint);
@@ -64,7 +64,7 @@ pub fn refuse(checkpoint: &Path, goes_on: bool) -> Result<()> {
 
 /// Header before the items.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head<T> {
+pub(crate) struct Head<T> {
     version: String,
     /// The request: a walk cannot go on as another one.
     asked: String,
@@ -73,14 +73,14 @@ pub struct Head<T> {
 }
 
 /// The file of a walk.
-pub struct Checkpoint {
+pub(crate) struct Checkpoint {
     path: PathBuf,
     asked: String,
 }
 
 impl Checkpoint {
     /// `asked` is what was asked for, but for how fast.
-    pub fn new(path: &Path, asked: String) -> Checkpoint {
+    pub(crate) fn new(path: &Path, asked: String) -> Checkpoint {
         Checkpoint {
             // A tool may go to another directory meanwhile.
             path: std::path::absolute(path).unwrap_or_else(|_| path.to_owned()),
@@ -100,7 +100,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn begin(&self) -> Result<File> {
+    pub(crate) fn begin(&self) -> Result<File> {
         let path = self.items();
         File::create(&path).with_context(|| path.display().to_string())
     }
@@ -109,7 +109,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write<T: Serialize>(&self, found: T) -> Result<()> {
+    pub(crate) fn write<T: Serialize>(&self, found: T) -> Result<()> {
         let path = self.beside();
         let write = || -> Result<()> {
             let mut file = File::create(&path)?;
@@ -133,7 +133,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// When there is no such file, or it is damaged, or of another walk or version.
-    pub fn read<T: DeserializeOwned>(&self) -> Result<(T, Take<BufReader<File>>)> {
+    pub(crate) fn read<T: DeserializeOwned>(&self) -> Result<(T, Take<BufReader<File>>)> {
         let name = self.path.display();
         let file = File::open(&self.path).with_context(|| name.to_string())?;
         let mut reader = BufReader::new(file);
@@ -173,7 +173,7 @@ impl Checkpoint {
     ///
     /// # Errors
     /// When it cannot be removed.
-    pub fn remove(&self) -> Result<()> {
+    pub(crate) fn remove(&self) -> Result<()> {
         for path in [self.items(), self.beside(), self.path.clone()] {
             match std::fs::remove_file(&path) {
                 Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
@@ -187,7 +187,7 @@ impl Checkpoint {
 }
 
 /// Interrupts a walk after some time, unless it is dropped before.
-pub struct Timer {
+pub(crate) struct Timer {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -195,7 +195,7 @@ pub struct Timer {
 impl Timer {
     /// # Errors
     /// When there can be no more threads.
-    pub fn start(saved: &Arc<Saved>, after: Duration) -> Result<Timer> {
+    pub(crate) fn start(saved: &Arc<Saved>, after: Duration) -> Result<Timer> {
         let (stop, stopped) = channel();
         let saved = Arc::clone(saved);
         let thread = std::thread::Builder::new().name("checkpoint".into());

@@ -16,14 +16,14 @@ use std::fs::File;
 use std::io::{BufRead, BufReader, Seek, Write};
 
 /// Findings of a tool, of which several processes have parts.
-pub trait Joined: Serialize + DeserializeOwned {
+pub(crate) trait Joined: Serialize + DeserializeOwned {
     /// Takes up another one's part.
     fn join(&mut self, other: Self);
 }
 
 /// Contribution of a process to the checkpoint, besides items.
 #[derive(Serialize, Deserialize)]
-pub struct Contribution<T> {
+pub(crate) struct Contribution<T> {
     /// By Ctrl-C.
     pub interrupted: bool,
     pub done: Done<T>,
@@ -31,7 +31,7 @@ pub struct Contribution<T> {
 
 /// Decision of how to go on, at all processes.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
-pub struct Verdict {
+pub(crate) struct Verdict {
     /// There is something to go on with.
     pub is_left: bool,
     /// Somebody was interrupted.
@@ -55,7 +55,7 @@ impl<T: Joined> Contribution<T> {
 ///
 /// # Errors
 /// When something cannot be read or written, or another process sent what makes no sense.
-pub fn merge_checkpoints<D: DirState, T: Joined>(
+pub(crate) fn merge_checkpoints<D: DirState, T: Joined>(
     processes: &mut Processes<'_>,
     options: &Options,
     mine: &mut Contribution<T>,

@@ -21,7 +21,7 @@ use std::ffi::{CString, OsString};
 use std::io::IsTerminal;
 
 /// A job of copying.
-pub struct Job {
+pub(crate) struct Job {
     /// Each source with its copy.
     pub pairs: Vec<(OsString, OsString)>,
     /// A directory on the file system of the copies.
@@ -36,7 +36,7 @@ pub struct Job {
 
 /// Counts of what was removed before.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Removed {
+pub(crate) struct Removed {
     pub removed: u64,
     pub interrupted: bool,
 }
@@ -65,7 +65,7 @@ struct Report {
 impl Job {
     /// # Errors
     /// When it cannot begin or standard output fails.
-    pub fn run(self, executor: &mut Executor<'_>, removed: Removed) -> Result<Outcome> {
+    pub(crate) fn run(self, executor: &mut Executor<'_>, removed: Removed) -> Result<Outcome> {
         let mut options = self.options;
         options.slow_entries = true;
         let base = openat(

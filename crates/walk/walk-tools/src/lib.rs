@@ -45,6 +45,10 @@ use outcome::Wrong;
 
 /// The tools, as subcommands.
 #[derive(Subcommand, Clone, Debug)]
+#[allow(
+    missing_docs,
+    reason = "each is told of at its arguments, and a comment here would take the place of that in the help"
+)]
 pub enum Tool {
     Walk(cmd::walk::Walk),
     Find(cmd::find::Find),

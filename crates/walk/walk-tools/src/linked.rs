@@ -16,7 +16,7 @@ use std::sync::{Arc, OnceLock};
 
 /// A name of a file that has several.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Linked {
+pub(crate) struct Linked {
     pub identity: (u64, u64),
     pub bytes: u64,
     pub disk_bytes: u64,
@@ -28,7 +28,7 @@ const RECORD_BYTES: usize = 32;
 const READ_AT_ONCE: usize = 256;
 
 impl Linked {
-    pub fn write(&self, bytes: &mut Vec<u8>) {
+    pub(crate) fn write(&self, bytes: &mut Vec<u8>) {
         let (device, ino) = self.identity;
         for number in [device, ino, self.bytes, self.disk_bytes] {
             bytes.extend_from_slice(&number.to_le_bytes());
@@ -51,15 +51,15 @@ impl Linked {
 
 /// A file without a name, which is made when there is something to write.
 #[derive(Clone, Debug)]
-pub struct Unnamed(Arc<(PathBuf, OnceLock<File>)>);
+pub(crate) struct Unnamed(Arc<(PathBuf, OnceLock<File>)>);
 
 impl Unnamed {
-    pub fn new(directory: &Path) -> Unnamed {
+    pub(crate) fn new(directory: &Path) -> Unnamed {
         Unnamed(Arc::new((directory.to_owned(), OnceLock::new())))
     }
 
     /// The file, if there is one.
-    pub fn file(&self) -> Option<&File> {
+    pub(crate) fn file(&self) -> Option<&File> {
         self.0.1.get()
     }
 }
@@ -84,7 +84,7 @@ impl Write for Unnamed {
 
 /// Sums over files with several names, each counted once.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Sums {
+pub(crate) struct Sums {
     pub bytes: u64,
     pub disk_bytes: u64,
 }
@@ -101,7 +101,7 @@ impl Sums {
 ///
 /// # Errors
 /// When something cannot be read or written, or is no record.
-pub fn sums(
+pub(crate) fn sums(
     from: impl Read,
     directory: &Path,
     at_once: usize,

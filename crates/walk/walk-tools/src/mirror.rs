@@ -17,14 +17,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
 /// Flags to open directories.
-pub const DIRECTORY: OFlags = OFlags::RDONLY
+pub(crate) const DIRECTORY: OFlags = OFlags::RDONLY
     .union(OFlags::DIRECTORY)
     .union(OFlags::NOFOLLOW)
     .union(OFlags::CLOEXEC);
 
 /// A directory's counterpart, if it is open.
 #[derive(Debug, Default)]
-pub struct Slot(Mutex<Option<Arc<OwnedFd>>>);
+pub(crate) struct Slot(Mutex<Option<Arc<OwnedFd>>>);
 
 impl Slot {
     fn get(&self) -> Option<Arc<OwnedFd>> {
@@ -40,7 +40,7 @@ impl Slot {
 }
 
 /// The state of a directory that has a counterpart.
-pub trait Mirrored: DirState {
+pub(crate) trait Mirrored: DirState {
     fn slot(&self) -> &Slot;
 }
 
@@ -55,19 +55,19 @@ struct Root {
 
 /// The other tree.
 #[derive(Debug)]
-pub struct Mirror<D> {
+pub(crate) struct Mirror<D> {
     roots: Vec<Root>,
     kept: Mutex<VecDeque<Weak<Dir<D>>>>,
 }
 
 /// Place of the counterpart of an entry.
-pub struct Place<'p> {
+pub(crate) struct Place<'p> {
     dir: Arc<OwnedFd>,
     pub name: &'p CStr,
 }
 
 impl Place<'_> {
-    pub fn dir(&self) -> BorrowedFd<'_> {
+    pub(crate) fn dir(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
     }
 }
@@ -78,7 +78,9 @@ impl<D: Mirrored> Mirror<D> {
     ///
     /// # Errors
     /// When that directory cannot be opened.
-    pub fn new<'r>(roots: impl IntoIterator<Item = (&'r OsStr, &'r OsStr)>) -> Result<Mirror<D>> {
+    pub(crate) fn new<'r>(
+        roots: impl IntoIterator<Item = (&'r OsStr, &'r OsStr)>,
+    ) -> Result<Mirror<D>> {
         let roots = roots.into_iter().map(|(given, path)| {
             let (parent, name) = parted(path.as_bytes());
             let fd = openat(CWD, parent, DIRECTORY - OFlags::NOFOLLOW, Mode::empty())
@@ -99,7 +101,7 @@ impl<D: Mirrored> Mirror<D> {
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub fn open(&self, dir: &Arc<Dir<D>>) -> Result<Arc<OwnedFd>, Errno> {
+    pub(crate) fn open(&self, dir: &Arc<Dir<D>>) -> Result<Arc<OwnedFd>, Errno> {
         let mut closed = Vec::new();
         let mut next = Some(dir);
         let mut open = None;
@@ -133,7 +135,11 @@ impl<D: Mirrored> Mirror<D> {
     ///
     /// # Errors
     /// When the directory's counterpart cannot be opened.
-    pub fn place<'p>(&'p self, holder: &Arc<Dir<D>>, name: &'p CStr) -> Result<Place<'p>, Errno> {
+    pub(crate) fn place<'p>(
+        &'p self,
+        holder: &Arc<Dir<D>>,
+        name: &'p CStr,
+    ) -> Result<Place<'p>, Errno> {
         if holder.is_above_roots() {
             let root = self.root(name)?;
             return Ok(Place {
@@ -169,7 +175,7 @@ impl<D: Mirrored> Mirror<D> {
 }
 
 /// A path's directory, and its last name. Slashes at its end are not in it.
-pub fn parted(path: &[u8]) -> (&[u8], &[u8]) {
+pub(crate) fn parted(path: &[u8]) -> (&[u8], &[u8]) {
     let end = path
         .iter()
         .rposition(|byte| *byte != b'/')
@@ -187,7 +193,7 @@ pub fn parted(path: &[u8]) -> (&[u8], &[u8]) {
 ///
 /// # Errors
 /// When two are the same.
-pub fn refuse_doubles<T: Ord + AsRef<OsStr>>(names: &[T]) -> Result<()> {
+pub(crate) fn refuse_doubles<T: Ord + AsRef<OsStr>>(names: &[T]) -> Result<()> {
     let mut sorted: Vec<&OsStr> = names.iter().map(AsRef::as_ref).collect();
     sorted.sort_unstable();
     match sorted.windows(2).find(|pair| pair[0] == pair[1]) {

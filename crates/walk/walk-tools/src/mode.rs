@@ -5,7 +5,7 @@ use rustix::fs::Mode;
 
 /// Change of permissions.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Change {
+pub(crate) enum Change {
     /// As `644` says. A directory keeps its set-id bits, as with GNU chmod, unless five digits are
     /// given.
     Number {
@@ -17,7 +17,7 @@ pub enum Change {
 
 /// One operator with what it is for: `u+rw` is one, `g=r-w` two.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Clause {
+pub(crate) struct Clause {
     /// The bits of those that it is for; those of all, less the umask, if none are named.
     who: u32,
     named: bool,
@@ -30,7 +30,7 @@ pub struct Clause {
 }
 
 /// The process's umask. It can only be asked for by setting it.
-pub fn umask() -> Mode {
+pub(crate) fn umask() -> Mode {
     let mask = rustix::process::umask(Mode::empty());
     rustix::process::umask(mask);
     mask
@@ -39,7 +39,7 @@ pub fn umask() -> Mode {
 impl Change {
     /// # Errors
     /// When it is none.
-    pub fn parse(text: &str) -> Result<Change> {
+    pub(crate) fn parse(text: &str) -> Result<Change> {
         if text.starts_with(|letter: char| letter.is_ascii_digit()) {
             return match u32::from_str_radix(text, 8) {
                 Ok(bits) if bits <= 0o7777 => Ok(Change::Number {
@@ -58,7 +58,7 @@ impl Change {
     }
 
     /// Returns permissions after the change.
-    pub fn apply(&self, mode: u32, is_directory: bool, umask: u32) -> u32 {
+    pub(crate) fn apply(&self, mode: u32, is_directory: bool, umask: u32) -> u32 {
         let mode = mode & 0o7777;
         match self {
             Change::Number { bits, all: false } if is_directory => bits | mode & 0o6000,

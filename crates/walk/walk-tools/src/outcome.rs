@@ -3,6 +3,7 @@
 /// Outcome of a tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome {
+    /// All of it was done.
     Done,
     /// Some of it was not done: standard error says what.
     Incomplete,
@@ -28,9 +29,9 @@ impl Outcome {
 /// A command line that makes no sense.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
-pub struct Wrong(String);
+pub(crate) struct Wrong(String);
 
 /// The error that says so.
-pub fn wrong(what: impl Into<String>) -> anyhow::Error {
+pub(crate) fn wrong(what: impl Into<String>) -> anyhow::Error {
     anyhow::Error::new(Wrong(what.into()))
 }

@@ -13,7 +13,7 @@ const GATHERED_BYTES: usize = 32 << 10;
 
 /// Standard output. What goes wrong ends the walk, unless that does more than list.
 #[derive(Clone, Debug)]
-pub struct Output(Arc<Shared>);
+pub(crate) struct Output(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -58,7 +58,7 @@ impl std::fmt::Debug for Writer {
 
 impl Output {
     /// Of the walk.
-    pub fn new(meter: &Arc<Meter>, executor: &Executor<'_>) -> Output {
+    pub(crate) fn new(meter: &Arc<Meter>, executor: &Executor<'_>) -> Output {
         let outputs = executor.outputs();
         Output::to(
             meter,
@@ -67,23 +67,23 @@ impl Output {
     }
 
     /// To standard error.
-    pub fn errors(meter: &Arc<Meter>) -> Output {
+    pub(crate) fn errors(meter: &Arc<Meter>) -> Output {
         Output::to(meter, Target::Errors)
     }
 
     /// To a file.
-    pub fn file(meter: &Arc<Meter>, file: File) -> Output {
+    pub(crate) fn file(meter: &Arc<Meter>, file: File) -> Output {
         Output::to(meter, Target::File(file))
     }
 
     /// To what takes whole records, some at a time.
-    pub fn writer(meter: &Arc<Meter>, writer: impl Write + Send + 'static) -> Output {
+    pub(crate) fn writer(meter: &Arc<Meter>, writer: impl Write + Send + 'static) -> Output {
         let writer = Writer(Mutex::new(Box::new(writer)));
         Output::to(meter, Target::Writer(writer))
     }
 
     /// For what comes after the end of all walks.
-    pub fn last(meter: &Arc<Meter>) -> Output {
+    pub(crate) fn last(meter: &Arc<Meter>) -> Output {
         Output::to(meter, Target::standard())
     }
 
@@ -100,7 +100,7 @@ impl Output {
     /// Marks a list as a by-product: `rm -v TREE | head` is to remove all of the tree. When nothing
     /// can be written any more the walk goes on, and what would have been written is dropped.
     #[must_use]
-    pub fn aside(self, is_aside: bool) -> Output {
+    pub(crate) fn aside(self, is_aside: bool) -> Output {
         self.0.is_aside.store(is_aside, Ordering::Relaxed);
         if let Target::Outputs(outputs) = &self.0.target {
             outputs.set_aside(is_aside);
@@ -109,7 +109,7 @@ impl Output {
     }
 
     /// A thread's part of it.
-    pub fn part(&self) -> Part {
+    pub(crate) fn part(&self) -> Part {
         Part {
             output: self.clone(),
             gathered: Vec::new(),
@@ -117,7 +117,7 @@ impl Output {
     }
 
     /// Writes a text at once.
-    pub fn print(&self, text: &str) {
+    pub(crate) fn print(&self, text: &str) {
         let mut part = self.part();
         part.bytes().extend_from_slice(text.as_bytes());
     }
@@ -162,7 +162,7 @@ impl Output {
     ///
     /// # Errors
     /// The first that there was.
-    pub fn finish(&self) -> io::Result<()> {
+    pub(crate) fn finish(&self) -> io::Result<()> {
         let failure = match &self.0.target {
             Target::Outputs(outputs) => outputs.failure(),
             _ => {
@@ -179,19 +179,19 @@ impl Output {
 
 /// Output of one thread: whole records, which do not mix with those of others.
 #[derive(Debug)]
-pub struct Part {
+pub(crate) struct Part {
     output: Output,
     gathered: Vec<u8>,
 }
 
 impl Part {
     /// Returns the buffer that a record is appended to.
-    pub fn bytes(&mut self) -> &mut Vec<u8> {
+    pub(crate) fn bytes(&mut self) -> &mut Vec<u8> {
         &mut self.gathered
     }
 
     /// A record is complete.
-    pub fn end_record(&mut self) {
+    pub(crate) fn end_record(&mut self) {
         // The user of a terminal wants to see it now.
         let is_seen =
             matches!(self.output.0.target, Target::Standard { is_terminal } if is_terminal);
@@ -200,7 +200,7 @@ impl Part {
         }
     }
 
-    pub fn flush(&mut self) {
+    pub(crate) fn flush(&mut self) {
         if !self.gathered.is_empty() {
             self.output.write(&self.gathered);
             self.gathered.clear();

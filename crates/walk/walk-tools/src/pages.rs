@@ -15,7 +15,7 @@ static IS_OURS: AtomicBool = AtomicBool::new(false);
 
 /// This process gets no huge pages from now on. Where the system knows no such setting, all is left
 /// as it is.
-pub fn small_only() {
+pub(crate) fn small_only() {
     if let Ok(false) = transparent_huge_pages_are_disabled()
         && disable_transparent_huge_pages(true).is_ok()
     {
@@ -24,7 +24,7 @@ pub fn small_only() {
 }
 
 /// A command that may get huge pages if this process might.
-pub fn command(program: &OsStr) -> Command {
+pub(crate) fn command(program: &OsStr) -> Command {
     let mut command = Command::new(program);
     if IS_OURS.load(Ordering::Relaxed) {
         let restore = || Ok(disable_transparent_huge_pages(false)?);

@@ -55,7 +55,7 @@ const KINDS: [(FileType, &str); 8] = [
 ];
 
 /// Returns the name of a kind in lists.
-pub fn kind_name(kind: FileType) -> &'static str {
+pub(crate) fn kind_name(kind: FileType) -> &'static str {
     KINDS[kind_number(kind)].1
 }
 
@@ -65,7 +65,7 @@ fn kind_number(kind: FileType) -> usize {
 
 /// Appends an entry as a record: one byte its kind, eight numbers and the length of its path, all
 /// of eight bytes, little-endian, and the path.
-pub fn record(path: &[u8], stat: &Stat, bytes: &mut Vec<u8>) {
+pub(crate) fn record(path: &[u8], stat: &Stat, bytes: &mut Vec<u8>) {
     let time = stat.modified();
     let nanoseconds = time.seconds.saturating_mul(1_000_000_000);
     bytes.push(kind_number(stat.kind()) as u8);
@@ -89,7 +89,7 @@ pub fn record(path: &[u8], stat: &Stat, bytes: &mut Vec<u8>) {
 /// lets go of, an allocator keeps some for each of the threads, and with sixteen that was ten times
 /// a group.
 #[derive(Clone)]
-pub struct Table(Arc<Mutex<Line>>);
+pub(crate) struct Table(Arc<Mutex<Line>>);
 
 /// The way to the thread that writes.
 struct Line {
@@ -108,7 +108,7 @@ struct Writing {
 impl Table {
     /// # Errors
     /// When it cannot be begun.
-    pub fn new(file: File) -> Result<Table> {
+    pub(crate) fn new(file: File) -> Result<Table> {
         let schema = Arc::new(parse_message_type(SCHEMA)?);
         let properties = WriterProperties::builder()
             .set_compression(Compression::SNAPPY)
@@ -137,7 +137,7 @@ impl Table {
     ///
     /// # Errors
     /// When it cannot be written, or something was no record, unless that was reported by a write.
-    pub fn finish(&self) -> Result<()> {
+    pub(crate) fn finish(&self) -> Result<()> {
         match self.lock().end() {
             Err(error) if is_broken_pipe(&error) => Ok(()),
             ended => ended,

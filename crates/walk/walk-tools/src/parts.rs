@@ -30,7 +30,7 @@ use std::time::Duration;
 
 /// Options of tools that can go on.
 #[derive(Args, Clone, Debug, Default)]
-pub struct Resumable {
+pub(crate) struct Resumable {
     /// Write what was done to this file from time to time, and at Ctrl-C; it is removed at the end.
     /// Of several processes the first one writes it, for all
     #[arg(long, value_name = "FILE")]
@@ -49,7 +49,7 @@ pub struct Resumable {
 }
 
 impl Resumable {
-    pub fn is_wanted(&self) -> bool {
+    pub(crate) fn is_wanted(&self) -> bool {
         self.checkpoint.is_some()
     }
 
@@ -57,7 +57,7 @@ impl Resumable {
     ///
     /// # Errors
     /// When what is there would be lost, or what is wanted is not there.
-    pub fn refuse_others(&self, executor: &Executor<'_>) -> Result<()> {
+    pub(crate) fn refuse_others(&self, executor: &Executor<'_>) -> Result<()> {
         match &self.checkpoint {
             Some(path) if executor.is_first() => checkpoint::refuse(path, self.resume),
             _ => Ok(()),
@@ -65,7 +65,7 @@ impl Resumable {
     }
 
     /// Returns whether an earlier run began.
-    pub fn goes_on(&self) -> bool {
+    pub(crate) fn goes_on(&self) -> bool {
         self.resume
     }
 
@@ -73,7 +73,7 @@ impl Resumable {
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub fn file(&self, path: &Path) -> Result<File> {
+    pub(crate) fn file(&self, path: &Path) -> Result<File> {
         if !self.is_wanted() {
             // By their names: a socket cannot be opened again, and a file goes on where others have
             // written.
@@ -108,7 +108,7 @@ impl Resumable {
     }
 
     /// Returns the file for names of files with several names, if there is a checkpoint.
-    pub fn links(&self) -> Option<PathBuf> {
+    pub(crate) fn links(&self) -> Option<PathBuf> {
         let checkpoint = self.checkpoint.as_ref();
         checkpoint.map(|it| checkpoint::beside(it, checkpoint::LINKS))
     }
@@ -118,7 +118,7 @@ impl Resumable {
     ///
     /// # Errors
     /// When it cannot be opened.
-    pub fn appended(
+    pub(crate) fn appended(
         &self,
         path: &Path,
         executor: &mut Executor<'_>,
@@ -144,7 +144,7 @@ impl Resumable {
     ///
     /// # Errors
     /// When that file cannot be opened.
-    pub fn list(&self, executor: &mut Executor<'_>, meter: &Arc<Meter>) -> Result<List> {
+    pub(crate) fn list(&self, executor: &mut Executor<'_>, meter: &Arc<Meter>) -> Result<List> {
         let Some(checkpoint) = &self.checkpoint else {
             return Ok(List {
                 output: Output::new(meter, executor),
@@ -161,14 +161,14 @@ impl Resumable {
 }
 
 /// List of a tool.
-pub struct List {
+pub(crate) struct List {
     pub output: Output,
     file: Option<(File, PathBuf)>,
 }
 
 impl List {
     /// The file, if there is one.
-    pub fn file(&self) -> Option<&File> {
+    pub(crate) fn file(&self) -> Option<&File> {
         self.file.as_ref().map(|(file, _)| file)
     }
 
@@ -176,7 +176,7 @@ impl List {
     ///
     /// # Errors
     /// When standard output cannot be written.
-    pub fn finish(&self) -> Result<()> {
+    pub(crate) fn finish(&self) -> Result<()> {
         self.output.finish().context("standard output")?;
         if let Some((file, path)) = &self.file {
             let mut file = file;
@@ -195,7 +195,7 @@ impl List {
 
 /// State in a checkpoint besides the items.
 #[derive(Serialize, Deserialize)]
-pub struct Done<T> {
+pub(crate) struct Done<T> {
     pub found: T,
     /// Of the files that are appended to.
     pub lengths: Vec<u64>,
@@ -210,7 +210,7 @@ trait ReadSeek: Read + Seek {}
 impl<R: Read + Seek> ReadSeek for R {}
 
 /// A tool's walk.
-pub struct Parts {
+pub(crate) struct Parts {
     is_wanted: bool,
     /// Of the first process.
     checkpoint: Option<Checkpoint>,
@@ -230,7 +230,7 @@ impl Parts {
     ///
     /// # Errors
     /// When it cannot go on.
-    pub fn begin<T: Serialize + DeserializeOwned>(
+    pub(crate) fn begin<T: Serialize + DeserializeOwned>(
         resumable: &Resumable,
         executor: &Executor<'_>,
         meter: &Meter,
@@ -297,7 +297,7 @@ impl Parts {
     /// # Errors
     /// When the walk is not complete for another reason than that some entries cannot be read, or
     /// cannot be written down.
-    pub fn run<V: Visitor, T: Joined>(
+    pub(crate) fn run<V: Visitor, T: Joined>(
         &mut self,
         executor: &mut Executor<'_>,
         roots: &[OsString],
@@ -410,7 +410,7 @@ impl Parts {
     ///
     /// # Errors
     /// When the checkpoint cannot be removed.
-    pub fn finish(&self) -> Result<()> {
+    pub(crate) fn finish(&self) -> Result<()> {
         match &self.checkpoint {
             Some(checkpoint) => checkpoint.remove(),
             None => Ok(()),
@@ -422,7 +422,7 @@ impl Parts {
     ///
     /// # Errors
     /// When the other processes do not speak as they should.
-    pub fn is_put_off<V: Visitor>(
+    pub(crate) fn is_put_off<V: Visitor>(
         &self,
         tool: &str,
         executor: &mut Executor<'_>,
@@ -463,7 +463,7 @@ fn nothing() -> Box<dyn ReadSeek> {
 
 /// Of each file the longest that a process knows of: what another one appended may not be seen at
 /// once.
-pub fn longest(lengths: &mut [u64], others: &[u64]) {
+pub(crate) fn longest(lengths: &mut [u64], others: &[u64]) {
     for (length, other) in lengths.iter_mut().zip(others) {
         *length = (*length).max(*other);
     }

@@ -20,7 +20,7 @@ const INTERVAL: Duration = Duration::from_millis(250);
 
 /// Draws until it is dropped.
 #[derive(Debug)]
-pub struct Progress {
+pub(crate) struct Progress {
     stop: Option<Sender<()>>,
     thread: Option<JoinHandle<()>>,
 }
@@ -28,7 +28,7 @@ pub struct Progress {
 impl Progress {
     /// Draws nothing unless standard error is a terminal that nothing else `shares`, as commands
     /// and questions do, or the line was asked for.
-    pub fn start(meter: &Arc<Meter>, shares: bool) -> Progress {
+    pub(crate) fn start(meter: &Arc<Meter>, shares: bool) -> Progress {
         let is_alone = || !shares && std::io::stderr().is_terminal();
         if !meter.is_watched() && !is_alone() {
             return Progress {
@@ -96,7 +96,7 @@ fn cut(line: &str, columns: usize) -> &str {
 }
 
 /// Writes something else to the terminal, and not after the line.
-pub fn apart<R>(write: impl FnOnce() -> R) -> R {
+pub(crate) fn apart<R>(write: impl FnOnce() -> R) -> R {
     let mut is_drawn = IS_DRAWN.lock().unwrap_or_else(PoisonError::into_inner);
     if std::mem::take(&mut *is_drawn) {
         let _ = write!(std::io::stderr().lock(), "\r\x1b[K");

@@ -11,7 +11,7 @@ use std::path::Path;
 ///
 /// # Errors
 /// When it cannot be read, or a name is empty.
-pub fn from_file(option: &str, file: &OsStr) -> Result<Vec<OsString>> {
+pub(crate) fn from_file(option: &str, file: &OsStr) -> Result<Vec<OsString>> {
     let list = if file == "-" {
         let mut list = Vec::new();
         std::io::stdin().lock().read_to_end(&mut list)?;
@@ -34,12 +34,12 @@ pub fn from_file(option: &str, file: &OsStr) -> Result<Vec<OsString>> {
 }
 
 /// Returns whether it is the root of the file system, by whatever name.
-pub fn is_slash(root: &OsStr) -> bool {
+pub(crate) fn is_slash(root: &OsStr) -> bool {
     is_slash_by(root, AtFlags::SYMLINK_NOFOLLOW)
 }
 
 /// The same, or a link that leads there.
-pub fn leads_to_slash(root: &OsStr) -> bool {
+pub(crate) fn leads_to_slash(root: &OsStr) -> bool {
     is_slash_by(root, AtFlags::empty())
 }
 

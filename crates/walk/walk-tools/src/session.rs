@@ -17,7 +17,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// A walk that has ended.
-pub struct Ran<V: Visitor> {
+pub(crate) struct Ran<V: Visitor> {
     pub visitors: Vec<V>,
     /// The directory that all roots are in.
     pub top: Arc<Dir<V::Dir>>,
@@ -28,7 +28,7 @@ pub struct Ran<V: Visitor> {
 
 impl<V: Visitor> Ran<V> {
     /// Returns what was met, by all processes as far as this one knows.
-    pub fn so_far(&self) -> String {
+    pub(crate) fn so_far(&self) -> String {
         let [entries, directories, ..] = self.meter.all();
         format!(
             "{} entries, {} directories so far",
@@ -38,7 +38,7 @@ impl<V: Visitor> Ran<V> {
     }
 
     /// Returns how the tool ends, if nothing but the walk went wrong.
-    pub fn outcome(&self) -> Outcome {
+    pub(crate) fn outcome(&self) -> Outcome {
         if self.interrupted {
             Outcome::Interrupted
         } else if self.meter.problems() > 0 {
@@ -54,7 +54,7 @@ impl<V: Visitor> Ran<V> {
 ///
 /// # Errors
 /// When the walk is not complete for another reason than that some entries cannot be read.
-pub fn run<V: Visitor>(
+pub(crate) fn run<V: Visitor>(
     executor: &mut Executor<'_>,
     roots: &[OsString],
     options: &Options,
@@ -78,7 +78,7 @@ pub fn run<V: Visitor>(
 ///
 /// # Errors
 /// As [`run`].
-pub fn go_on<V: Visitor>(
+pub(crate) fn go_on<V: Visitor>(
     executor: &mut Executor<'_>,
     saved: &mut (impl Read + Seek + ?Sized),
     options: &Options,
@@ -100,7 +100,7 @@ pub fn go_on<V: Visitor>(
 
 /// Display of a walk for its user.
 #[derive(Clone, Copy)]
-pub struct Shows {
+pub(crate) struct Shows {
     /// Commands and questions write to the same terminal.
     pub shares: bool,
     pub is_first: bool,
@@ -117,7 +117,7 @@ impl Shows {
 }
 
 /// Something that was done with a progress line, until its end or Ctrl-C.
-pub struct Attended<R> {
+pub(crate) struct Attended<R> {
     pub done: R,
     pub elapsed: Duration,
     pub interrupted: bool,
@@ -141,7 +141,7 @@ impl<V: Visitor> Attended<Result<Walked<V>, WalkError>> {
 ///
 /// # Errors
 /// When signals cannot be taken.
-pub fn attended<R>(
+pub(crate) fn attended<R>(
     meter: &Arc<Meter>,
     saved: Option<&Arc<Saved>>,
     shows: Shows,
@@ -205,7 +205,7 @@ fn ignores(status: &str, signal: i32) -> bool {
 }
 
 /// Whether there was a Ctrl-C, also between two walks, where no walk attends to it.
-pub struct Interrupts {
+pub(crate) struct Interrupts {
     was_one: Arc<AtomicBool>,
     taken: Vec<SigId>,
 }
@@ -213,7 +213,7 @@ pub struct Interrupts {
 impl Interrupts {
     /// # Errors
     /// When signals cannot be taken.
-    pub fn take() -> Result<Interrupts> {
+    pub(crate) fn take() -> Result<Interrupts> {
         let mut interrupts = Interrupts {
             was_one: Arc::default(),
             taken: Vec::new(),
@@ -226,7 +226,7 @@ impl Interrupts {
         Ok(interrupts)
     }
 
-    pub fn was_one(&self) -> bool {
+    pub(crate) fn was_one(&self) -> bool {
         self.was_one.load(Ordering::Relaxed)
     }
 }
@@ -243,23 +243,23 @@ impl Drop for Interrupts {
 ///
 /// # Errors
 /// When standard output cannot be written.
-pub fn finish(outcome: Outcome, output: &Output) -> Result<Outcome> {
+pub(crate) fn finish(outcome: Outcome, output: &Output) -> Result<Outcome> {
     output.finish().context("standard output")?;
     Ok(outcome)
 }
 
 /// Says what was done by Ctrl-C, by a tool whose output does not.
-pub fn interrupted(tool: &str, what: impl std::fmt::Display) {
+pub(crate) fn interrupted(tool: &str, what: impl std::fmt::Display) {
     print_error_line(&format!("pandofs {tool}: interrupted: {what}\n"));
 }
 
 /// Says what could not be done.
-pub fn complain(tool: &str, problem: Problem<'_>) {
+pub(crate) fn complain(tool: &str, problem: Problem<'_>) {
     say(tool, problem.path, problem.kind);
 }
 
 /// The same, of anything. In one piece, so that lines of several processes do not mix.
-pub fn say(tool: &str, path: &[u8], what: impl std::fmt::Display) {
+pub(crate) fn say(tool: &str, path: &[u8], what: impl std::fmt::Display) {
     print_error_line(&format!("pandofs {tool}: {}: {what}\n", shown(path)));
 }
 

@@ -10,14 +10,14 @@ const LANES: usize = 1_024;
 
 /// A set of elements, as long as none was taken out of it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct SetHash(
+pub(crate) struct SetHash(
     /// Nothing while it is empty: most directories that wait have not been begun.
     Vec<u16>,
 );
 
 impl SetHash {
     /// Adds what was hashed so far as one element.
-    pub fn add(&mut self, element: &blake3::Hasher) {
+    pub(crate) fn add(&mut self, element: &blake3::Hasher) {
         let mut bytes = [0; LANES * 2];
         element.finalize_xof().fill(&mut bytes);
         let lanes = bytes
@@ -29,7 +29,7 @@ impl SetHash {
     }
 
     /// Adds all elements of another set. None if that is no set.
-    pub fn add_all(&mut self, other: &[u16]) -> Option<()> {
+    pub(crate) fn add_all(&mut self, other: &[u16]) -> Option<()> {
         match other.len() {
             0 => {}
             LANES => self.add_lanes(other.iter().copied()),
@@ -39,12 +39,12 @@ impl SetHash {
     }
 
     /// Returns the lanes, which another process can add.
-    pub fn lanes(&self) -> &[u16] {
+    pub(crate) fn lanes(&self) -> &[u16] {
         &self.0
     }
 
     /// Hashes the sum.
-    pub fn finish(&self, hasher: &mut blake3::Hasher) {
+    pub(crate) fn finish(&self, hasher: &mut blake3::Hasher) {
         let mut bytes = [0; LANES * 2];
         for (place, lane) in bytes.as_chunks_mut::<2>().0.iter_mut().zip(&self.0) {
             *place = lane.to_le_bytes();

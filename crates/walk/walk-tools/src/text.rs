@@ -6,14 +6,14 @@ use std::fmt::Write;
 
 /// A path in one line: control characters, backslashes and what is not UTF-8 are written as `\n`,
 /// `\t`, `\\` and `\xFF`, so that no two paths look the same.
-pub fn shown(path: &[u8]) -> String {
+pub(crate) fn shown(path: &[u8]) -> String {
     let mut text = String::with_capacity(path.len());
     show(path, &mut text);
     text
 }
 
 /// Appends the same.
-pub fn show(path: &[u8], text: &mut String) {
+pub(crate) fn show(path: &[u8], text: &mut String) {
     for chunk in path.utf8_chunks() {
         for letter in chunk.valid().chars() {
             match letter {
@@ -40,14 +40,14 @@ fn hexadecimal(bytes: &[u8], text: &mut String) {
 
 /// A path in JSON: what is not UTF-8 is there in hexadecimal digits besides.
 #[derive(Debug, Serialize)]
-pub struct JsonPath<'p> {
+pub(crate) struct JsonPath<'p> {
     pub path: Cow<'p, str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub path_hex: Option<String>,
 }
 
 impl JsonPath<'_> {
-    pub fn new(path: &[u8]) -> JsonPath<'_> {
+    pub(crate) fn new(path: &[u8]) -> JsonPath<'_> {
         let text = String::from_utf8_lossy(path);
         let is_other = matches!(text, Cow::Owned(_));
         let hex = || path.iter().map(|byte| format!("{byte:02x}")).collect();
@@ -59,14 +59,14 @@ impl JsonPath<'_> {
 }
 
 /// Appends an object in a line of its own.
-pub fn json_line(object: &impl Serialize, out: &mut Vec<u8>) {
+pub(crate) fn json_line(object: &impl Serialize, out: &mut Vec<u8>) {
     // A vector takes everything, and there are no maps whose keys are no texts.
     let _ = serde_json::to_writer(&mut *out, object);
     out.push(b'\n');
 }
 
 /// The path of what is in a directory, as a walk has it; of a root in nothing.
-pub fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
+pub(crate) fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
     let mut path = directory.to_vec();
     if !path.is_empty() && path.last() != Some(&b'/') {
         path.push(b'/');
@@ -76,7 +76,7 @@ pub fn joined(directory: &[u8], name: &[u8]) -> Vec<u8> {
 }
 
 /// `12,345,678`
-pub fn count(number: u64) -> String {
+pub(crate) fn count(number: u64) -> String {
     let digits = number.to_string();
     let mut text = String::new();
     for (at, digit) in digits.chars().enumerate() {
@@ -89,7 +89,7 @@ pub fn count(number: u64) -> String {
 }
 
 /// Bytes as GNU du's -h has them: rounded up, one decimal below 10 (`1.5M`, `12G`, `0`).
-pub fn human(bytes: u64) -> String {
+pub(crate) fn human(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["K", "M", "G", "T", "P", "E"];
     if bytes < 1024 {
         return bytes.to_string();
@@ -111,7 +111,7 @@ pub fn human(bytes: u64) -> String {
 }
 
 /// The same by thousands, as `du --si` has it: `1.5k`.
-pub fn human_thousands(bytes: u64) -> String {
+pub(crate) fn human_thousands(bytes: u64) -> String {
     const UNITS: [&str; 6] = ["k", "M", "G", "T", "P", "E"];
     if bytes < 1_000 {
         return bytes.to_string();
@@ -132,7 +132,7 @@ pub fn human_thousands(bytes: u64) -> String {
 }
 
 /// A bar of up to `width` characters, in eighths of one; a part that is not 0 is seen.
-pub fn bar(part: u64, whole: u64, width: usize) -> String {
+pub(crate) fn bar(part: u64, whole: u64, width: usize) -> String {
     const EIGHTHS: [char; 7] = ['▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     if whole == 0 || part == 0 {
         return String::new();

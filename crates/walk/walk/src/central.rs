@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 /// Rank 0. It does no work itself.
 #[derive(Debug)]
-pub struct Master<T> {
+pub(crate) struct Master<T> {
     queue: Queue<T>,
     ranks: u32,
     started: bool,
@@ -28,7 +28,7 @@ pub struct Master<T> {
 }
 
 impl<T> Master<T> {
-    pub fn new(queue: Queue<T>, ranks: u32) -> Master<T> {
+    pub(crate) fn new(queue: Queue<T>, ranks: u32) -> Master<T> {
         Master {
             queue,
             ranks,
@@ -41,7 +41,7 @@ impl<T> Master<T> {
     }
 
     /// Returns whether all is done.
-    pub fn step(&mut self, event: Event<T>, out: &mut Vec<Command<T>>) -> bool {
+    pub(crate) fn step(&mut self, event: Event<T>, out: &mut Vec<Command<T>>) -> bool {
         match event {
             Event::Start { roots } => {
                 assert!(!self.started, "a rank starts once");
@@ -105,21 +105,21 @@ impl<T> Master<T> {
         self.is_done()
     }
 
-    pub fn is_done(&self) -> bool {
+    pub(crate) fn is_done(&self) -> bool {
         self.started
             && self.queue.total() == 0
             && self.out == 0
             && self.found_reported == self.found_received
     }
 
-    pub fn queued(&self) -> u64 {
+    pub(crate) fn queued(&self) -> u64 {
         self.queue.total()
     }
 }
 
 /// Any other rank.
 #[derive(Debug)]
-pub struct Slave<T> {
+pub(crate) struct Slave<T> {
     keep_one: bool,
     working: bool,
     /// Children of the item that were reported while it went on, if one is to be kept.
@@ -129,7 +129,7 @@ pub struct Slave<T> {
 }
 
 impl<T> Slave<T> {
-    pub fn new(keep_one: bool) -> Slave<T> {
+    pub(crate) fn new(keep_one: bool) -> Slave<T> {
         Slave {
             keep_one,
             working: false,
@@ -138,7 +138,7 @@ impl<T> Slave<T> {
         }
     }
 
-    pub fn step(&mut self, event: Event<T>, out: &mut Vec<Command<T>>) {
+    pub(crate) fn step(&mut self, event: Event<T>, out: &mut Vec<Command<T>>) {
         match event {
             Event::Start { roots } => {
                 assert!(roots.is_empty(), "rank 0 has the roots");
@@ -205,7 +205,7 @@ impl<T> Slave<T> {
         out.push(Command::Work { worker: 0, item });
     }
 
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         !self.working && self.kept.is_none()
     }
 }

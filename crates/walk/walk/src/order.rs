@@ -6,7 +6,7 @@ use crate::topology::{RankId, Topology};
 
 /// The order of requests of one rank.
 #[derive(Debug)]
-pub enum Order {
+pub(crate) enum Order {
     /// There is no other rank.
     NoOther,
     /// Any other rank, each time a random one.
@@ -19,7 +19,12 @@ impl Order {
     /// The paper's request vector (section IV.C): a host's first rank asks remote ranks before
     /// those on its host, the others ask only those on their host. Remote ranks are in a random
     /// order, since with the same order everywhere the first of the list is asked by all.
-    pub fn new(algorithm: Algorithm, me: RankId, topology: &Topology, rng: &mut Rng) -> Order {
+    pub(crate) fn new(
+        algorithm: Algorithm,
+        me: RankId,
+        topology: &Topology,
+        rng: &mut Rng,
+    ) -> Order {
         if topology.ranks() == 1 {
             return Order::NoOther;
         }
@@ -45,7 +50,7 @@ impl Order {
         Order::Listed { ranks, next: 0 }
     }
 
-    pub fn next(&mut self, rng: &mut Rng) -> Option<RankId> {
+    pub(crate) fn next(&mut self, rng: &mut Rng) -> Option<RankId> {
         match self {
             Order::NoOther => None,
             Order::Random { me, ranks } => {
@@ -61,7 +66,7 @@ impl Order {
     }
 
     /// Work came from here: begin at the top of the list the next time, where the nearest are.
-    pub fn restart(&mut self) {
+    pub(crate) fn restart(&mut self) {
         if let Order::Listed { next, .. } = self {
             *next = 0;
         }

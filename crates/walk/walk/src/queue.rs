@@ -9,7 +9,7 @@ use std::collections::VecDeque;
 /// stays short; others get the front, which is nearest to the root and has the most below it. What
 /// is spilled is older than all that is in memory.
 #[derive(Debug)]
-pub struct Queue<T> {
+pub(crate) struct Queue<T> {
     items: VecDeque<T>,
     /// Number of items in each piece that the transport keeps, oldest in front.
     pieces: VecDeque<usize>,
@@ -24,7 +24,7 @@ pub struct Queue<T> {
 impl<T> Queue<T> {
     /// # Panics
     /// Unless 0 < `spill_chunk` <= `spill_above`.
-    pub fn new(spill_above: usize, spill_chunk: usize) -> Queue<T> {
+    pub(crate) fn new(spill_above: usize, spill_chunk: usize) -> Queue<T> {
         assert!(0 < spill_chunk && spill_chunk <= spill_above);
         Queue {
             items: VecDeque::new(),
@@ -37,30 +37,30 @@ impl<T> Queue<T> {
     }
 
     /// Items in memory.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.items.len()
     }
 
     /// Items in memory and outside of it.
-    pub fn total(&self) -> u64 {
+    pub(crate) fn total(&self) -> u64 {
         self.spilled + (self.refilling + self.items.len()) as u64
     }
 
-    pub fn push(&mut self, items: impl IntoIterator<Item = T>) {
+    pub(crate) fn push(&mut self, items: impl IntoIterator<Item = T>) {
         self.items.extend(items);
     }
 
-    pub fn pop_newest(&mut self) -> Option<T> {
+    pub(crate) fn pop_newest(&mut self) -> Option<T> {
         self.items.pop_back()
     }
 
-    pub fn pop_oldest(&mut self) -> Option<T> {
+    pub(crate) fn pop_oldest(&mut self) -> Option<T> {
         self.items.pop_front()
     }
 
     /// Returns whether the transport keeps a piece, which is to be given away then as it is: the
     /// oldest.
-    pub fn give_spilled(&mut self) -> bool {
+    pub(crate) fn give_spilled(&mut self) -> bool {
         let Some(items) = self.pieces.pop_front() else {
             return false;
         };
@@ -71,7 +71,7 @@ impl<T> Queue<T> {
     /// The part for another rank, oldest first; empty when there is nothing to give. The rank that
     /// splits is left with what its workers have. For when nothing is
     /// [spilled](Self::give_spilled).
-    pub fn split(&mut self, split: Split, rng: &mut Rng) -> Vec<T> {
+    pub(crate) fn split(&mut self, split: Split, rng: &mut Rng) -> Vec<T> {
         let len = self.items.len();
         if len == 0 {
             return Vec::new();
@@ -84,7 +84,7 @@ impl<T> Queue<T> {
     }
 
     /// The oldest items, when there are too many. The next to be worked on are the newest.
-    pub fn spill(&mut self) -> Option<Vec<T>> {
+    pub(crate) fn spill(&mut self) -> Option<Vec<T>> {
         if self.items.len() <= self.spill_above {
             return None;
         }
@@ -97,14 +97,14 @@ impl<T> Queue<T> {
     ///
     /// # Panics
     /// When there are none.
-    pub fn add_spilled(&mut self, items: usize) {
+    pub(crate) fn add_spilled(&mut self, items: usize) {
         assert!(items > 0, "a piece has items");
         self.pieces.push_back(items);
         self.spilled += items as u64;
     }
 
     /// Returns whether spilled items have to be brought back now.
-    pub fn wants_refill(&mut self) -> bool {
+    pub(crate) fn wants_refill(&mut self) -> bool {
         if !self.items.is_empty() || self.refilling > 0 {
             return false;
         }
@@ -115,7 +115,7 @@ impl<T> Queue<T> {
 
     /// # Panics
     /// When another number of items comes than was asked for.
-    pub fn refilled(&mut self, items: Vec<T>) {
+    pub(crate) fn refilled(&mut self, items: Vec<T>) {
         assert!(!items.is_empty() && items.len() == self.refilling);
         self.refilling = 0;
         // They are older than what has come meanwhile.

@@ -14,6 +14,7 @@ use crate::topology::{RankId, Topology};
 /// Configuration of a rank.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
+    /// The same on all ranks of a walk.
     pub algorithm: Algorithm,
     /// Workers that share the rank's queue, numbered from 0. More than one only with
     /// [`Algorithm::Hybrid`].

@@ -8,10 +8,12 @@ use rand_xoshiro::rand_core::{RngCore, SeedableRng};
 pub struct Rng(SplitMix64);
 
 impl Rng {
+    /// The same seed gives the same numbers on every machine.
     pub fn new(seed: u64) -> Rng {
         Rng(SplitMix64::seed_from_u64(seed))
     }
 
+    /// Uniform over all values.
     pub fn next_u64(&mut self) -> u64 {
         self.0.next_u64()
     }

@@ -15,7 +15,7 @@ use crate::topology::RankId;
 use std::time::Duration;
 
 #[derive(Debug)]
-pub struct Sharer<T> {
+pub(crate) struct Sharer<T> {
     me: RankId,
     ranks: u32,
     split: Split,
@@ -48,7 +48,7 @@ enum Asking {
 }
 
 impl<T> Sharer<T> {
-    pub fn new(
+    pub(crate) fn new(
         me: RankId,
         ranks: u32,
         workers: u32,
@@ -76,7 +76,7 @@ impl<T> Sharer<T> {
     }
 
     /// Returns whether rank 0 has found that all is done.
-    pub fn step(&mut self, event: Event<T>, out: &mut Vec<Command<T>>) -> bool {
+    pub(crate) fn step(&mut self, event: Event<T>, out: &mut Vec<Command<T>>) -> bool {
         match event {
             Event::Start { roots } => {
                 assert!(!self.started, "a rank starts once");
@@ -223,7 +223,7 @@ impl<T> Sharer<T> {
     }
 
     /// Nothing is to be done here, unless a message with work comes.
-    pub fn is_passive(&self) -> bool {
+    pub(crate) fn is_passive(&self) -> bool {
         self.idle.len() == self.workers as usize && self.queue.total() == 0
     }
 
@@ -231,7 +231,7 @@ impl<T> Sharer<T> {
     /// on the slices that it leaves here. One for each that is refused would not do: who gets so
     /// little is idle again before the next one is answered, and this rank does nearly all of the
     /// work.
-    pub fn wanted(&self) -> usize {
+    pub(crate) fn wanted(&self) -> usize {
         let for_workers = match self.workers {
             1 => 0,
             workers => READY_ITEMS_PER_WORKER * workers as usize,
@@ -243,7 +243,7 @@ impl<T> Sharer<T> {
         for_workers.max(for_others).saturating_sub(self.queue.len())
     }
 
-    pub fn queued(&self) -> u64 {
+    pub(crate) fn queued(&self) -> u64 {
         self.queue.total()
     }
 }

@@ -45,7 +45,7 @@ use crate::message::{Colour, Token};
 
 /// State of the detection at one rank.
 #[derive(Debug)]
-pub struct Detector {
+pub(crate) struct Detector {
     colour: Colour,
     /// Messages with work sent, less those received.
     count: i64,
@@ -56,7 +56,7 @@ pub struct Detector {
 }
 
 impl Detector {
-    pub fn new() -> Detector {
+    pub(crate) fn new() -> Detector {
         Detector {
             colour: Colour::White,
             count: 0,
@@ -65,24 +65,24 @@ impl Detector {
         }
     }
 
-    pub fn work_sent(&mut self) {
+    pub(crate) fn work_sent(&mut self) {
         self.count += 1;
     }
 
-    pub fn work_received(&mut self) {
+    pub(crate) fn work_received(&mut self) {
         self.count -= 1;
         self.colour = Colour::Black;
     }
 
     /// # Panics
     /// When there is one here already: there is one token.
-    pub fn token_arrived(&mut self, token: Token) {
+    pub(crate) fn token_arrived(&mut self, token: Token) {
         assert!(self.held.is_none(), "there is one token");
         self.held = Some(token);
     }
 
     /// A rank other than 0 is idle: the token to hand on, if it is here.
-    pub fn hand_on(&mut self) -> Option<Token> {
+    pub(crate) fn hand_on(&mut self) -> Option<Token> {
         let token = self.held.take()?;
         let handed = Token {
             colour: match self.colour {
@@ -96,7 +96,7 @@ impl Detector {
     }
 
     /// Rank 0 is idle, and there are others.
-    pub fn judge(&mut self) -> Verdict {
+    pub(crate) fn judge(&mut self) -> Verdict {
         let held = self.held.take();
         match held {
             None if self.round => return Verdict::Wait,
@@ -120,7 +120,7 @@ impl Detector {
 
 /// Conclusion of rank 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub(crate) enum Verdict {
     /// The token is elsewhere.
     Wait,
     /// Send this one around.

@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Inodes that are not here are skipped. Answers `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Accessed {
+    /// Inodes of the addressed shard, and the times at which they were read last.
     pub inos: Vec<(Ino, Time)>,
+    /// The mount's rule: the shard writes a time only where it demands that.
     pub rule: AtimeRule,
 }
 

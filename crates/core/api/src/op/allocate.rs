@@ -9,9 +9,13 @@ use serde::{Deserialize, Serialize};
 /// not (any more), or if the range is to have space and ends past the limit. Answers `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Allocate {
+    /// A file kept inline.
     pub ino: Ino,
+    /// Bytes.
     pub offset: u64,
+    /// Bytes.
     pub length: u64,
+    /// Reserve, punch or zero.
     pub allocation: Allocation,
 }
 

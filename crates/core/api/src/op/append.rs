@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 /// is where the data ends. Answers `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AppendInline {
+    /// A file kept inline.
     pub ino: Ino,
+    /// The bytes to append.
     #[serde(with = "serde_bytes")]
     pub data: Vec<u8>,
 }
@@ -32,7 +34,9 @@ impl Operation for AppendInline {
 /// striped. Answers `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Extend {
+    /// A striped file.
     pub ino: Ino,
+    /// Bytes.
     pub length: u64,
 }
 

@@ -9,12 +9,17 @@ use serde::{Deserialize, Serialize};
 /// by the session. Answers `Entry`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Create {
+    /// The directory that the name is made in.
     pub dir: Ino,
+    /// The name to make; no entry may have it.
     pub name: Name,
+    /// Kind, with what only this kind has.
     pub node: NewNode,
+    /// Permission bits, 0o7777 at most, before `umask` and inheritance.
     pub mode: u16,
     /// Taken off the mode where no access control list is inherited.
     pub umask: u16,
+    /// Whether the session has the new file open from the answer on.
     pub open: bool,
 }
 

@@ -10,11 +10,15 @@ use serde::{Deserialize, Serialize};
 /// linked as long as it never was. Answers `Entry`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CreateUnnamed {
+    /// The directory whose access control list and group it inherits.
     pub dir: Ino,
+    /// Drawn by the client.
     pub at: Position,
+    /// Permission bits, 0o7777 at most, before `umask` and inheritance.
     pub mode: u16,
     /// As in `Create`.
     pub umask: u16,
+    /// False with `O_EXCL`: then `linkat` refuses it.
     pub may_be_named: bool,
 }
 

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// This shard's part of the directory's attributes. Answers `Part`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirPart {
+    /// The directory, of which this shard has a partition or is the home.
     pub dir: Ino,
 }
 

@@ -8,10 +8,15 @@ use serde::{Deserialize, Serialize};
 /// where the client believes the other one to belong. Answers `Exchanged`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Exchange {
+    /// Directory of the first name.
     pub dir: Ino,
+    /// The first name.
     pub name: Name,
+    /// Directory of the other name, which may be the same.
     pub new_dir: Ino,
+    /// The other name.
     pub new_name: Name,
+    /// A wrong guess is answered with `NewNameMisdirected`.
     pub new_shard: ShardId,
 }
 

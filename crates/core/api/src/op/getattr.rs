@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Answers `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetAttr {
+    /// The inode, on the addressed shard.
     pub ino: Ino,
 }
 
@@ -28,6 +29,7 @@ impl Operation for GetAttr {
 /// `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Followed {
+    /// The inode, on the addressed shard.
     pub ino: Ino,
 }
 

@@ -7,9 +7,13 @@ use serde::{Deserialize, Serialize};
 /// A further name for `ino`, whose inode is believed to be on `inode_shard`. Answers `Entry`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Link {
+    /// The directory that the new name is made in.
     pub dir: Ino,
+    /// The new name; no entry may have it.
     pub name: Name,
+    /// What it is to lead to; no directory.
     pub ino: Ino,
+    /// A wrong guess is found out by the step that goes there.
     pub inode_shard: ShardId,
 }
 

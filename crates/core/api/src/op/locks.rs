@@ -12,9 +12,13 @@ use serde::{Deserialize, Serialize};
 /// `blocking` false it ends the waiting.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetLock {
+    /// The file.
     pub ino: Ino,
+    /// What to lock, and for whom.
     pub lock: FileLock,
+    /// Whether to wait for locks in the way (`F_SETLKW`).
     pub blocking: bool,
+    /// Milliseconds that the client waits for an answer.
     pub wait_ms: u32,
 }
 
@@ -35,9 +39,13 @@ impl Operation for SetLock {
 /// Unlocks what the owner has of the range. Answers `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unlock {
+    /// The file.
     pub ino: Ino,
+    /// Of which kind.
     pub kind: LockKind,
+    /// As in [`FileLock`].
     pub owner: u64,
+    /// Bytes; a lock that is partly in it keeps the rest.
     pub range: LockRange,
 }
 
@@ -58,7 +66,9 @@ impl Operation for Unlock {
 /// Asks for the lock that is in the way of this one. Answers `Lock`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetLock {
+    /// The file.
     pub ino: Ino,
+    /// Tried, not taken.
     pub lock: FileLock,
 }
 
@@ -79,7 +89,9 @@ impl Operation for GetLock {
 /// [`CLOSING_WAIT`]: pandofs_types::limits::CLOSING_WAIT
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Closing {
+    /// The file.
     pub ino: Ino,
+    /// Kind and number of each, as in [`FileLock`].
     pub owners: Vec<(LockKind, u64)>,
 }
 
@@ -102,7 +114,9 @@ impl Operation for Closing {
 /// the shard are skipped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Relock {
+    /// Inodes of the addressed shard, each with one lock.
     pub locks: Vec<(Ino, FileLock)>,
+    /// Whether no more of them follow, so that the shard need not wait for this session.
     pub last: bool,
 }
 

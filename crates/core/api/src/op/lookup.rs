@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Answers [`crate::Reply::Entry`].
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Lookup {
+    /// Together they say which partition, and so which shard, is asked.
     pub dir: Ino,
+    /// Together they say which partition, and so which shard, is asked.
     pub name: Name,
 }
 

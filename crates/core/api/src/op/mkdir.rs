@@ -7,8 +7,11 @@ use serde::{Deserialize, Serialize};
 /// Answers `Entry`. The new directory inherits the parent's settings.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Mkdir {
+    /// The parent.
     pub dir: Ino,
+    /// The name to make; no entry may have it.
     pub name: Name,
+    /// Permission bits, 0o7777 at most, before `umask` and inheritance.
     pub mode: u16,
     /// As in `Create`.
     pub umask: u16,

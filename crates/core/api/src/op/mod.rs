@@ -169,6 +169,7 @@ pub trait Operation {
 pub enum Change<'a> {
     /// A name, and with it its directory's times and size.
     Name(Ino, &'a Name),
+    /// The attributes of an inode that is no directory.
     Inode(Ino),
     /// An inode that may be a directory, with all of its parts.
     Dir(Ino),
@@ -177,13 +178,18 @@ pub enum Change<'a> {
 /// A request's second name, and the shard to which the client believes it to belong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NewName<'a> {
+    /// The directory that it is in.
     pub dir: Ino,
+    /// The name that comes into being, or that is exchanged.
     pub name: &'a Name,
+    /// A guess by the directory's map as the client knows it.
     pub shard: ShardId,
 }
 
 /// Where names and inodes are, as far as is known.
 pub trait Places {
+    /// The shard of the partition that holds the name by the newest known map.
     fn shard_of_name(&self, dir: Ino, name: &Name) -> ShardId;
+    /// The shard that was last heard to have the inode; else the one that made it.
     fn shard_of_inode(&self, ino: Ino) -> ShardId;
 }

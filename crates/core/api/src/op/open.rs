@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 /// then on the session keeps the inode alive until it releases it. Answers `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
+    /// A file on the addressed shard.
     pub ino: Ino,
+    /// The rights that the caller needs.
     pub access: u16,
+    /// Whether it is cut to nothing, as with `O_TRUNC`.
     pub truncate: bool,
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// those that another shard is to be told of. Inodes that are not known are skipped. Not recorded in a slot.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Release {
+    /// Files, one that was closed twice also twice.
     pub inos: Vec<Ino>,
 }
 
@@ -20,6 +21,7 @@ impl Operation for Release {
 /// After the server restarted: the session still has these open, this many times each. Answers `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Reopen {
+    /// Inode and number of opens.
     pub opens: Vec<(Ino, u32)>,
 }
 

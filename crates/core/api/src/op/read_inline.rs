@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Reads a file kept inline; answers `Inode`, whose body holds the data or the layout.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadInline {
+    /// A file on the addressed shard.
     pub ino: Ino,
 }
 

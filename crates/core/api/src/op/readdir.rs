@@ -9,10 +9,15 @@ use serde::{Deserialize, Serialize};
 /// without a gap; whole groups of equal hash. Answers `Entries`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadDir {
+    /// The directory that is listed.
     pub dir: Ino,
+    /// `Position::FIRST` for the first page, later the `next` of the answer before.
     pub from: Position,
+    /// Whether the answer has the inodes that are on the same shard.
     pub plus: bool,
+    /// Entries of a page; a group of equal hash may exceed it.
     pub max_entries: u32,
+    /// Bytes of a page as it is sent, about.
     pub max_bytes: u32,
 }
 

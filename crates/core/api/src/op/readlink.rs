@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// Answers `Link`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ReadLink {
+    /// A symbolic link on the addressed shard.
     pub ino: Ino,
 }
 

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Answers `Removed`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Unlink {
+    /// The directory that the name is in.
     pub dir: Ino,
+    /// The name to take away; it leads to no directory.
     pub name: Name,
 }
 
@@ -32,7 +34,9 @@ impl Operation for Unlink {
 /// Answers `Removed`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rmdir {
+    /// The directory that the name is in.
     pub dir: Ino,
+    /// The name to take away; it leads to an empty directory.
     pub name: Name,
 }
 

@@ -8,11 +8,17 @@ use serde::{Deserialize, Serialize};
 /// belong. Answers `Renamed`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Rename {
+    /// Directory of the old name.
     pub dir: Ino,
+    /// The old name.
     pub name: Name,
+    /// Directory of the new name, which may be the same.
     pub new_dir: Ino,
+    /// The new name; what it led to gives way if POSIX allows that.
     pub new_name: Name,
+    /// A wrong guess is answered with `NewNameMisdirected`.
     pub new_shard: ShardId,
+    /// `Exists` if the new name is taken (`RENAME_NOREPLACE`).
     pub no_replace: bool,
     /// The old name leads to a white-out afterwards: a character device of number 0:0.
     pub whiteout: bool,

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 /// Sent to the home. Answers `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetDirSettings {
+    /// The directory whose settings change; what is in it already keeps its own.
     pub dir: Ino,
+    /// The changes; `None` leaves a setting as it is.
     pub settings: DirSettings,
 }
 

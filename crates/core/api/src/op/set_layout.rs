@@ -8,7 +8,9 @@ use serde::{Deserialize, Serialize};
 /// Layout for a file that has no data yet; `NotEmpty` if it has some. Answers `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetLayout {
+    /// A file on the addressed shard, or a directory at its home.
     pub ino: Ino,
+    /// The wish; the servers that carry it are chosen when the data comes.
     pub layout: LayoutChoice,
 }
 

@@ -7,7 +7,9 @@ use serde::{Deserialize, Serialize};
 /// Changes what is `Some`. Answers `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetAttr {
+    /// The inode; a directory at its home.
     pub ino: Ino,
+    /// What changes, and to which value.
     pub set: pandofs_types::SetAttr,
 }
 

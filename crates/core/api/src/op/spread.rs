@@ -13,7 +13,9 @@ use serde::{Deserialize, Serialize};
 /// [`MAX_SPREAD_DIRS`]: pandofs_types::limits::MAX_SPREAD_DIRS
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Spread {
+    /// A directory of which this shard has partitions.
     pub dir: Ino,
+    /// Entries that may be copied in a second; 0 for no limit.
     pub entries_per_second: u32,
 }
 

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 /// striped when this is answered. Answers `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Stripe {
+    /// A file kept inline.
     pub ino: Ino,
 }
 

@@ -8,8 +8,11 @@ use serde::{Deserialize, Serialize};
 /// end past the limit. Answers `Inode` (with an empty body).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteInline {
+    /// A file kept inline.
     pub ino: Ino,
+    /// Bytes; past the size a hole of zeros is left.
     pub offset: u64,
+    /// The bytes to write.
     #[serde(with = "serde_bytes")]
     pub data: Vec<u8>,
 }

@@ -10,11 +10,17 @@ use serde::{Deserialize, Serialize};
 /// changed. Answers `Inode`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WroteData {
+    /// A striped file.
     pub ino: Ino,
+    /// Offset in the file, bytes.
     pub start: u64,
+    /// Offset in the file, bytes.
     pub end: u64,
+    /// Time of the last of the writes, by the client's clock.
     pub mtime: Time,
+    /// Whether space is to be asked of the data objects from now on.
     pub sparse: bool,
+    /// The count that the writes went by.
     pub truncations: u32,
 }
 

@@ -9,7 +9,9 @@ use serde::{Deserialize, Serialize};
 /// Answers `Value`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct GetXattr {
+    /// The inode; a directory at its home.
     pub ino: Ino,
+    /// With its prefix, as in `user.mime_type`.
     #[serde(with = "serde_bytes")]
     pub name: Vec<u8>,
 }
@@ -31,6 +33,7 @@ impl Operation for GetXattr {
 /// Answers `Names`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ListXattr {
+    /// The inode; a directory at its home.
     pub ino: Ino,
 }
 
@@ -51,11 +54,15 @@ impl Operation for ListXattr {
 /// Answers `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetXattr {
+    /// The inode; a directory at its home.
     pub ino: Ino,
+    /// With its prefix, as in `user.mime_type`.
     #[serde(with = "serde_bytes")]
     pub name: Vec<u8>,
+    /// At most `MAX_XATTR_VALUE_BYTES`.
     #[serde(with = "serde_bytes")]
     pub value: Vec<u8>,
+    /// `Exists` or `NoAttribute` if the condition does not hold.
     pub mode: XattrMode,
 }
 
@@ -80,7 +87,9 @@ impl Operation for SetXattr {
 /// Answers `Done`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RemoveXattr {
+    /// The inode; a directory at its home.
     pub ino: Ino,
+    /// With its prefix; `NoAttribute` if it is not there.
     #[serde(with = "serde_bytes")]
     pub name: Vec<u8>,
 }

@@ -2,7 +2,7 @@
 
 /// One bug.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fault {
+pub(crate) enum Fault {
     None,
     /// A coordinator that waits for a decision gives up and aborts.
     AbortsWhileDeciding,
@@ -33,7 +33,7 @@ pub enum Fault {
 }
 
 impl Fault {
-    pub const ALL: [Fault; 13] = [
+    pub(crate) const ALL: [Fault; 13] = [
         Fault::AbortsWhileDeciding,
         Fault::RecoversByAborting,
         Fault::ForgetsCommitted,

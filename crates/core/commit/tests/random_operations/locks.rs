@@ -8,7 +8,7 @@ use pandofs_types::{Ino, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 
 #[derive(Default)]
-pub struct Locks(BTreeMap<u64, Held>);
+pub(crate) struct Locks(BTreeMap<u64, Held>);
 
 struct Held {
     tx: TxId,
@@ -17,10 +17,10 @@ struct Held {
 }
 
 /// One step's hold on its key.
-pub type Hold = (u64, TxId, StepNumber);
+pub(crate) type Hold = (u64, TxId, StepNumber);
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Conflict {
+pub(crate) enum Conflict {
     /// The holder is younger: the one that asks may wait (wait-die).
     Wait,
     /// The holder is older: the one that asks must start again.
@@ -28,7 +28,7 @@ pub enum Conflict {
 }
 
 impl Locks {
-    pub fn lock(
+    pub(crate) fn lock(
         &mut self,
         step: &Step,
         tx: TxId,
@@ -45,7 +45,7 @@ impl Locks {
         Ok(())
     }
 
-    pub fn check(&self, step: &Step, tx: TxId, age: Age) -> Result<(), Conflict> {
+    pub(crate) fn check(&self, step: &Step, tx: TxId, age: Age) -> Result<(), Conflict> {
         match self.0.get(&key(step)) {
             Some(held) if held.tx == tx => Ok(()),
             Some(held) if age < held.age => Err(Conflict::Wait),
@@ -54,7 +54,7 @@ impl Locks {
         }
     }
 
-    pub fn unlock(&mut self, step: &Step, tx: TxId, number: StepNumber) {
+    pub(crate) fn unlock(&mut self, step: &Step, tx: TxId, number: StepNumber) {
         if let Some(held) = self.0.get_mut(&key(step))
             && held.tx == tx
         {
@@ -65,11 +65,11 @@ impl Locks {
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    pub fn holds(&self) -> BTreeSet<Hold> {
+    pub(crate) fn holds(&self) -> BTreeSet<Hold> {
         self.0
             .iter()
             .flat_map(|(&key, held)| held.steps.iter().map(move |&number| (key, held.tx, number)))
@@ -77,7 +77,7 @@ impl Locks {
     }
 
     /// The locks after a restart: those of the steps that are prepared and undecided.
-    pub fn rebuild(stored: &Stored) -> Locks {
+    pub(crate) fn rebuild(stored: &Stored) -> Locks {
         let mut locks = Locks::default();
         for (step, tx, number, age) in undecided(stored) {
             let conflict = locks.lock(step, tx, number, age);
@@ -92,7 +92,7 @@ impl Locks {
 }
 
 /// The locks that must be held by what is stored.
-pub fn due(stored: &Stored) -> BTreeSet<Hold> {
+pub(crate) fn due(stored: &Stored) -> BTreeSet<Hold> {
     undecided(stored)
         .map(|(step, tx, number, _)| (key(step), tx, number))
         .collect()

@@ -5,7 +5,7 @@ use crate::random::Random;
 use crate::stats::Stats;
 
 #[derive(Default)]
-pub struct Network {
+pub(crate) struct Network {
     on_the_way: Vec<Envelope>,
     /// Copies that arrive when nobody expects them any more.
     late: Vec<Envelope>,
@@ -15,12 +15,12 @@ pub struct Network {
 const LATE: usize = 64;
 
 impl Network {
-    pub fn send(&mut self, envelope: Envelope) {
+    pub(crate) fn send(&mut self, envelope: Envelope) {
         self.on_the_way.push(envelope);
     }
 
     /// Takes a message out; while there is trouble it may be lost or come again.
-    pub fn deliver(&mut self, random: &mut Random, stats: &mut Stats) -> Option<Envelope> {
+    pub(crate) fn deliver(&mut self, random: &mut Random, stats: &mut Stats) -> Option<Envelope> {
         if !self.late.is_empty() && random.percent(15) {
             return Some(self.late.swap_remove(random.below(self.late.len())));
         }
@@ -49,7 +49,7 @@ impl Network {
     }
 
     /// Takes everything out, in random order.
-    pub fn drain(&mut self, random: &mut Random) -> Vec<Envelope> {
+    pub(crate) fn drain(&mut self, random: &mut Random) -> Vec<Envelope> {
         let mut all: Vec<Envelope> = self
             .on_the_way
             .drain(..)
@@ -61,7 +61,7 @@ impl Network {
         all
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.on_the_way.is_empty() && self.late.is_empty()
     }
 }

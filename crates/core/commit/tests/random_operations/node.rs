@@ -20,7 +20,7 @@ const STRAGGLES_AFTER: u64 = 2;
 
 /// What the records of one shard lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Stored {
+pub(crate) struct Stored {
     pub next_sequence: u64,
     pub coordinations: BTreeMap<u64, Coordination>,
     pub participations: BTreeMap<(TxId, StepNumber), Participation>,
@@ -31,7 +31,7 @@ pub struct Stored {
 
 /// A message on its way.
 #[derive(Clone, Debug)]
-pub struct Envelope {
+pub(crate) struct Envelope {
     pub from: ShardId,
     pub to: ShardId,
     pub horizon: Horizon,
@@ -40,13 +40,13 @@ pub struct Envelope {
 
 /// What a client hears of its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
+pub(crate) enum Answer {
     Done,
     Failed,
 }
 
 #[derive(Debug)]
-pub enum Outgoing {
+pub(crate) enum Outgoing {
     Message(Box<Envelope>),
     Answer {
         plan: usize,
@@ -60,13 +60,13 @@ pub enum Outgoing {
 
 /// What takes a shard's turn when a lock is let go.
 #[derive(Clone, Debug)]
-pub enum Waiting {
+pub(crate) enum Waiting {
     Start { plan: usize, age: Age },
     Message(Box<Envelope>),
 }
 
 /// What all nodes of one run share.
-pub struct Context<'a> {
+pub(crate) struct Context<'a> {
     pub plans: &'a [Plan],
     pub random: &'a mut Random,
     pub fault: Fault,
@@ -78,7 +78,7 @@ pub struct Context<'a> {
     pub violations: &'a mut Vec<Violation>,
 }
 
-pub struct Node {
+pub(crate) struct Node {
     pub shard: ShardId,
     pub stored: Stored,
     pub up: bool,
@@ -108,7 +108,7 @@ pub struct Node {
 }
 
 impl Node {
-    pub fn new(shard: ShardId) -> Node {
+    pub(crate) fn new(shard: ShardId) -> Node {
         Node {
             shard,
             stored: Stored::default(),
@@ -132,18 +132,18 @@ impl Node {
     }
 
     /// Starts an operation for a client.
-    pub fn start(&mut self, plan: usize, age: Age, context: &mut Context<'_>) {
+    pub(crate) fn start(&mut self, plan: usize, age: Age, context: &mut Context<'_>) {
         self.coordinate(plan, age, context);
         self.end_input(context);
     }
 
-    pub fn receive(&mut self, envelope: Envelope, context: &mut Context<'_>) {
+    pub(crate) fn receive(&mut self, envelope: Envelope, context: &mut Context<'_>) {
         self.handle(envelope, context);
         self.end_input(context);
     }
 
     /// Some time has passed.
-    pub fn tick(&mut self, context: &mut Context<'_>) {
+    pub(crate) fn tick(&mut self, context: &mut Context<'_>) {
         if context.fault == Fault::NeverResends {
             return;
         }
@@ -157,7 +157,7 @@ impl Node {
     }
 
     /// The tail of the records is on disk now; gives the decisions in it.
-    pub fn sync(&mut self) -> Vec<Decided> {
+    pub(crate) fn sync(&mut self) -> Vec<Decided> {
         self.tail.clear();
         self.on_disk = self.stored.clone();
         self.synced = self.appended;
@@ -168,7 +168,7 @@ impl Node {
     }
 
     /// The first of what may leave.
-    pub fn leave(&mut self) -> Option<Outgoing> {
+    pub(crate) fn leave(&mut self) -> Option<Outgoing> {
         let (needs, _) = self.outbox.front()?;
         if *needs > self.synced {
             return None;
@@ -176,13 +176,13 @@ impl Node {
         self.outbox.pop_front().map(|(_, outgoing)| outgoing)
     }
 
-    pub fn is_quiet(&self) -> bool {
+    pub(crate) fn is_quiet(&self) -> bool {
         self.outbox.is_empty() && self.tail.is_empty()
     }
 
     /// Stops at once. Of the records that were not synced the first few may be on disk all the same;
     /// gives the decisions in those.
-    pub fn crash(&mut self, context: &mut Context<'_>) -> Vec<Decided> {
+    pub(crate) fn crash(&mut self, context: &mut Context<'_>) -> Vec<Decided> {
         let kept = if context.random.percent(30) {
             self.tail.len()
         } else {
@@ -216,7 +216,7 @@ impl Node {
     }
 
     /// Reads what is on disk, and finds out what came of the operations that are undecided.
-    pub fn restart(&mut self, context: &mut Context<'_>) {
+    pub(crate) fn restart(&mut self, context: &mut Context<'_>) {
         assert!(!self.up);
         self.up = true;
         if context.fault == Fault::HorizonNotStored {

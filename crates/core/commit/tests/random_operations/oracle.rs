@@ -8,7 +8,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 /// What went wrong.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Violation {
+pub(crate) enum Violation {
     /// One shard has on disk that the operation is committed, another one that it is aborted.
     TwoDecisions {
         tx: TxId,
@@ -57,7 +57,7 @@ pub enum Violation {
 
 /// The kinds of violations, to say which a planted bug must lead to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
+pub(crate) enum Kind {
     Atomicity,
     Answer,
     Locks,
@@ -67,7 +67,7 @@ pub enum Kind {
 }
 
 impl Violation {
-    pub fn kind(&self) -> Kind {
+    pub(crate) fn kind(&self) -> Kind {
         match self {
             Violation::TwoDecisions { .. }
             | Violation::HalfDone { .. }
@@ -84,7 +84,7 @@ impl Violation {
 
 /// A decision in a record that `by` has written.
 #[derive(Clone, Copy, Debug)]
-pub struct Decided {
+pub(crate) struct Decided {
     pub tx: TxId,
     pub commit: bool,
     pub by: ShardId,
@@ -92,14 +92,14 @@ pub struct Decided {
 
 /// The decisions that are on some disk, and what clients heard.
 #[derive(Default)]
-pub struct Ledger {
+pub(crate) struct Ledger {
     decided: BTreeMap<TxId, bool>,
     answers: BTreeMap<usize, Answer>,
 }
 
 impl Ledger {
     /// The record with this decision is synced now.
-    pub fn decide(&mut self, fact: Decided) -> Result<(), Violation> {
+    pub(crate) fn decide(&mut self, fact: Decided) -> Result<(), Violation> {
         let Decided { tx, commit, by } = fact;
         if *self.decided.entry(tx).or_insert(commit) == commit {
             Ok(())
@@ -108,7 +108,7 @@ impl Ledger {
         }
     }
 
-    pub fn answer(&mut self, plan: usize, answer: Answer) {
+    pub(crate) fn answer(&mut self, plan: usize, answer: Answer) {
         let before = self.answers.insert(plan, answer);
         assert!(
             before.is_none(),
@@ -118,7 +118,7 @@ impl Ledger {
 
     /// Everything has ended: what was performed, as all nodes store it, is compared with what was
     /// decided and answered.
-    pub fn check_end(&self, plans: &[Plan], nodes: &[Node]) -> Result<(), Violation> {
+    pub(crate) fn check_end(&self, plans: &[Plan], nodes: &[Node]) -> Result<(), Violation> {
         let mut performed: BTreeMap<TxId, BTreeSet<(ShardId, usize)>> = BTreeMap::new();
         let mut plan_of: BTreeMap<TxId, usize> = BTreeMap::new();
         for node in nodes {
@@ -161,7 +161,7 @@ impl Ledger {
 }
 
 /// At any time: no key has two undecided operations, no lock is held without one.
-pub fn check_locks(node: &Node) -> Result<(), Violation> {
+pub(crate) fn check_locks(node: &Node) -> Result<(), Violation> {
     let due = due(&node.stored);
     let mut owners: BTreeMap<u64, TxId> = BTreeMap::new();
     for &(key, tx, _) in &due {

@@ -6,7 +6,7 @@ use pandofs_types::{Attr, FileKind, Ino, ShardId, Time};
 
 /// The steps of one operation, those that are only found on the way included.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     /// Its place in the list of plans.
     pub index: usize,
     pub coordinator: ShardId,
@@ -16,7 +16,7 @@ pub struct Plan {
 }
 
 #[derive(Clone, Debug)]
-pub struct PlannedStep {
+pub(crate) struct PlannedStep {
     pub shard: ShardId,
     /// What it locks on its shard.
     pub key: u64,
@@ -28,7 +28,12 @@ pub struct PlannedStep {
 const KEYS: usize = 4;
 
 impl Plan {
-    pub fn draw(index: usize, coordinator: ShardId, shards: usize, random: &mut Random) -> Plan {
+    pub(crate) fn draw(
+        index: usize,
+        coordinator: ShardId,
+        shards: usize,
+        random: &mut Random,
+    ) -> Plan {
         let initial = random.between(1, 5);
         let mut steps = Vec::new();
         for _ in 0..initial {
@@ -66,7 +71,7 @@ impl Plan {
     }
 
     /// One step on every other shard and nothing found on the way.
-    pub fn everywhere(index: usize, coordinator: ShardId, shards: usize) -> Plan {
+    pub(crate) fn everywhere(index: usize, coordinator: ShardId, shards: usize) -> Plan {
         let steps: Vec<PlannedStep> = (0..shards as u16)
             .map(ShardId)
             .filter(|shard| *shard != coordinator)
@@ -86,7 +91,7 @@ impl Plan {
 
     /// Step `number` as the protocol carries it. The protocol does not look into steps, so any kind
     /// does that has room for the two numbers.
-    pub fn step(&self, number: usize) -> (ShardId, Step) {
+    pub(crate) fn step(&self, number: usize) -> (ShardId, Step) {
         let planned = &self.steps[number];
         let step = Step::HoldAncestors(step::HoldAncestors {
             from: Ino(planned.key),
@@ -96,7 +101,7 @@ impl Plan {
         (planned.shard, step)
     }
 
-    pub fn follow(&self, number: usize) -> Vec<(ShardId, Step)> {
+    pub(crate) fn follow(&self, number: usize) -> Vec<(ShardId, Step)> {
         self.steps[number]
             .follow
             .iter()
@@ -106,7 +111,7 @@ impl Plan {
 }
 
 /// The plan and the number of the step in it.
-pub fn identify(step: &Step) -> (usize, usize) {
+pub(crate) fn identify(step: &Step) -> (usize, usize) {
     let Step::HoldAncestors(step::HoldAncestors { moving, depth, .. }) = step else {
         panic!("not a step of a plan: {step:?}");
     };
@@ -114,7 +119,7 @@ pub fn identify(step: &Step) -> (usize, usize) {
 }
 
 /// What preparing the step hands to the others.
-pub fn result_of(step: &Step) -> StepResult {
+pub(crate) fn result_of(step: &Step) -> StepResult {
     let (plan, number) = identify(step);
     let attr = Attr {
         ino: Ino((plan * 1_000 + number) as u64),

@@ -3,16 +3,16 @@
 macro_rules! stats {
     ($($name:ident),* $(,)?) => {
         #[derive(Clone, Debug, Default, PartialEq, Eq)]
-        pub struct Stats {
-            $(pub $name: u64,)*
+        pub(crate) struct Stats {
+            $(pub(crate) $name: u64,)*
         }
 
         impl Stats {
-            pub fn add(&mut self, other: &Stats) {
+            pub(crate) fn add(&mut self, other: &Stats) {
                 $(self.$name += other.$name;)*
             }
 
-            pub fn each(&self) -> Vec<(&'static str, u64)> {
+            pub(crate) fn each(&self) -> Vec<(&'static str, u64)> {
                 vec![$((stringify!($name), self.$name),)*]
             }
         }

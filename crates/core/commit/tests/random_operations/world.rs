@@ -12,7 +12,7 @@ use pandofs_types::{CommitProtocol, ShardId, Time, TxId};
 
 /// What a run led to.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Run {
+pub(crate) struct Run {
     pub violation: Option<Violation>,
     pub stats: Stats,
     /// A line for each event, if asked for.
@@ -20,7 +20,7 @@ pub struct Run {
 }
 
 /// Runs one seed to its end, or to the first violation.
-pub fn run(seed: u64, protocol: CommitProtocol, fault: Fault, traced: bool) -> Run {
+pub(crate) fn run(seed: u64, protocol: CommitProtocol, fault: Fault, traced: bool) -> Run {
     let mut world = World::new(seed, protocol, fault, traced);
     let violation = world.run().err();
     Run {

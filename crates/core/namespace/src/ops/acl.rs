@@ -29,6 +29,8 @@ impl Change {
         Ok(Some(Change { ino, kind, acl }))
     }
 
+    /// What the change needs: nothing more, or a plan where the directory has partitions elsewhere.
+    /// Stops with the reasons for which it is refused.
     pub fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
         Ok(match self.checked(view, cx)? {
             (_, Some(plan)) => plan.into(),
@@ -62,6 +64,7 @@ impl Change {
         Ok((inode, Some(plan)))
     }
 
+    /// Makes the change, or gives the plan that does.
     pub fn apply(self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
         let (mut inode, plan) = self.checked(&txn.view(), cx)?;
         if let Some(plan) = plan {
@@ -77,6 +80,8 @@ impl Change {
     }
 }
 
+/// The list in the form of the extended attribute; `NoAttribute` without one, `NotSupported` of a
+/// symbolic link.
 pub fn get(inode: &InodeRecord, kind: AclKind) -> Result<Reply, Stop> {
     if inode.kind == FileKind::Symlink {
         return Err(FsError::NotSupported.into());

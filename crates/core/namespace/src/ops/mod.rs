@@ -45,7 +45,9 @@ pub use execute::{ByLoad, Checked, Execute, operation};
 /// Inputs that the state does not determine, fixed in the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Choices {
+    /// For all times that the record sets; by the server's clock.
     pub time: Time,
+    /// Uniform over all values, for every draw of placement.
     pub random: u64,
     /// Inodes known not to be open: losing its last name frees such a one at once. Any other is kept
     /// as an orphan until the shard's driver finds that nobody has it open.
@@ -76,6 +78,7 @@ impl Choices {
 /// Admission of a step of another shard's operation by the shard's driver. (A format: 0, 1, 2.)
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Admission {
+    /// Taken on, if the state lets it.
     #[default]
     Open,
     /// It would take a lock that a split is waiting to see gone: refused for now.
@@ -87,7 +90,9 @@ pub enum Admission {
 /// An operation as steps of shards, in the order of execution.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
+    /// The coordinator's own ones are among them.
     pub steps: Vec<(ShardId, Step)>,
+    /// Told to the client once the operation is committed.
     pub answer: PlanAnswer,
 }
 
@@ -96,22 +101,29 @@ pub struct Plan {
 pub enum PlanAnswer {
     /// The inode that one of the steps made or linked, which is on `shard`.
     Made {
+        /// The shard that has it.
         shard: ShardId,
     },
+    /// That the name is gone.
     Removed {
+        /// What it led to.
         ino: Ino,
     },
+    /// That the name has moved.
     Renamed {
+        /// What it leads to.
         ino: Ino,
     },
     /// This inode, which is here.
     Inode {
+        /// Its number.
         ino: Ino,
     },
     /// A split: nobody asked.
     Nobody,
     /// This inode, which had the first name, and what had the other one.
     Exchanged {
+        /// Its number.
         ino: Ino,
     },
     /// That it is done.
@@ -121,7 +133,9 @@ pub enum PlanAnswer {
 /// Outcome of a mutation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mutation {
+    /// Changed; this is the answer.
     Done(Reply),
+    /// Nothing is changed yet: these steps are an operation to be coordinated.
     Plan(Plan),
 }
 

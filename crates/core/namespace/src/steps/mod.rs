@@ -48,9 +48,11 @@ pub struct Prepared {
 /// Locks and choices under which a step is prepared.
 #[derive(Clone, Copy)]
 pub struct Held<'a> {
+    /// Those of undecided operations on this shard.
     pub locks: &'a Locks,
     /// The operation that the step belongs to, whose own locks are in nobody's way.
     pub own: Option<TxId>,
+    /// Those of the record.
     pub choices: &'a Choices,
 }
 
@@ -61,13 +63,16 @@ pub struct Given<'a> {
     pub own: &'a StepResult,
     /// The results of every step of the operation.
     pub all: &'a [StepResult],
+    /// Those of the record.
     pub choices: &'a Choices,
 }
 
 /// A name whose inode is changed by steps that follow.
 #[derive(Clone, Copy, Debug)]
 pub struct Follows<'a> {
+    /// The directory that the name is in.
     pub dir: Ino,
+    /// An entry of this shard.
     pub name: &'a Name,
     /// Whether the answer tells which inode that is.
     pub is_known: bool,

@@ -16,7 +16,7 @@ pub(super) struct Named<'a> {
 }
 
 impl<'a> Named<'a> {
-    pub fn of(entry: &'a EntryReply) -> Named<'a> {
+    pub(super) fn of(entry: &'a EntryReply) -> Named<'a> {
         let leads_to = Found {
             ino: entry.ino,
             kind: entry.kind,
@@ -71,7 +71,7 @@ impl Learning<'_> {
         (server == self.server && earlier >= until).then_some(earlier)
     }
 
-    pub fn dir(&self, state: &mut State, dir: Ino, shard: ShardId, leased: Leased) {
+    pub(super) fn dir(&self, state: &mut State, dir: Ino, shard: ShardId, leased: Leased) {
         let keys = [LeaseKey::Inode(dir), LeaseKey::Parts(dir)];
         let is_leased = keys.iter().all(|&key| state.is_leased(key, self.events));
         if is_leased && state.has_room(state.dirs.len()) {
@@ -88,7 +88,7 @@ impl Learning<'_> {
         }
     }
 
-    pub fn entry(
+    pub(super) fn entry(
         &self,
         state: &mut State,
         key: LeaseKey,
@@ -125,7 +125,7 @@ impl Learning<'_> {
         }
     }
 
-    pub fn inode(&self, state: &mut State, inode: &InodeReply, leased: Leased) {
+    pub(super) fn inode(&self, state: &mut State, inode: &InodeReply, leased: Leased) {
         let leased = self.term(Some(inode.attr.kind), leased);
         let until = self.until(leased);
         let ino = inode.attr.ino;
@@ -161,7 +161,7 @@ impl Learning<'_> {
         }
     }
 
-    pub fn part(
+    pub(super) fn part(
         &self,
         state: &mut State,
         dir: Ino,

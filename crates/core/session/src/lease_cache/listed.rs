@@ -7,16 +7,22 @@ use pandofs_types::{Attr, Ino, LeaseKey, Name};
 /// The ends of the leases of a listed entry; `None`: not leased, as far as is known here.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ListedUntil {
+    /// Until when the name leads to the listed inode.
     pub name: Option<Boottime>,
+    /// Until when the listed attributes are current; never of a directory.
     pub attr: Option<Boottime>,
 }
 
 /// A listed entry.
 #[derive(Clone, Copy, Debug)]
 pub struct Listed<'e> {
+    /// Of the entry, as [`LeaseCache::entry_key`] says.
     pub key: LeaseKey,
+    /// The listed name.
     pub name: &'e Name,
+    /// The inode that the listing gives for it.
     pub ino: Ino,
+    /// Attributes that the listing gives, if it has them.
     pub attr: Option<&'e Attr>,
 }
 

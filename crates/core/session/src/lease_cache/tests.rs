@@ -1,6 +1,7 @@
 use super::*;
 use crate::limits::{MANY_LEASES_FRACTION, MAX_WRITE_LEASES, WRITE_LEASE_RETRY};
-use pandofs_api::{FileBody, RequestKey, op};
+use crate::router::Target;
+use pandofs_api::{EntryReply, FileBody, RequestKey, ShardRequest, op};
 use pandofs_types::limits::{BRIEF_LEASE, MAX_CACHED_LEASES};
 use pandofs_types::{Credentials, Epoch, FileKind, Leased, SessionId, SetAttr, SlotId};
 use std::cell::RefCell;

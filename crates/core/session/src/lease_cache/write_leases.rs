@@ -49,6 +49,7 @@ pub struct Hold {
 /// The permission to begin a write.
 #[derive(Debug)]
 pub enum Begun {
+    /// Under a lease; what it has goes to [`LeaseCache::end_write`] when the write has ended.
     Held(Hold),
     /// Not under a lease: there is none to be had now.
     Without,

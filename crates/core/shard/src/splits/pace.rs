@@ -50,13 +50,13 @@ impl Paces {
         true
     }
 
-    pub fn has(&self, dir: Ino) -> bool {
+    pub(super) fn has(&self, dir: Ino) -> bool {
         self.0.contains_key(&dir)
     }
 
     /// How many entries may go in one message now; `None`: none yet. A message has no more than go in a second, so that
     /// who is sent them never takes the split for one that has stopped.
-    pub fn chunk(&mut self, dir: Ino, now: Option<Steady>) -> Option<usize> {
+    pub(super) fn chunk(&mut self, dir: Ino, now: Option<Steady>) -> Option<usize> {
         let Some(pace) = self.0.get_mut(&dir) else {
             return Some(SPLIT_CHUNK_ENTRIES);
         };
@@ -68,13 +68,13 @@ impl Paces {
         Some(SPLIT_CHUNK_ENTRIES.min(pace.entries_per_second as usize))
     }
 
-    pub fn sent(&mut self, dir: Ino, entries: usize) {
+    pub(super) fn sent(&mut self, dir: Ino, entries: usize) {
         if let Some(pace) = self.0.get_mut(&dir) {
             pace.next.0 += entries as i64 * SECOND / i64::from(pace.entries_per_second);
         }
     }
 
-    pub fn forget_before(&mut self, now: Steady) {
+    pub(super) fn forget_before(&mut self, now: Steady) {
         self.0.retain(|_, pace| pace.until > now);
     }
 }

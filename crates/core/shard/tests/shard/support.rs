@@ -16,13 +16,13 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub struct Node {
+pub(crate) struct Node {
     pub store: MemoryStore,
     pub shard: Shard,
     pub log: Vec<(u64, Vec<u8>)>,
 }
 
-pub struct Cluster {
+pub(crate) struct Cluster {
     pub map: Arc<ClusterMap>,
     pub nodes: Vec<Node>,
     pub now: i64,
@@ -36,7 +36,7 @@ pub struct Cluster {
 
 /// What a batch did: the records appended and the outputs.
 #[derive(Debug, Default)]
-pub struct Step {
+pub(crate) struct Step {
     pub records: Vec<Record>,
     pub outputs: Vec<Output>,
 }
@@ -62,12 +62,17 @@ fn map(servers: u16, shards: u16, policy: DirPolicy, settings: Settings) -> Arc<
 }
 
 impl Cluster {
-    pub fn new(shards: u16, policy: DirPolicy, settings: Settings) -> Cluster {
+    pub(crate) fn new(shards: u16, policy: DirPolicy, settings: Settings) -> Cluster {
         Cluster::of_servers(1, shards, policy, settings)
     }
 
     /// The same with shards that several servers lead.
-    pub fn of_servers(servers: u16, shards: u16, policy: DirPolicy, settings: Settings) -> Cluster {
+    pub(crate) fn of_servers(
+        servers: u16,
+        shards: u16,
+        policy: DirPolicy,
+        settings: Settings,
+    ) -> Cluster {
         let map = map(servers, shards, policy, settings);
         assert_eq!(map.epoch, Epoch(1));
         let nodes = (0..shards).map(|shard| node(&map, shard)).collect();
@@ -92,14 +97,14 @@ impl Cluster {
     }
 
     /// Leaves out random numbers up to one that is wanted, which is the next to be drawn.
-    pub fn draw_until(&mut self, wanted: impl Fn(u64) -> bool) {
+    pub(crate) fn draw_until(&mut self, wanted: impl Fn(u64) -> bool) {
         while !wanted(self.random + 1) {
             self.random += 1;
         }
     }
 
     /// A server joins, of which all shards hear at once.
-    pub fn join(&mut self) {
+    pub(crate) fn join(&mut self) {
         let joins = ServerInfo {
             id: ServerId(self.map.servers.len() as u16),
             addresses: vec![],
@@ -118,7 +123,7 @@ impl Cluster {
     }
 
     /// Time passes until nothing is sent any more.
-    pub fn settle(&mut self) {
+    pub(crate) fn settle(&mut self) {
         let mut quiet = 0;
         while quiet < 100 {
             self.now += RESEND_INTERVAL.as_nanos() as i64 / 10;
@@ -133,7 +138,7 @@ impl Cluster {
     }
 
     /// So much time passes as ticks tell of, which count for so much at most each.
-    pub fn pass(&mut self, time: Duration) {
+    pub(crate) fn pass(&mut self, time: Duration) {
         let most = 10 * TICK_INTERVAL;
         for _ in 0..time.as_nanos().div_ceil(most.as_nanos()) {
             self.now += most.as_nanos() as i64;
@@ -145,19 +150,19 @@ impl Cluster {
     }
 
     /// So much time passes that this shard sends again what is due.
-    pub fn later(&mut self, shard: u16) -> Step {
+    pub(crate) fn later(&mut self, shard: u16) -> Step {
         self.now += 2 * RESEND_INTERVAL.as_nanos() as i64;
         self.input(shard, Input::Tick)
     }
 
     /// Gives one input to a shard and runs it until it is quiet.
-    pub fn input(&mut self, shard: u16, input: Input) -> Step {
+    pub(crate) fn input(&mut self, shard: u16, input: Input) -> Step {
         self.batch(shard, vec![input])
     }
 
     /// Gives inputs to a shard before any of them is applied, as a lane does, and runs it until it is
     /// quiet.
-    pub fn batch(&mut self, shard: u16, inputs: Vec<Input>) -> Step {
+    pub(crate) fn batch(&mut self, shard: u16, inputs: Vec<Input>) -> Step {
         self.now += 1;
         let held = self.held(self.map.server_of(ShardId(shard)));
         let node = &mut self.nodes[usize::from(shard)];
@@ -198,11 +203,11 @@ impl Cluster {
         step
     }
 
-    pub fn request(&mut self, shard: u16, request: Request) -> Input {
+    pub(crate) fn request(&mut self, shard: u16, request: Request) -> Input {
         self.request_by(5, shard, request)
     }
 
-    pub fn request_by(&mut self, session: u64, shard: u16, request: Request) -> Input {
+    pub(crate) fn request_by(&mut self, session: u64, shard: u16, request: Request) -> Input {
         self.sequence += 1;
         Input::Request {
             ticket: Ticket(self.sequence),
@@ -221,12 +226,12 @@ impl Cluster {
     }
 
     /// Asks, and carries every message until nothing moves; the answer.
-    pub fn call(&mut self, shard: u16, request: Request) -> Result<Reply, Refusal> {
+    pub(crate) fn call(&mut self, shard: u16, request: Request) -> Result<Reply, Refusal> {
         self.call_by(&Credentials::ROOT, shard, request)
     }
 
     /// The same in somebody's name.
-    pub fn call_by(
+    pub(crate) fn call_by(
         &mut self,
         caller: &Credentials,
         shard: u16,
@@ -243,7 +248,7 @@ impl Cluster {
     }
 
     /// A new file in the root, of which shard 0 has a part.
-    pub fn file(&mut self, text: &str) -> Ino {
+    pub(crate) fn file(&mut self, text: &str) -> Ino {
         match self.call(0, create_file(Ino::ROOT, name(text))) {
             Ok(Reply::Entry(entry)) => entry.ino,
             other => panic!("{text} is not made: {other:?}"),
@@ -251,7 +256,7 @@ impl Cluster {
     }
 
     /// Asks the shard that holds the name, following what the wrong ones say; how many were wrong.
-    pub fn call_by_name(
+    pub(crate) fn call_by_name(
         &mut self,
         map: &mut DirMap,
         name: &Name,
@@ -279,7 +284,11 @@ impl Cluster {
     }
 
     /// Carries messages in the order they were sent, and all that follows.
-    pub fn carry(&mut self, outputs: Vec<Output>, answer: &mut Option<Result<Reply, Refusal>>) {
+    pub(crate) fn carry(
+        &mut self,
+        outputs: Vec<Output>,
+        answer: &mut Option<Result<Reply, Refusal>>,
+    ) {
         let mut queue: std::collections::VecDeque<Output> = outputs.into();
         while let Some(output) = queue.pop_front() {
             match output {
@@ -298,7 +307,7 @@ impl Cluster {
     }
 
     /// What a shard has stored, and what its records make of an empty store.
-    pub fn stored_and_replayed(&self, shard: u16) -> [BTreeMap<Vec<u8>, Vec<u8>>; 2] {
+    pub(crate) fn stored_and_replayed(&self, shard: u16) -> [BTreeMap<Vec<u8>, Vec<u8>>; 2] {
         let live = &self.nodes[usize::from(shard)];
         let mut again = node(&self.map, shard);
         let mut overlay = Overlay::new(&again.store);
@@ -320,7 +329,7 @@ impl Cluster {
     }
 
     /// A crash that loses nothing of the log and everything of the store since it was flushed.
-    pub fn restart(&mut self, shard: u16) -> Step {
+    pub(crate) fn restart(&mut self, shard: u16) -> Step {
         let config = config(&self.map, shard);
         let node = &mut self.nodes[usize::from(shard)];
         node.store = node.store.crash(0);
@@ -374,7 +383,7 @@ fn config(map: &Arc<ClusterMap>, shard: u16) -> ShardConfig {
 }
 
 /// A name for an inode of shard 0.
-pub fn link(dir: Ino, text: &str, ino: Ino) -> Request {
+pub(crate) fn link(dir: Ino, text: &str, ino: Ino) -> Request {
     Request::Link(op::Link {
         dir,
         name: name(text),
@@ -384,7 +393,7 @@ pub fn link(dir: Ino, text: &str, ino: Ino) -> Request {
 }
 
 /// What makes a file, and leaves it closed.
-pub fn create_file(dir: Ino, name: Name) -> Request {
+pub(crate) fn create_file(dir: Ino, name: Name) -> Request {
     Request::Create(op::Create {
         dir,
         name,
@@ -396,19 +405,19 @@ pub fn create_file(dir: Ino, name: Name) -> Request {
 }
 
 /// All of a coordinator's operations with smaller numbers have ended.
-pub fn horizon(passed: u64) -> Horizon {
+pub(crate) fn horizon(passed: u64) -> Horizon {
     Horizon {
         passed,
         open: Vec::new(),
     }
 }
 
-pub fn name(text: &str) -> Name {
+pub(crate) fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
 }
 
 /// Messages among outputs.
-pub fn sent(outputs: &[Output]) -> Vec<PeerMessage> {
+pub(crate) fn sent(outputs: &[Output]) -> Vec<PeerMessage> {
     outputs
         .iter()
         .filter_map(|output| match output {
@@ -419,7 +428,7 @@ pub fn sent(outputs: &[Output]) -> Vec<PeerMessage> {
 }
 
 /// The shard that a message is for.
-pub fn receiver(message: &PeerMessage) -> ShardId {
+pub(crate) fn receiver(message: &PeerMessage) -> ShardId {
     match message {
         PeerMessage::Commit { to, .. }
         | PeerMessage::SplitChunk { to, .. }

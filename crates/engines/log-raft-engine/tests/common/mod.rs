@@ -11,19 +11,19 @@ use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
 /// Bytes of a log file before its first append.
-pub const FILE_HEADER_BYTES: u64 = 69;
+pub(crate) const FILE_HEADER_BYTES: u64 = 69;
 
-pub fn open_with(dir: &Path, target_file_bytes: u64) -> Result<RaftEngineLog, LogError> {
+pub(crate) fn open_with(dir: &Path, target_file_bytes: u64) -> Result<RaftEngineLog, LogError> {
     RaftEngineLog::open(dir, Options { target_file_bytes })
 }
 
 /// Opens with small files, so that little data makes several.
-pub fn open(dir: &Path) -> Result<RaftEngineLog, LogError> {
+pub(crate) fn open(dir: &Path) -> Result<RaftEngineLog, LogError> {
     open_with(dir, 64 << 10)
 }
 
 /// A copy of a log's directory: what is left when its process is killed now.
-pub fn killed(dir: &Path) -> TempDir {
+pub(crate) fn killed(dir: &Path) -> TempDir {
     let copy = tempfile::tempdir().unwrap();
     for entry in fs::read_dir(dir).unwrap() {
         let path = entry.unwrap().path();
@@ -33,11 +33,11 @@ pub fn killed(dir: &Path) -> TempDir {
 }
 
 /// The files of the append queue, oldest first.
-pub fn append_files(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn append_files(dir: &Path) -> Vec<PathBuf> {
     files(dir, "raftlog")
 }
 
-pub fn rewrite_files(dir: &Path) -> Vec<PathBuf> {
+pub(crate) fn rewrite_files(dir: &Path) -> Vec<PathBuf> {
     files(dir, "rewrite")
 }
 
@@ -52,14 +52,14 @@ fn files(dir: &Path, extension: &str) -> Vec<PathBuf> {
 }
 
 /// The number of the last append file that was synced, and its synced bytes, as `SYNCED` says.
-pub fn synced(dir: &Path) -> (u64, u64) {
+pub(crate) fn synced(dir: &Path) -> (u64, u64) {
     let bytes = fs::read(dir.join("SYNCED")).unwrap();
     let number = |at: usize| u64::from_be_bytes(bytes[at..at + 8].try_into().unwrap());
     (number(0), number(8))
 }
 
 /// Returns the last append file, and where its unsynced bytes begin and end.
-pub fn unsynced(dir: &Path) -> (PathBuf, u64, u64) {
+pub(crate) fn unsynced(dir: &Path) -> (PathBuf, u64, u64) {
     let path = append_files(dir).pop().unwrap();
     let name = path.file_stem().unwrap().to_str().unwrap();
     let (file, bytes) = synced(dir);
@@ -74,7 +74,7 @@ pub fn unsynced(dir: &Path) -> (PathBuf, u64, u64) {
     (path, begin, end.max(begin))
 }
 
-pub fn flip(path: &Path, offset: u64) {
+pub(crate) fn flip(path: &Path, offset: u64) {
     let file = File::options().read(true).write(true).open(path).unwrap();
     let mut byte = [0];
     file.read_exact_at(&mut byte, offset).unwrap();
@@ -83,7 +83,7 @@ pub fn flip(path: &Path, offset: u64) {
 }
 
 /// Appends entry `index` of streams 1 and 2, `bytes` bytes each.
-pub fn append_pair(log: &RaftEngineLog, index: u64, bytes: usize) {
+pub(crate) fn append_pair(log: &RaftEngineLog, index: u64, bytes: usize) {
     let payload = vec![index as u8; bytes];
     let entries = [1, 2].map(|stream| Entry {
         stream,
@@ -94,7 +94,7 @@ pub fn append_pair(log: &RaftEngineLog, index: u64, bytes: usize) {
 }
 
 /// Opens a log that cannot be opened.
-pub fn refused(dir: &Path) -> LogError {
+pub(crate) fn refused(dir: &Path) -> LogError {
     match open(dir) {
         Ok(_) => panic!("the log was opened"),
         Err(error) => error,
@@ -102,7 +102,7 @@ pub fn refused(dir: &Path) -> LogError {
 }
 
 /// Checks that the log in `dir` is refused because of this file.
-pub fn assert_corrupt(dir: &Path, file: &Path, what: &str) {
+pub(crate) fn assert_corrupt(dir: &Path, file: &Path, what: &str) {
     let error = refused(dir);
     let LogError::Corrupt { path, what: found } = &error else {
         panic!("{error}");

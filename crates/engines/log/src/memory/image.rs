@@ -10,7 +10,7 @@ const APPEND: u8 = 0;
 const PRUNE: u8 = 1;
 
 /// Adds the frame of `operation` to `disk`.
-pub fn encode(operation: &Operation, disk: &mut Vec<u8>) {
+pub(super) fn encode(operation: &Operation, disk: &mut Vec<u8>) {
     let mut body = Vec::new();
     match operation {
         Operation::Append(entries) => {
@@ -33,7 +33,7 @@ pub fn encode(operation: &Operation, disk: &mut Vec<u8>) {
 }
 
 /// The operations whose frames are whole; a last one that is not is dropped.
-pub fn decode(mut disk: &[u8]) -> Vec<Operation> {
+pub(super) fn decode(mut disk: &[u8]) -> Vec<Operation> {
     let mut operations = Vec::new();
     while let Some((body, rest)) = frame(disk) {
         operations.push(operation(body));

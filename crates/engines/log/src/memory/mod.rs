@@ -31,6 +31,7 @@ impl State {
 }
 
 impl MemoryLog {
+    /// Empty, with nothing synced.
     pub fn new() -> MemoryLog {
         MemoryLog::default()
     }

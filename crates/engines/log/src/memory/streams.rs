@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 /// An entry that owns its payload.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct OwnedEntry {
+pub(super) struct OwnedEntry {
     pub stream: u64,
     pub index: u64,
     pub payload: Arc<[u8]>,
@@ -24,14 +24,14 @@ impl From<&Entry<'_>> for OwnedEntry {
 
 /// A change of a log.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Operation {
+pub(super) enum Operation {
     Append(Vec<OwnedEntry>),
     Prune { stream: u64, upto: u64 },
 }
 
 /// Streams by number. Copies share the payloads.
 #[derive(Clone, Debug, Default)]
-pub struct Streams {
+pub(super) struct Streams {
     streams: BTreeMap<u64, Stream>,
 }
 
@@ -51,7 +51,7 @@ impl Stream {
 impl Streams {
     /// # Panics
     /// When `entries` do not continue their streams.
-    pub fn assert_continued_by(&self, entries: &[Entry<'_>]) {
+    pub(super) fn assert_continued_by(&self, entries: &[Entry<'_>]) {
         let mut next: BTreeMap<u64, u64> = BTreeMap::new();
         for entry in entries {
             let stream = entry.stream;
@@ -71,7 +71,7 @@ impl Streams {
         }
     }
 
-    pub fn apply(&mut self, operation: &Operation) {
+    pub(super) fn apply(&mut self, operation: &Operation) {
         match operation {
             Operation::Append(entries) => {
                 for entry in entries {
@@ -95,7 +95,7 @@ impl Streams {
     }
 
     /// The entries of `stream` from `from` on.
-    pub fn from(&self, stream: u64, from: u64) -> Vec<(u64, Arc<[u8]>)> {
+    pub(super) fn from(&self, stream: u64, from: u64) -> Vec<(u64, Arc<[u8]>)> {
         let Some(stream) = self.streams.get(&stream) else {
             return Vec::new();
         };
@@ -106,16 +106,16 @@ impl Streams {
             .collect()
     }
 
-    pub fn span(&self, stream: u64) -> Option<(u64, u64)> {
+    pub(super) fn span(&self, stream: u64) -> Option<(u64, u64)> {
         let stream = self.streams.get(&stream)?;
         (!stream.entries.is_empty()).then(|| (stream.first, stream.next() - 1))
     }
 
-    pub fn next_index(&self, stream: u64) -> Option<u64> {
+    pub(super) fn next_index(&self, stream: u64) -> Option<u64> {
         self.streams.get(&stream).map(Stream::next)
     }
 
-    pub fn bytes(&self) -> u64 {
+    pub(super) fn bytes(&self) -> u64 {
         let payloads = self.streams.values().flat_map(|stream| &stream.entries);
         payloads.map(|payload| payload.len() as u64).sum()
     }

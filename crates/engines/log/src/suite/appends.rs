@@ -5,6 +5,7 @@ use crate::{Entry, LogError};
 use pandofs_types::limits::MAX_LOG_APPEND_BYTES;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// Streams come back in the order of their indexes, over several appends and within one.
 pub fn what_is_appended_is_read_in_order(log: Box<dyn ReopenableLog>) {
     for index in 1..=300 {
         append_one_each(&*log, &[7], index);
@@ -26,6 +27,7 @@ pub fn what_is_appended_is_read_in_order(log: Box<dyn ReopenableLog>) {
     assert!(log.bytes() > 10_000 * 16);
 }
 
+/// A read from an index gives that entry and all after it, and nothing past the end.
 pub fn reading_begins_where_told(log: Box<dyn ReopenableLog>) {
     for index in 5..=20 {
         append_one_each(&*log, &[1, 2], index);
@@ -64,6 +66,7 @@ pub fn reading_begins_where_told(log: Box<dyn ReopenableLog>) {
     assert_holds(&*log, 1, 5, 21);
 }
 
+/// Entries of many streams in one append come back each in its own stream.
 pub fn many_streams_in_one_append(log: Box<dyn ReopenableLog>) {
     // Sorted by index, so that the streams are interleaved, and two entries of stream 0 in a row.
     let mut expected = Vec::new();
@@ -99,6 +102,7 @@ pub fn many_streams_in_one_append(log: Box<dyn ReopenableLog>) {
     }
 }
 
+/// A stream's first index may be any number, 0 and large ones included.
 pub fn streams_begin_anywhere(log: Box<dyn ReopenableLog>) {
     append_one_each(&*log, &[u64::MAX], 0);
     append_one_each(&*log, &[0], 1 << 40);
@@ -108,6 +112,7 @@ pub fn streams_begin_anywhere(log: Box<dyn ReopenableLog>) {
     assert_holds(&*log, 0, 1 << 40, (1 << 40) + 1);
 }
 
+/// Appends of nothing leave nothing, and an entry without bytes is an entry all the same.
 pub fn empty_streams_hold_nothing(log: Box<dyn ReopenableLog>) {
     log.append(&[]).expect("an append of nothing");
     log.sync().expect("a sync of nothing");
@@ -137,6 +142,7 @@ pub fn empty_streams_hold_nothing(log: Box<dyn ReopenableLog>) {
     assert_eq!(log.span(2), None);
 }
 
+/// An append with a gap or a repeated index is refused whole, after a restart as well.
 pub fn entries_that_do_not_continue_their_stream_are_refused(log: Box<dyn ReopenableLog>) {
     for index in 1..=3 {
         append_one_each(&*log, &[1, 2], index);
@@ -175,6 +181,7 @@ pub fn entries_that_do_not_continue_their_stream_are_refused(log: Box<dyn Reopen
     }
 }
 
+/// Payloads of several MiB come back byte by byte, after a crash as well.
 pub fn large_payloads_come_back(log: Box<dyn ReopenableLog>) {
     let pattern = |salt: usize, len: usize| -> Vec<u8> {
         (0..len).map(|i| (i * 7 + salt + (i >> 12)) as u8).collect()
@@ -206,6 +213,7 @@ pub fn large_payloads_come_back(log: Box<dyn ReopenableLog>) {
     check(&*log.close_and_reopen());
 }
 
+/// An append over `MAX_LOG_APPEND_BYTES` is refused, and none of its entries is there.
 pub fn too_large_appends_leave_nothing(log: Box<dyn ReopenableLog>) {
     let half = vec![1; MAX_LOG_APPEND_BYTES / 2];
     let entry = |index| Entry {

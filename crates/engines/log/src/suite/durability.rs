@@ -8,6 +8,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 const CONCURRENT_APPENDS: u64 = 2_000;
 const STREAMS: [u64; 3] = [3, 4, 60];
 
+/// A log that was closed in order has all that was appended, synced or not.
 pub fn a_closed_log_keeps_all(mut log: Box<dyn ReopenableLog>) {
     for last in 1..=5 {
         append_one_each(&*log, &STREAMS, last);
@@ -18,6 +19,7 @@ pub fn a_closed_log_keeps_all(mut log: Box<dyn ReopenableLog>) {
     }
 }
 
+/// All that was appended before a sync is there after crashes, even two in a row.
 pub fn what_was_synced_survives(mut log: Box<dyn ReopenableLog>) {
     for last in 1..=5 {
         append_one_each(&*log, &STREAMS, last);
@@ -30,6 +32,7 @@ pub fn what_was_synced_survives(mut log: Box<dyn ReopenableLog>) {
     }
 }
 
+/// A crash takes whole appends off the end, and none that was synced.
 pub fn a_crash_leaves_a_prefix_of_whole_appends(make: &Make<'_>) {
     for (synced, appended) in [(0, 0), (0, 1), (0, 5), (3, 3), (3, 4), (10, 25), (0, 300)] {
         let log = make();
@@ -53,6 +56,7 @@ pub fn a_crash_leaves_a_prefix_of_whole_appends(make: &Make<'_>) {
     }
 }
 
+/// A sync covers all appends that had ended when it began, whichever thread made them.
 pub fn sync_from_another_thread_covers_what_came_before(log: Box<dyn ReopenableLog>) {
     let appended = AtomicU64::new(0);
     let done = AtomicBool::new(false);

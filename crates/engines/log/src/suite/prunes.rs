@@ -3,6 +3,7 @@
 use super::{ReopenableLog, append_one_each, assert_holds, contents, contents_from, payload};
 use crate::Entry;
 
+/// Entries up to the pruned index are not read any more; pruning again does no harm.
 pub fn pruned_entries_are_gone(log: Box<dyn ReopenableLog>) {
     for index in 1..=100 {
         append_one_each(&*log, &[1, 2], index);
@@ -25,6 +26,7 @@ pub fn pruned_entries_are_gone(log: Box<dyn ReopenableLog>) {
     assert_holds(&*log, 2, 1, 101);
 }
 
+/// A stream that is pruned past its end goes on behind the pruned index.
 pub fn pruning_beyond_the_end_moves_the_stream(log: Box<dyn ReopenableLog>) {
     for index in 1..=10 {
         append_one_each(&*log, &[1], index);
@@ -49,6 +51,7 @@ pub fn pruning_beyond_the_end_moves_the_stream(log: Box<dyn ReopenableLog>) {
     }
 }
 
+/// What a sync came after stays pruned over a crash; what it did not may come back.
 pub fn pruning_survives_once_synced(log: Box<dyn ReopenableLog>) {
     for index in 1..=50 {
         append_one_each(&*log, &[1, 2, 3], index);
@@ -115,6 +118,7 @@ fn assert_holds_padded(log: &dyn ReopenableLog, stream: u64, first: u64, last: u
     assert!(contents(log, stream) == expected, "stream {stream} differs");
 }
 
+/// After pruning and reclaiming, the log takes less space on disk.
 pub fn pruned_space_comes_back(log: Box<dyn ReopenableLog>) {
     const KEPT: u64 = 10;
     append_padded(&*log, 0..RECLAIMED_STREAMS, 1, RECLAIMED_ENTRIES);

@@ -10,6 +10,7 @@ const CONCURRENT_BATCHES: u32 = 2_000;
 /// Bytes of the value that makes numbered batches big enough to fill a small write buffer.
 const PADDING_BYTES: usize = 1_024;
 
+/// All that was written before a flush is there after a crash, deletions included.
 pub fn what_was_flushed_survives(store: Box<dyn ReopenableStore>) {
     store.flush().expect("a flush of nothing");
     put_all(&*store, &[(b"a", b"1"), (b"b", b"2"), (b"c", b"3")]);
@@ -31,6 +32,7 @@ pub fn what_was_flushed_survives(store: Box<dyn ReopenableStore>) {
     );
 }
 
+/// A crash takes whole batches off the end, and none that was flushed.
 pub fn a_crash_leaves_a_prefix_of_the_writes(make: &dyn Fn() -> Box<dyn ReopenableStore>) {
     for (flushed, written) in [(0, 0), (0, 1), (0, 5), (3, 3), (3, 4), (10, 25), (0, 600)] {
         let store = make();
@@ -54,6 +56,7 @@ pub fn a_crash_leaves_a_prefix_of_the_writes(make: &dyn Fn() -> Box<dyn Reopenab
     }
 }
 
+/// A flush covers all writes that had ended when it began, whichever thread made them.
 pub fn flush_from_another_thread_covers_what_came_before(store: Box<dyn ReopenableStore>) {
     let written = AtomicU32::new(0);
     let done = AtomicBool::new(false);

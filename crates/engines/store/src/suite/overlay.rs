@@ -49,6 +49,7 @@ fn operation() -> impl Strategy<Value = Operation> {
     ]
 }
 
+/// Reads and scans of an overlay give what a sorted map gives, for random operations.
 pub fn overlay_agrees_with_a_map(make: &dyn Fn() -> Box<dyn ReopenableStore>) {
     let config = Config {
         cases: CASES,

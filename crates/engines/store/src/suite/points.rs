@@ -3,6 +3,7 @@
 use super::{ReopenableStore, put_all, scanned};
 use crate::{Batch, Cached};
 
+/// A write is read from when it has returned; an empty value is not an absent one.
 pub fn puts_and_deletes_are_seen_at_once(store: Box<dyn ReopenableStore>) {
     assert_eq!(store.get(b"a").expect("get"), None);
     put_all(&*store, &[(b"a", b"1"), (b"b", b""), (b"c", b"3")]);
@@ -29,6 +30,7 @@ pub fn puts_and_deletes_are_seen_at_once(store: Box<dyn ReopenableStore>) {
     assert_eq!(store.get(b"c").expect("get"), Some(b"4".to_vec()));
 }
 
+/// Of writes to one key in a batch the last one counts.
 pub fn the_later_of_two_writes_wins(store: Box<dyn ReopenableStore>) {
     let mut batch = Batch::new();
     batch.put(b"put".to_vec(), b"1".to_vec());
@@ -46,6 +48,7 @@ pub fn the_later_of_two_writes_wins(store: Box<dyn ReopenableStore>) {
     assert_eq!(store.get(b"gone").expect("get"), None);
 }
 
+/// Keys may hold any bytes, the empty key included, and are in order of unsigned bytes.
 pub fn any_bytes_are_a_key(store: Box<dyn ReopenableStore>) {
     // In ascending order of bytes, which are unsigned, a prefix before what it begins.
     let keys: [&[u8]; 12] = [
@@ -84,6 +87,7 @@ pub fn any_bytes_are_a_key(store: Box<dyn ReopenableStore>) {
     assert!(scanned(&*store, &[], &[0xff; 3]).is_empty());
 }
 
+/// A value of 4 MiB comes back, after a crash as well.
 pub fn large_values_come_back(store: Box<dyn ReopenableStore>) {
     let value = incompressible(4 << 20);
     put_all(&*store, &[(b"large", &value), (b"small", b"1")]);
@@ -94,6 +98,7 @@ pub fn large_values_come_back(store: Box<dyn ReopenableStore>) {
     assert_eq!(store.get(b"small").expect("get"), Some(b"1".to_vec()));
 }
 
+/// A key that was read, or found absent, is answered from memory afterwards.
 pub fn reading_a_key_warms_it(store: Box<dyn ReopenableStore>) {
     let present = Cached::Known(Some(b"1".to_vec()));
     let absent = Cached::Known(None);
@@ -119,6 +124,7 @@ pub fn reading_a_key_warms_it(store: Box<dyn ReopenableStore>) {
     }
 }
 
+/// The size on disk counts what was flushed.
 pub fn size_grows(store: Box<dyn ReopenableStore>) {
     let before = store.size_bytes();
     let value = incompressible(1 << 20);

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// Batches written while another thread scans.
 const CONCURRENT_BATCHES: u32 = 2_000;
 
+/// A scan gives keys in order, from its start to before its end.
 pub fn scans_are_ordered_and_half_open(store: Box<dyn ReopenableStore>) {
     assert!(scanned(&*store, b"", b"\xff").is_empty());
     // Half of them in one place, half in another where an implementation has two.
@@ -39,6 +40,7 @@ pub fn scans_are_ordered_and_half_open(store: Box<dyn ReopenableStore>) {
     );
 }
 
+/// A visitor that breaks off sees no further key.
 pub fn scans_stop_when_told(store: Box<dyn ReopenableStore>) {
     put_all(&*store, &[(b"a", b"0"), (b"b", b"1"), (b"c", b"2")]);
     for limit in 1..=3 {
@@ -46,6 +48,7 @@ pub fn scans_stop_when_told(store: Box<dyn ReopenableStore>) {
     }
 }
 
+/// A visitor may read and scan the store that it is called from.
 pub fn visitors_may_read_the_store(store: Box<dyn ReopenableStore>) {
     put_all(&*store, &[(b"a", b"b"), (b"b", b"a")]);
     let mut visited = 0;
@@ -60,6 +63,7 @@ pub fn visitors_may_read_the_store(store: Box<dyn ReopenableStore>) {
     assert_eq!(visited, 2);
 }
 
+/// A scan beside writes of batches sees each of them whole or not at all.
 pub fn scans_see_no_half_batch(store: Box<dyn ReopenableStore>) {
     let done = AtomicBool::new(false);
     std::thread::scope(|scope| {

@@ -12,13 +12,13 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
-pub const CALLER: Credentials = Credentials::ROOT;
+pub(super) const CALLER: Credentials = Credentials::ROOT;
 /// Time limit for a cluster until nothing is under way.
 const REST_LIMIT: Duration = Duration::from_secs(60);
 const PAUSE: Duration = Duration::from_millis(1);
 
 /// A cluster of its own, gone when it is dropped.
-pub struct Cluster {
+pub(super) struct Cluster {
     up: Running,
     map: PathBuf,
     // After what runs in it.
@@ -26,7 +26,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    pub fn start(
+    pub(super) fn start(
         setup: &Setup,
         scratch: &Path,
         options: &[&str],
@@ -54,21 +54,21 @@ impl Cluster {
         })
     }
 
-    pub fn client(&self) -> Result<Client> {
+    pub(super) fn client(&self) -> Result<Client> {
         Client::open(&self.map, ClientOptions::default())
             .with_context(|| format!("no client of {}", self.map.display()))
     }
 
-    pub fn stop(self) -> Result<()> {
+    pub(super) fn stop(self) -> Result<()> {
         self.up.stop()
     }
 }
 
-pub fn name(text: &str) -> Result<Name> {
+pub(super) fn name(text: &str) -> Result<Name> {
     Name::new(text.as_bytes()).with_context(|| format!("{text:?} is no name"))
 }
 
-pub fn statuses(client: &Client) -> Result<Vec<ServerStatus>> {
+pub(super) fn statuses(client: &Client) -> Result<Vec<ServerStatus>> {
     let statuses = client.status().into_iter();
     Ok(statuses
         .map(|(_, status)| status)
@@ -76,7 +76,7 @@ pub fn statuses(client: &Client) -> Result<Vec<ServerStatus>> {
 }
 
 /// One server's status; an error while it does not answer.
-pub fn status_of(client: &Client, server: ServerId) -> Result<ServerStatus> {
+pub(super) fn status_of(client: &Client, server: ServerId) -> Result<ServerStatus> {
     match client.admin(server, AdminRequest::Status)? {
         AdminReply::Status(status) => Ok(*status),
         other => anyhow::bail!("server {server} answered {other:?}"),
@@ -84,23 +84,23 @@ pub fn status_of(client: &Client, server: ServerId) -> Result<ServerStatus> {
 }
 
 /// Undecided operations of a server.
-pub fn undecided(status: &ServerStatus) -> u64 {
+pub(super) fn undecided(status: &ServerStatus) -> u64 {
     status.shards.iter().map(|shard| shard.undecided).sum()
 }
 
-pub fn signal(status: &ServerStatus, signal: Signal) -> Result<()> {
+pub(super) fn signal(status: &ServerStatus, signal: Signal) -> Result<()> {
     let pid = Pid::from_raw(status.pid.cast_signed()).context("no process")?;
     Ok(kill_process(pid, signal)?)
 }
 
 /// Distributed operations that have come to their end.
-pub fn ended(statuses: &[ServerStatus]) -> u64 {
+pub(super) fn ended(statuses: &[ServerStatus]) -> u64 {
     statuses.iter().map(|status| status.distributed).sum()
 }
 
 /// The servers' status once no distributed operation is under way and so many have ended. One that
 /// is decided is not undecided, and has messages to send still.
-pub fn at_rest(client: &Client, operations: u64) -> Result<Vec<ServerStatus>> {
+pub(super) fn at_rest(client: &Client, operations: u64) -> Result<Vec<ServerStatus>> {
     let begun = Instant::now();
     loop {
         let all = statuses(client)?;

@@ -88,7 +88,7 @@ fn measure(options: &Options, scratch: &Path, protocol: &str) -> Result<Round> {
     Ok(Round { columns, ordinary })
 }
 
-pub fn of_protocols(options: &Options, scratch: &Path) -> Result<[Figure; 2]> {
+pub(super) fn of_protocols(options: &Options, scratch: &Path) -> Result<[Figure; 2]> {
     let mut rounds = Rounds::new(PROTOCOLS.to_vec(), &COLUMNS);
     let mut ordinary = Vec::new();
     for round in 1..=options.rounds {

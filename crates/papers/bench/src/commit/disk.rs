@@ -10,7 +10,7 @@ const WRITES: usize = 300;
 const PAGE: [u8; 4_096] = [0x5a; 4_096];
 
 /// Pages are appended to a file where the servers' logs are, each forced.
-pub fn forced_write(scratch: &Path) -> Result<Figure> {
+pub(super) fn forced_write(scratch: &Path) -> Result<Figure> {
     let mut file = tempfile::tempfile_in(scratch)?;
     let mut took = Vec::with_capacity(WRITES);
     for _ in 0..WRITES {

@@ -25,7 +25,7 @@ const PROTOCOLS: [&str; 3] = ["s2pc-mp", "2pc", "3pc"];
 
 /// Costs of the commit protocols and the log, and the time of a recovery.
 #[derive(clap::Args)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     setup: Setup,
     /// Operations over both servers of each protocol that are counted in each round.
@@ -65,7 +65,7 @@ pub struct Options {
 
 /// # Errors
 /// When a cluster does not start, or an operation fails.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let scratch = options.setup.scratch()?;
     let context = pandofs_report::Context {
         commit: options.setup.commit.clone(),

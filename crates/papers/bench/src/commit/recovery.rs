@@ -21,14 +21,14 @@ const PAPER: [(f64, f64); 5] = [
     (40.0, 15.73),
     (50.0, 19.26),
 ];
-pub const BACK_LIMIT: Duration = Duration::from_secs(120);
-pub const PAUSE: Duration = Duration::from_millis(2);
+pub(super) const BACK_LIMIT: Duration = Duration::from_secs(120);
+pub(super) const PAUSE: Duration = Duration::from_millis(2);
 /// Of a server here: with less the store writes to its files by itself before the log is long, and
 /// what it has there is not replayed.
 const MEMORY: &str = "4G";
 /// Number of times that a log is filled that the store takes up too early.
 const MOST_FILLINGS: u32 = 10;
-pub const MIB: f64 = (1 << 20) as f64;
+pub(super) const MIB: f64 = (1 << 20) as f64;
 
 struct Recovery {
     mib: f64,
@@ -37,7 +37,7 @@ struct Recovery {
 }
 
 /// Makes files until the log of a server is as long as that: that server.
-pub fn fill_log(
+pub(super) fn fill_log(
     options: &Options,
     cluster: &Cluster,
     observer: &Client,
@@ -94,14 +94,14 @@ fn fill_once(
 }
 
 /// Kills a server, which is started again at once.
-pub struct Killed {
+pub(super) struct Killed {
     server: ServerId,
     old_pid: u32,
     begun: Instant,
 }
 
 impl Killed {
-    pub fn now(victim: &ServerStatus) -> Result<Killed> {
+    pub(super) fn now(victim: &ServerStatus) -> Result<Killed> {
         signal(victim, Signal::KILL)?;
         Ok(Killed {
             server: victim.id,
@@ -111,7 +111,7 @@ impl Killed {
     }
 
     /// The time until the new process is as it is waited for.
-    pub fn until(
+    pub(super) fn until(
         &self,
         observer: &Client,
         wanted: impl Fn(&ServerStatus) -> bool,
@@ -163,7 +163,7 @@ fn fill(cluster: &Cluster, rank: u64, attempt: u32, full: &AtomicBool) -> Result
 }
 
 /// Table 4 of the paper.
-pub fn by_length(options: &Options, scratch: &Path) -> Result<Figure> {
+pub(super) fn by_length(options: &Options, scratch: &Path) -> Result<Figure> {
     let mut figure = Figure::new(
         "commit-recovery",
         "Recovery of a killed server by the length of its log",
@@ -202,6 +202,6 @@ pub fn by_length(options: &Options, scratch: &Path) -> Result<Figure> {
 }
 
 /// Least, median and most of a time.
-pub fn seconds<T>(rounds: &[T], of: impl Fn(&T) -> Duration) -> (f64, f64, f64) {
+pub(super) fn seconds<T>(rounds: &[T], of: impl Fn(&T) -> Duration) -> (f64, f64, f64) {
     spread(rounds.iter().map(|round| of(round).as_secs_f64()).collect())
 }

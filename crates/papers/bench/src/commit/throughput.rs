@@ -184,7 +184,7 @@ fn note(figure: &mut Figure, options: &Options) {
 }
 
 /// Figure 15 of the paper.
-pub fn with_and_without_log(options: &Options, scratch: &Path) -> Result<[Figure; 2]> {
+pub(super) fn with_and_without_log(options: &Options, scratch: &Path) -> Result<[Figure; 2]> {
     let kinds = [
         ("without a log", "s2pc-mp", false),
         ("with the log", "s2pc-mp", true),
@@ -212,7 +212,7 @@ pub fn with_and_without_log(options: &Options, scratch: &Path) -> Result<[Figure
     Ok([figure, ratios])
 }
 
-pub fn of_protocols(options: &Options, scratch: &Path) -> Result<[Figure; 2]> {
+pub(super) fn of_protocols(options: &Options, scratch: &Path) -> Result<[Figure; 2]> {
     let rounds = measure(options, scratch, &PROTOCOLS.map(|name| (name, name, true)))?;
     let mut figure = rounds.figure(
         "commit-throughput",

@@ -161,7 +161,7 @@ fn recover(options: &Options, scratch: &Path, number: u64) -> Result<Recovery> {
 }
 
 /// Table 5 of the paper.
-pub fn by_number(options: &Options, scratch: &Path) -> Result<Figure> {
+pub(super) fn by_number(options: &Options, scratch: &Path) -> Result<Figure> {
     let mut figure = Figure::new(
         "commit-recovery-undecided",
         "Recovery of a killed coordinator by its undecided operations",

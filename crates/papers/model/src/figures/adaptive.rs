@@ -187,7 +187,7 @@ fn finalists(grounds: &[Ground; 3], options: &Options) -> Vec<Policy> {
     finalists
 }
 
-pub fn figures(options: &Options) -> Vec<Figure> {
+pub(crate) fn figures(options: &Options) -> Vec<Figure> {
     let grounds = grounds(options);
     let finalists = finalists(&grounds, options);
     Order::ALL

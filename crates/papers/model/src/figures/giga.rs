@@ -18,7 +18,7 @@ use std::collections::BTreeMap;
 /// Evaluation").
 const OUTSTANDING: usize = 8;
 
-pub fn figures(options: &Options) -> Vec<Figure> {
+pub(crate) fn figures(options: &Options) -> Vec<Figure> {
     let mut figures = scaling(options);
     figures.push(partitions_for_balance(options));
     figures.push(balance_by_partitions(options));

@@ -29,7 +29,7 @@ const MOVING_RATE: f64 = 100e6;
 /// Entries a second in all that rebalancing is let move, where it is limited.
 const REBALANCE_RATE: f64 = 1e6;
 
-pub fn figures(options: &Options) -> Vec<Figure> {
+pub(crate) fn figures(options: &Options) -> Vec<Figure> {
     let maps = Maps::new(options);
     vec![
         balance(&maps),

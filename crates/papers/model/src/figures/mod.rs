@@ -1,18 +1,20 @@
 //! The figures, one file for each paper or question.
 
-pub mod adaptive;
-pub mod ddg;
-pub mod giga;
-pub mod internet;
-pub mod live;
-pub mod orangefs;
+pub(crate) mod adaptive;
+pub(crate) mod ddg;
+pub(crate) mod giga;
+pub(crate) mod internet;
+pub(crate) mod live;
+pub(crate) mod orangefs;
 
 use crate::costs::Costs;
 
 /// Options of the figures.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Options {
+    /// One seed gives one set of figures.
     pub seed: u64,
+    /// Times of processor, network and disk.
     pub costs: Costs,
     /// Smaller name spaces and directories and fewer points: seconds instead of minutes. Caches and
     /// thresholds shrink alike; figures are rougher.

@@ -36,7 +36,7 @@ fn run(servers: usize, clients: usize, way: usize, options: &Options) -> Growth 
     })
 }
 
-pub fn figures(options: &Options) -> Vec<Figure> {
+pub(crate) fn figures(options: &Options) -> Vec<Figure> {
     let mut figures = by_servers(options);
     figures.extend(by_clients(options));
     figures

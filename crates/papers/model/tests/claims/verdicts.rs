@@ -25,7 +25,7 @@ struct Row {
 }
 
 /// Returns whether tests are to run with the papers' sizes.
-pub fn is_full() -> bool {
+pub(crate) fn is_full() -> bool {
     std::env::var_os("PANDOFS_MODEL").is_some_and(|size| size == "full")
 }
 
@@ -39,7 +39,7 @@ fn document() -> PathBuf {
 
 /// Compares what a run of an experiment found with the table, or writes it there
 /// (`PANDOFS_BLESS=1`).
-pub fn check(experiment: &str, figures: &[Figure]) {
+pub(crate) fn check(experiment: &str, figures: &[Figure]) {
     let _writing = WRITING.lock().unwrap_or_else(PoisonError::into_inner);
     let path = document();
     let text = std::fs::read_to_string(&path).unwrap();

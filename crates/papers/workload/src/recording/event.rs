@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 /// The last line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Footer {
+pub(super) struct Footer {
     /// Number of operations.
     pub ended: u64,
 }
 
 /// An operation, by the numbers of inodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Event {
+pub(super) struct Event {
     /// Nanoseconds since the recording began.
     pub start: u64,
     pub end: u64,
@@ -79,7 +79,7 @@ fn is_zero(bytes: &u64) -> bool {
 }
 
 /// As `find -type` writes it.
-pub fn letter(kind: FileKind) -> char {
+pub(super) fn letter(kind: FileKind) -> char {
     match kind {
         FileKind::File => 'f',
         FileKind::Dir => 'd',
@@ -92,7 +92,7 @@ pub fn letter(kind: FileKind) -> char {
 }
 
 impl Event {
-    pub fn new(op: Kind) -> Event {
+    pub(super) fn new(op: Kind) -> Event {
         Event {
             start: 0,
             end: 0,
@@ -152,7 +152,7 @@ impl Event {
     }
 
     /// An operation with its outcome, without times and client.
-    pub fn of(ended: &trace::Event<'_>) -> Event {
+    pub(super) fn of(ended: &trace::Event<'_>) -> Event {
         let mut event = asked(&ended.op);
         event.again = ended.again;
         match &ended.outcome {

@@ -36,6 +36,7 @@ pub struct Recording {
 /// A recording that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Recorded {
+    /// Lines with operations in the file.
     pub operations: u64,
 }
 

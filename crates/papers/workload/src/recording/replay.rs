@@ -16,6 +16,7 @@ const TOLD: usize = 10;
 /// The results of a replay.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Replayed {
+    /// Done, with whatever outcome.
     pub operations: u64,
     /// Without the preparation.
     pub seconds: f64,

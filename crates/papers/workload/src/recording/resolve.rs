@@ -17,7 +17,7 @@ const EEXIST: i32 = 17;
 /// The name `name` in the directory `dir`.
 type Place = (u64, String);
 
-pub fn resolve(mut events: Vec<Event>) -> Schedule {
+pub(super) fn resolve(mut events: Vec<Event>) -> Schedule {
     drop_refused(&mut events);
     order(&mut events);
     let is_new = |event: &&Event| makes(event) && event.op != Kind::Link;

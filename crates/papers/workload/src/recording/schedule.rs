@@ -18,12 +18,15 @@ const ENOTEMPTY: i32 = 39;
 /// An operation that was done.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
+    /// Numbered from 0.
     pub client: u32,
+    /// As it was asked for.
     pub op: Op,
     /// Its error.
     pub error: Option<i32>,
     /// Nanoseconds since the beginning.
     pub start: u64,
+    /// Nanoseconds since the beginning.
     pub end: u64,
     /// Its object; without it, the one that its path leads to.
     pub inode: Option<u64>,
@@ -32,6 +35,7 @@ pub struct Step {
 /// Operations in an order in which they can be done, and what each has to wait for.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Schedule {
+    /// In an order in which each comes after all that it waits for.
     pub steps: Vec<Step>,
     /// Makes what they need, one after the other.
     pub prepare: Vec<Op>,
@@ -78,6 +82,7 @@ struct Tail {
 }
 
 impl Schedule {
+    /// Finds by names, inodes and times which operations depend on one another.
     pub fn new(steps: Vec<Step>, prepare: Vec<Op>) -> Schedule {
         let mut rows: Vec<Vec<Vec<u32>>> = Vec::new();
         let mut known: HashMap<Key, u32> = HashMap::new();

@@ -23,6 +23,7 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Paths are below `root`, which may be on any file system.
     pub fn new(root: &Path) -> Kernel {
         Kernel {
             root: root.to_owned(),

@@ -12,22 +12,39 @@ use pandofs_client::ClientError;
 /// Why an operation was not done.
 #[derive(Debug, thiserror::Error)]
 pub enum TargetError {
+    /// The system refused a call.
     #[error("{op} of {path}: {cause}")]
     Kernel {
+        /// The operation's kind.
         op: Kind,
+        /// Below the place of work.
         path: String,
+        /// The system's error.
         cause: std::io::Error,
     },
+    /// The client library refused it.
     #[error("{op} of {path}: {cause}")]
     Library {
+        /// The operation's kind.
         op: Kind,
+        /// Below the place of work.
         path: String,
+        /// The library's error.
         cause: ClientError,
     },
+    /// It has an empty name, `.` or `..`, or one that is too long.
     #[error("{path:?} is no path whose names can be asked for")]
-    Path { path: String },
+    Path {
+        /// Below the place of work.
+        path: String,
+    },
+    /// The operation lacks `to`.
     #[error("a rename of {path} without a new path")]
-    NowhereTo { path: String },
+    NowhereTo {
+        /// Below the place of work.
+        path: String,
+    },
+    /// Its panic is on standard error.
     #[error("a client's thread panicked")]
     Panicked,
 }

@@ -32,7 +32,7 @@ Examples:
 /// Measure a running file system with well-known workloads
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Bench {
+pub(crate) struct Bench {
     /// Work of the clients
     #[arg(value_enum)]
     workload: What,
@@ -64,7 +64,7 @@ pub struct Bench {
 
 /// Where the work is done.
 #[derive(Args, Clone, Debug)]
-pub struct TargetArgs {
+pub(crate) struct TargetArgs {
     #[command(flatten)]
     source: Source,
     /// Work below this directory of a mount; through the library unless given
@@ -77,7 +77,7 @@ impl TargetArgs {
     ///
     /// # Errors
     /// When it cannot be made.
-    pub fn start(
+    pub(crate) fn start(
         &self,
         name: &str,
         clients: usize,
@@ -132,7 +132,7 @@ fn mkdir(name: &str) -> pandofs_workload::Op {
 }
 
 /// A directory to work in.
-pub struct Started {
+pub(crate) struct Started {
     pub targets: Vec<Box<dyn Target>>,
     place: Place,
 }
@@ -147,7 +147,7 @@ impl Started {
     ///
     /// # Errors
     /// When it is not.
-    pub fn finish(self) -> Result<()> {
+    pub(crate) fn finish(self) -> Result<()> {
         drop(self.targets);
         match self.place {
             Place::Mount(root) => std::fs::remove_dir(&root)
@@ -236,7 +236,7 @@ struct OfServers<'a> {
 impl Bench {
     /// # Errors
     /// When the file system cannot be reached, or an operation fails.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         let workload = self.workload.workload();
         let machine = machine();
         let map = self.target.map()?;
@@ -367,7 +367,7 @@ fn appended(path: &Path) -> Result<File> {
 
 /// # Errors
 /// When it cannot be written.
-pub fn write_trace(path: &Path, trace: &pandofs_workload::Trace) -> Result<()> {
+pub(crate) fn write_trace(path: &Path, trace: &pandofs_workload::Trace) -> Result<()> {
     let file = File::create(path).with_context(|| format!("cannot write {}", path.display()))?;
     trace
         .write(BufWriter::new(file))
@@ -393,7 +393,7 @@ fn figure(id: &str, all: &[(u16, Vec<PhaseResult>)]) -> Figure {
 
 /// # Errors
 /// When the number is of no use.
-pub fn at_most_64(clients: u32) -> Result<()> {
+pub(crate) fn at_most_64(clients: u32) -> Result<()> {
     ensure!(
         (1..=64).contains(&clients),
         "1 to 64 clients, not {clients}"

@@ -14,7 +14,7 @@ Examples:
 /// Print a shell's completions
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Completions {
+pub(crate) struct Completions {
     /// The shell
     #[arg(value_enum)]
     shell: Shell,
@@ -23,7 +23,7 @@ pub struct Completions {
 impl Completions {
     /// # Errors
     /// None.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         let mut script = Vec::new();
         clap_complete::generate(
             self.shell,

@@ -21,7 +21,7 @@ server again.";
 /// Show a file system at work, and check that all of it is right
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Demo {
+pub(crate) struct Demo {
     #[command(flatten)]
     source: Source,
     /// Where it is mounted
@@ -41,7 +41,7 @@ pub struct Demo {
 impl Demo {
     /// # Errors
     /// The first thing that is not as it must be.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         let cluster = self.source.find(Some(&self.mount))?;
         let held = cluster
             .data
@@ -72,7 +72,7 @@ impl Demo {
 
 /// One process of the demo
 #[derive(Args, Clone, Debug)]
-pub struct Worker {
+pub(crate) struct Worker {
     #[arg(value_enum)]
     job: Job,
     #[arg(long)]
@@ -88,7 +88,7 @@ pub struct Worker {
 impl Worker {
     /// # Errors
     /// The first call that fails.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         let part = Work {
             job: self.job,
             dir: self.dir.clone(),

@@ -38,7 +38,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Show how a directory is spread over the servers, and set how it splits
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Dir {
+pub(crate) struct Dir {
     #[command(flatten)]
     source: Source,
     /// Split it to that many partitions
@@ -68,7 +68,7 @@ pub struct Dir {
 impl Dir {
     /// # Errors
     /// When there is no such directory, or its servers cannot be asked.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         let cluster = self.source.find(Some(&self.path))?;
         let inside = path_inside(cluster.map.fs, &self.path)?;
         let client = backend::connect_within(&cluster, Some(PATIENCE))?;
@@ -134,7 +134,7 @@ pub(crate) fn path_inside(fs: FsId, path: &Path) -> Result<PathBuf> {
 
 /// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Debug, Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     path: String,
     inode: u64,
     entries: u64,
@@ -162,7 +162,7 @@ struct PartReport {
 }
 
 impl Report {
-    pub fn new(cluster: &Cluster, path: &Path, info: &DirInfo) -> Report {
+    pub(crate) fn new(cluster: &Cluster, path: &Path, info: &DirInfo) -> Report {
         let map = &cluster.map;
         let parts: Vec<PartReport> = info
             .parts
@@ -211,23 +211,23 @@ impl Report {
     }
 
     /// How many partitions are active.
-    pub fn partitions(&self) -> u32 {
+    pub(crate) fn partitions(&self) -> u32 {
         self.partitions
     }
 
     /// Entries of the whole directory.
-    pub fn entries(&self) -> u64 {
+    pub(crate) fn entries(&self) -> u64 {
         self.entries
     }
 
     /// Entries on one server.
-    pub fn entries_on(&self, server: ServerId) -> u64 {
+    pub(crate) fn entries_on(&self, server: ServerId) -> u64 {
         let parts = self.parts.iter().filter(|part| part.server == server.0);
         parts.map(|part| part.entries).sum()
     }
 
     /// One line for each shard that carries a part of it.
-    pub fn picture(&self) -> Table {
+    pub(crate) fn picture(&self) -> Table {
         const BAR: usize = 32;
         let mut table = Table::new(&[
             ("server", Align::Right),

@@ -29,7 +29,7 @@ Examples:
 /// Make a file system: its cluster map, and the servers' directories
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Format {
+pub(crate) struct Format {
     /// The cluster map: with --servers to be made, with --id to be read
     #[arg(
         long,
@@ -62,7 +62,7 @@ impl Format {
     ///
     /// # Errors
     /// When something is there already, or cannot be made.
-    pub fn run(&self, given: &[String]) -> Result<Outcome> {
+    pub(crate) fn run(&self, given: &[String]) -> Result<Outcome> {
         let fixed = given.iter().find(|id| FsOptions::is_one(id));
         if let (Some(id), Some(option)) = (self.id, fixed) {
             let option = option.replace('_', "-");

@@ -48,7 +48,7 @@ files: what somebody has met, and what the last scrub has found. 'pandofs scrub'
 /// Check that everything stored is consistent
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Fsck {
+pub(crate) struct Fsck {
     #[command(flatten)]
     source: Source,
     /// Read the directories of stopped servers instead of asking running ones
@@ -67,7 +67,7 @@ pub struct Fsck {
 
 /// Result of a check.
 #[derive(Debug)]
-pub struct Checked {
+pub(crate) struct Checked {
     pub problems: Vec<Problem>,
     /// Seen each time, but never twice the same.
     pub undecided: Vec<Problem>,
@@ -78,7 +78,7 @@ pub struct Checked {
 }
 
 impl Checked {
-    pub fn summary(&self) -> String {
+    pub(crate) fn summary(&self) -> String {
         let passes = units::plural(self.passes as u64, "pass", "passes");
         let found = match self.problems.len() as u64 {
             0 => "no problem".to_owned(),
@@ -102,7 +102,7 @@ impl Checked {
 impl Fsck {
     /// # Errors
     /// When not everything could be read; what is wrong with the file system is an outcome.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         let cluster = self.source.find(None)?;
         let shown = progress();
         let checked = if self.offline {
@@ -277,7 +277,7 @@ fn damaged(unreadable: dump::Unreadable) -> Checked {
 ///
 /// # Errors
 /// [`dump::ServerAway`] when a server does not answer, [`dump::Unreadable`] when it cannot read its store.
-pub fn check_online(
+pub(crate) fn check_online(
     cluster: &Cluster,
     patience: Duration,
     progress: &mut dyn FnMut(u64),

@@ -37,7 +37,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// Show or set how files are striped over servers
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Layout {
+pub(crate) struct Layout {
     #[command(subcommand)]
     action: Action,
 }
@@ -139,7 +139,7 @@ impl<T> Given<T> {
 impl Layout {
     /// # Errors
     /// When there is no such file, it cannot have that layout, or its servers cannot be asked.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         match &self.action {
             Action::Get(get) => get.run(),
             Action::Set(set) => set.run(),

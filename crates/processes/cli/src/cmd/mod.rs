@@ -1,19 +1,19 @@
 //! The subcommands: one file each.
 
-pub mod bench;
-pub mod completions;
-pub mod demo;
-pub mod dir;
-pub mod format;
-pub mod fsck;
-pub mod layout;
-pub mod model;
-pub mod mount;
-pub mod rebalance;
-pub mod scrub;
-pub mod serve;
-pub mod server;
-pub mod status;
-pub mod trace;
-pub mod umount;
-pub mod up;
+pub(crate) mod bench;
+pub(crate) mod completions;
+pub(crate) mod demo;
+pub(crate) mod dir;
+pub(crate) mod format;
+pub(crate) mod fsck;
+pub(crate) mod layout;
+pub(crate) mod model;
+pub(crate) mod mount;
+pub(crate) mod rebalance;
+pub(crate) mod scrub;
+pub(crate) mod serve;
+pub(crate) mod server;
+pub(crate) mod status;
+pub(crate) mod trace;
+pub(crate) mod umount;
+pub(crate) mod up;

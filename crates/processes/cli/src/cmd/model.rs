@@ -25,7 +25,7 @@ no server is needed. Each says whether what its paper claims holds.";
 /// The papers' figures again, from the placement code, without servers
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Model {
+pub(crate) struct Model {
     /// Experiments to model; all unless given
     #[arg(value_enum)]
     experiments: Vec<What>,
@@ -84,7 +84,7 @@ impl What {
 impl Model {
     /// # Errors
     /// When the costs cannot be read, or the figures not be written.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         let costs = costs(&self.costs)?;
         if self.print_costs {
             let text = serde_json::to_string_pretty(&costs).context("cannot write JSON")?;

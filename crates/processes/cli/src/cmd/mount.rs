@@ -32,7 +32,7 @@ input/output error after that time.";
 /// Mount a file system
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Mount {
+pub(crate) struct Mount {
     #[command(flatten)]
     source: Source,
     /// Stay in the foreground (the default)
@@ -66,7 +66,7 @@ impl Mount {
     ///
     /// # Errors
     /// When it cannot be mounted.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         self.started_by.tie_to_parent()?;
         let options = self.resolved_options()?;
         if options.remount {

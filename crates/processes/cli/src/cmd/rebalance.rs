@@ -46,7 +46,7 @@ ends it; splits that have begun go on, ten seconds later at full speed.";
 /// Have large directories split to servers that were added
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Rebalance {
+pub(crate) struct Rebalance {
     #[command(flatten)]
     source: Source,
     /// Entries a second that may move; 0 for no limit. At least one does from each shard that has some to give
@@ -95,7 +95,7 @@ impl Report {
 impl Rebalance {
     /// # Errors
     /// When there is no such directory, or its servers cannot be asked.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         // The root is of the only file system there is, or of the one that was named.
         let within = (self.path != Path::new("/")).then_some(self.path.as_path());
         let cluster = self.source.find(within)?;

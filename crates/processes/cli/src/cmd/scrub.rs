@@ -45,7 +45,7 @@ ends the waiting; the servers go on.";
 /// Read everything that is stored and compare it with its checksums
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Scrub {
+pub(crate) struct Scrub {
     #[command(flatten)]
     source: Source,
     /// Bytes a second that each server reads at most, as 500K, 20M or 1G; 0 for no limit
@@ -78,7 +78,7 @@ enum End {
 impl Scrub {
     /// # Errors
     /// When it cannot be said what there is; damage is an outcome.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         let cluster = self.source.find(None)?;
         if self.pause {
             return Ok(tell_all(&cluster.map, ScrubOrder::Pause));

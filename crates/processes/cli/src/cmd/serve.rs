@@ -20,7 +20,7 @@ log and store hold.";
 /// Run one server
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Serve {
+pub(crate) struct Serve {
     /// The cluster map
     #[arg(
         long,
@@ -46,7 +46,7 @@ impl Serve {
     ///
     /// # Errors
     /// When it cannot start, or had to stop by itself.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         self.started_by.tie_to_parent()?;
         let cluster = read_cluster(&self.cluster, None)?;
         let id = ServerId(self.id);

@@ -43,7 +43,7 @@ const PAUSE: Duration = Duration::from_millis(100);
 /// Add servers to a file system while it runs
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct ServerCommand {
+pub(crate) struct ServerCommand {
     #[command(subcommand)]
     what: What,
 }
@@ -85,7 +85,7 @@ struct Given {
 impl ServerCommand {
     /// # Errors
     /// When the servers cannot be added.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         match &self.what {
             What::Announce { source } => announce(&source.find(None)?.map),
             What::Add {

@@ -40,7 +40,7 @@ const LEAST_LIMIT: Duration = Duration::from_millis(500);
 /// Show servers, shards, entries, splits, logs and counters
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Status {
+pub(crate) struct Status {
     #[command(flatten)]
     source: Source,
     /// Print JSON
@@ -64,7 +64,7 @@ pub struct Status {
 impl Status {
     /// # Errors
     /// When the cluster is not found; a server that is away is an outcome.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         let deadline = Instant::now() + self.wait.unwrap_or_default();
         let cluster = self.find(deadline)?;
         if let Some(period) = self.watch {

@@ -40,7 +40,7 @@ What a benchmark does is recorded by 'pandofs bench … --record FILE'.";
 /// Record what programs do, do it again, and sum it up
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct TraceCommand {
+pub(crate) struct TraceCommand {
     #[command(subcommand)]
     what: What,
 }
@@ -122,7 +122,7 @@ const CLIENTS: u32 = 8;
 impl TraceCommand {
     /// # Errors
     /// When a trace cannot be read, written or done.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         match &self.what {
             What::Summarize { json, trace } => {
                 let summary = match read(trace)? {

@@ -22,7 +22,7 @@ The servers of 'pandofs up' go on.";
 /// Unmount a PandoFS and wait until its process has ended
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Umount {
+pub(crate) struct Umount {
     /// Do not wait for those who use it
     #[arg(long)]
     lazy: bool,
@@ -34,7 +34,7 @@ impl Umount {
     /// # Errors
     /// When no PandoFS is mounted there, when it is in use (naming by whom), or its process does not
     /// end.
-    pub fn run(&self) -> Result<Outcome> {
+    pub(crate) fn run(&self) -> Result<Outcome> {
         let point = mounts::absolute(&self.mountpoint)
             .with_context(|| format!("cannot find {}", self.mountpoint.display()))?;
         match mounts::at(&mounts::all()?, &point) {

@@ -41,7 +41,7 @@ Ctrl-C unmounts, stops the servers cleanly and ends with exit code 0. The data s
 /// Run a whole cluster on this machine: servers and a mount
 #[derive(Args, Clone, Debug)]
 #[command(after_help = EXAMPLES)]
-pub struct Up {
+pub(crate) struct Up {
     /// Servers [default: those of the cluster in DIR, or of a new one as many as --weights or --domains has, or 4]
     #[arg(long, value_name = "N")]
     servers: Option<u16>,
@@ -93,7 +93,7 @@ impl Up {
     ///
     /// # Errors
     /// When the cluster cannot be run, or did not stop cleanly.
-    pub fn run(&self, given: Vec<String>) -> Result<Outcome> {
+    pub(crate) fn run(&self, given: Vec<String>) -> Result<Outcome> {
         let wanted = NewCluster {
             servers: self.servers,
             given,

@@ -18,7 +18,7 @@ const LOOK_INTERVAL: Duration = Duration::from_millis(300);
 const MOST_LINES: usize = 16;
 
 /// Looks at the cluster in the background, so that a server that is away does not hold up the rest.
-pub struct ClusterView {
+pub(super) struct ClusterView {
     shared: Arc<Shared>,
     looking: Option<JoinHandle<()>>,
 }
@@ -46,7 +46,7 @@ struct Seen {
 
 impl ClusterView {
     /// Begins to look.
-    pub fn new(cluster: &Cluster, client: Client) -> ClusterView {
+    pub(super) fn new(cluster: &Cluster, client: Client) -> ClusterView {
         let shared = Arc::new(Shared {
             cluster: cluster.clone(),
             client,
@@ -69,7 +69,7 @@ impl ClusterView {
     }
 
     /// The picture of a directory on the mount, and the same in a few words.
-    pub fn picture(&self, dir: &Path) -> (Vec<String>, String) {
+    pub(super) fn picture(&self, dir: &Path) -> (Vec<String>, String) {
         let mut seen = self.shared.seen();
         let inside = dir.file_name().map(|name| Path::new("/").join(name));
         if seen.dir != inside {
@@ -92,14 +92,14 @@ impl ClusterView {
     }
 
     /// As [`picture`](Self::picture), looking now. Waits for servers that are away.
-    pub fn last_picture(&self, dir: &Path) -> (Vec<String>, String) {
+    pub(super) fn last_picture(&self, dir: &Path) -> (Vec<String>, String) {
         self.picture(dir);
         self.shared.look();
         self.picture(dir)
     }
 
     /// Requests to shards so far, and of these the redirected ones, on all servers.
-    pub fn requests(&self) -> (u64, u64) {
+    pub(super) fn requests(&self) -> (u64, u64) {
         let views = admin::ask_all(&self.shared.cluster.map);
         let up = views.iter().filter_map(|view| view.status.as_ref().ok());
         up.fold((0, 0), |sum, status| {
@@ -111,7 +111,7 @@ impl ClusterView {
     ///
     /// # Errors
     /// When a server has over 10 % more or less than its share, or the directory cannot be asked about.
-    pub fn check_spread(&self, dir: &Path) -> Result<()> {
+    pub(super) fn check_spread(&self, dir: &Path) -> Result<()> {
         let name = dir.file_name().context("the directory has no name")?;
         let inside = Path::new("/").join(name);
         let report = self
@@ -134,7 +134,7 @@ impl ClusterView {
     }
 
     /// Looks now. `None` when a server is away.
-    pub fn entries_per_server(&self) -> Option<Vec<u64>> {
+    pub(super) fn entries_per_server(&self) -> Option<Vec<u64>> {
         entries(&self.shared.cluster).into_iter().collect()
     }
 }

@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Counts of what was compared.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compared {
+pub(super) struct Compared {
     pub entries: u64,
     pub bytes: u64,
 }
@@ -21,7 +21,11 @@ pub struct Compared {
 ///
 /// # Errors
 /// The first difference, or what could not be read.
-pub fn compare(original: &Path, copy: &Path, progress: &(dyn Fn(u64) + Sync)) -> Result<Compared> {
+pub(super) fn compare(
+    original: &Path,
+    copy: &Path,
+    progress: &(dyn Fn(u64) + Sync),
+) -> Result<Compared> {
     let (entries, bytes) = (AtomicU64::new(0), AtomicU64::new(0));
     walk(original, &|dir, found| {
         let (there, here) = (original.join(dir), copy.join(dir));

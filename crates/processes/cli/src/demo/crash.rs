@@ -21,7 +21,7 @@ const ASK_INTERVAL: Duration = Duration::from_millis(20);
 
 /// Result of the crash.
 #[derive(Clone, Debug)]
-pub struct Crash {
+pub(super) struct Crash {
     server: ServerId,
     log_bytes: u64,
     /// From the kill until it answered again.
@@ -33,7 +33,7 @@ pub struct Crash {
 }
 
 impl Crash {
-    pub fn describe(&self) -> String {
+    pub(super) fn describe(&self) -> String {
         format!(
             "Server {} was killed with SIGKILL with {} of log: it answered again after {}; the longest \
              pause of the work was {}.",
@@ -49,7 +49,7 @@ impl Crash {
 ///
 /// # Errors
 /// When a program got an error, or the server did not come back.
-pub fn run(
+pub(super) fn run(
     plan: &Plan,
     crowd: &Crowd,
     files: Range<u64>,

@@ -15,13 +15,13 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
 /// How often what is shown is brought up to date.
-pub const LOOK_INTERVAL: Duration = Duration::from_millis(100);
+pub(super) const LOOK_INTERVAL: Duration = Duration::from_millis(100);
 /// How often a process says how far it is.
 const TELL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Work of each process on each of its files.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
-pub enum Job {
+pub(crate) enum Job {
     Create,
     Stat,
     Remove,
@@ -39,7 +39,7 @@ impl Job {
 
 /// One process's part.
 #[derive(Clone, Debug)]
-pub struct Work {
+pub(crate) struct Work {
     pub job: Job,
     pub dir: PathBuf,
     pub files: Range<u64>,
@@ -67,7 +67,7 @@ fn number(name: &str) -> Option<u64> {
 ///
 /// # Errors
 /// The first call that fails, with its path.
-pub fn work(work: &Work, out: &mut dyn Write) -> Result<()> {
+pub(crate) fn work(work: &Work, out: &mut dyn Write) -> Result<()> {
     let step = usize::try_from(work.every.max(1)).context("--every")?;
     let mut done = 0_u64;
     let mut reported = Instant::now();
@@ -110,7 +110,7 @@ enum Said {
 
 /// The processes.
 #[derive(Clone, Debug)]
-pub struct Crowd {
+pub(super) struct Crowd {
     /// Where they work.
     pub dir: PathBuf,
     pub processes: u64,
@@ -121,7 +121,7 @@ impl Crowd {
     ///
     /// # Errors
     /// The first thing that went wrong in one of them.
-    pub fn run(
+    pub(super) fn run(
         &self,
         job: Job,
         files: Range<u64>,
@@ -141,7 +141,7 @@ impl Crowd {
     ///
     /// # Errors
     /// As [`run`](Self::run), and those of `watch`.
-    pub fn run_watched(
+    pub(super) fn run_watched(
         &self,
         job: Job,
         files: Range<u64>,
@@ -239,7 +239,12 @@ impl Crowd {
     ///
     /// # Errors
     /// A name that is missing, twice there, or not to be there.
-    pub fn list_and_compare(&self, count: u64, show: &Show, title: &str) -> Result<Duration> {
+    pub(super) fn list_and_compare(
+        &self,
+        count: u64,
+        show: &Show,
+        title: &str,
+    ) -> Result<Duration> {
         let step = show.step(title, Some(count));
         let size = usize::try_from(count).context("too many files")?;
         let mut seen = vec![false; size];

@@ -9,7 +9,7 @@ mod show;
 mod tree;
 mod walk;
 
-pub use crowd::{Job, Work, work};
+pub(crate) use crowd::{Job, Work, work};
 
 use crate::cmd::fsck;
 use crate::exit::Outcome;
@@ -28,7 +28,7 @@ const SPREAD_OUT_PARTITIONS: u64 = 2;
 
 /// Options of the demo.
 #[derive(Clone, Debug)]
-pub struct Plan {
+pub(crate) struct Plan {
     pub cluster: Cluster,
     /// Where it is mounted.
     pub mount: PathBuf,
@@ -43,7 +43,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// At the first thing that cannot be done, or is not as it must be.
-pub fn run(plan: &Plan) -> Result<Outcome> {
+pub(crate) fn run(plan: &Plan) -> Result<Outcome> {
     let show = Show::new();
     let client = crate::backend::connect(&plan.cluster)?;
     let view = ClusterView::new(&plan.cluster, client);

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 /// One row for each operation.
 #[derive(Debug)]
-pub struct Report {
+pub(super) struct Report {
     servers: usize,
     table: Table,
     notes: Vec<String>,
 }
 
 impl Report {
-    pub fn new(map: &ClusterMap) -> Report {
+    pub(super) fn new(map: &ClusterMap) -> Report {
         let names: Vec<String> = map
             .servers
             .iter()
@@ -35,7 +35,13 @@ impl Report {
     }
 
     /// `entries`: on each server afterwards.
-    pub fn add(&mut self, what: &str, count: u64, time: Duration, entries: Option<Vec<u64>>) {
+    pub(super) fn add(
+        &mut self,
+        what: &str,
+        count: u64,
+        time: Duration,
+        entries: Option<Vec<u64>>,
+    ) {
         let seconds = time.as_secs_f64();
         let rate = if seconds > 0.0 {
             (count as f64 / seconds) as u64
@@ -56,11 +62,11 @@ impl Report {
     }
 
     /// A line below the table.
-    pub fn note(&mut self, text: String) {
+    pub(super) fn note(&mut self, text: String) {
         self.notes.push(text);
     }
 
-    pub fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut text = format!(
             "\n{}\nOn the right: entries on each server afterwards.\n",
             self.table

@@ -12,13 +12,13 @@ const LINE_INTERVAL: Duration = Duration::from_secs(2);
 const REDRAW_HZ: u8 = 10;
 
 /// Where steps are shown.
-pub struct Show {
+pub(super) struct Show {
     /// On a terminal.
     bars: Option<MultiProgress>,
 }
 
 /// One step under way.
-pub struct Step<'s> {
+pub(super) struct Step<'s> {
     show: &'s Show,
     title: String,
     total: Option<u64>,
@@ -32,7 +32,7 @@ pub struct Step<'s> {
 }
 
 impl Show {
-    pub fn new() -> Show {
+    pub(super) fn new() -> Show {
         let bars = std::io::stderr().is_terminal().then(|| {
             MultiProgress::with_draw_target(ProgressDrawTarget::stderr_with_hz(REDRAW_HZ))
         });
@@ -40,7 +40,7 @@ impl Show {
     }
 
     /// Begins a step of `total` things, if it is known how many.
-    pub fn step(&self, title: &str, total: Option<u64>) -> Step<'_> {
+    pub(super) fn step(&self, title: &str, total: Option<u64>) -> Step<'_> {
         let bar = self.bars.as_ref().map(|bars| {
             let bar = bars.add(total.map_or_else(ProgressBar::new_spinner, ProgressBar::new));
             let template = match total {
@@ -77,7 +77,7 @@ impl Show {
 
 impl Step<'_> {
     /// So many things are done.
-    pub fn set(&self, done: u64) {
+    pub(super) fn set(&self, done: u64) {
         if let Some(bar) = &self.bar {
             bar.set_position(done);
         } else if self.printed.get().elapsed() >= LINE_INTERVAL {
@@ -95,7 +95,7 @@ impl Step<'_> {
     }
 
     /// Shows more below the bar; where there is no terminal, `short` with the next line.
-    pub fn picture(&self, lines: &[String], short: String) {
+    pub(super) fn picture(&self, lines: &[String], short: String) {
         let Some(bars) = &self.show.bars else {
             *self.short.borrow_mut() = short;
             return;
@@ -115,7 +115,7 @@ impl Step<'_> {
     }
 
     /// Something worth keeping on the screen.
-    pub fn note(&self, text: &str) {
+    pub(super) fn note(&self, text: &str) {
         match &self.show.bars {
             // What cannot be shown is no reason to stop.
             Some(bars) => drop(bars.println(format!("  {text}"))),
@@ -124,7 +124,7 @@ impl Step<'_> {
     }
 
     /// Ends the step; the last picture stays.
-    pub fn finish(self, text: &str) {
+    pub(super) fn finish(self, text: &str) {
         let took = units::duration(self.started.elapsed());
         let line = format!("✔ {}: {text} ({took})", self.title);
         let Some(bars) = &self.show.bars else {

@@ -37,7 +37,7 @@ impl Drop for Original {
 
 /// # Errors
 /// When the tree cannot be unpacked, or what is on the mount is not what was in it.
-pub fn unpack_and_compare(plan: &Plan, show: &Show, report: &mut Report) -> Result<()> {
+pub(super) fn unpack_and_compare(plan: &Plan, show: &Show, report: &mut Report) -> Result<()> {
     let copy = plan.mount.join(FOLDER);
     fs::create_dir(&copy).with_context(|| format!("mkdir {}", copy.display()))?;
     let original = original(plan, show)?;
@@ -95,7 +95,7 @@ pub fn unpack_and_compare(plan: &Plan, show: &Show, report: &mut Report) -> Resu
 ///
 /// # Errors
 /// When something cannot be removed, or something is left.
-pub fn remove_rest(plan: &Plan, show: &Show, report: &mut Report) -> Result<()> {
+pub(super) fn remove_rest(plan: &Plan, show: &Show, report: &mut Report) -> Result<()> {
     let tree = plan.mount.join(FOLDER);
     let entries = count(&tree)?;
     let step = show.step("remove the source tree", None);

@@ -22,7 +22,7 @@ struct Queue {
 ///
 /// # Errors
 /// The first that `visit`, or the reading of a directory, gave.
-pub fn walk(
+pub(super) fn walk(
     root: &Path,
     visit: &(dyn Fn(&Path, Vec<DirEntry>) -> Result<()> + Sync),
 ) -> Result<()> {

@@ -15,7 +15,7 @@ use std::process::{Child, ExitStatus, Stdio};
 
 /// Role of a child.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Role {
+pub(crate) enum Role {
     Server(ServerId),
     Mount,
 }
@@ -31,7 +31,7 @@ impl fmt::Display for Role {
 
 /// How a child is started.
 #[derive(Clone, Debug)]
-pub struct Recipe {
+pub(crate) struct Recipe {
     pub role: Role,
     /// Of this program.
     pub arguments: Vec<OsString>,
@@ -41,7 +41,7 @@ pub struct Recipe {
 
 /// A child that was started.
 #[derive(Debug)]
-pub struct Running {
+pub(crate) struct Running {
     child: Child,
     pid_file: PathBuf,
 }
@@ -53,7 +53,7 @@ impl Recipe {
     ///
     /// # Errors
     /// When it cannot be started, with the path.
-    pub fn start(&self, ready: impl FnOnce() + Send + 'static) -> Result<Running> {
+    pub(crate) fn start(&self, ready: impl FnOnce() + Send + 'static) -> Result<Running> {
         let log = OpenOptions::new()
             .create(true)
             .append(true)
@@ -90,13 +90,13 @@ impl Recipe {
     }
 
     /// The last lines of the child's log, for a message.
-    pub fn log_end(&self) -> String {
+    pub(crate) fn log_end(&self) -> String {
         log_end(&self.log, 5)
     }
 }
 
 impl Running {
-    pub fn pid(&self) -> u32 {
+    pub(crate) fn pid(&self) -> u32 {
         self.child.id()
     }
 
@@ -104,7 +104,7 @@ impl Running {
     ///
     /// # Errors
     /// The system's.
-    pub fn ended(&mut self) -> Result<Option<ExitStatus>> {
+    pub(crate) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         let ended = self
             .child
             .try_wait()
@@ -117,7 +117,7 @@ impl Running {
     }
 
     /// Sends a signal; a child that has just ended needs none.
-    pub fn signal(&self, signal: Signal) {
+    pub(crate) fn signal(&self, signal: Signal) {
         if let Some(pid) = Pid::from_raw(self.child.id().cast_signed()) {
             let _ = kill_process(pid, signal);
         }
@@ -125,7 +125,7 @@ impl Running {
 }
 
 /// `was killed by signal 9 (SIGKILL)`, `exited with code 1`
-pub fn describe_end(status: ExitStatus) -> String {
+pub(super) fn describe_end(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("exited with code {code}"),
         (None, Some(signal)) => {
@@ -137,7 +137,7 @@ pub fn describe_end(status: ExitStatus) -> String {
 }
 
 /// The last `lines` lines of a file, each indented; empty when there is none.
-pub fn log_end(path: &Path, lines: usize) -> String {
+pub(super) fn log_end(path: &Path, lines: usize) -> String {
     const TAIL_BYTES: u64 = 16 << 10;
     let read = || -> std::io::Result<Vec<u8>> {
         let mut file = File::open(path)?;

@@ -5,7 +5,9 @@ mod prepare;
 mod supervisor;
 mod voice;
 
-pub use child::{Recipe, Role};
-pub use prepare::{NewCluster, check_directory, check_options, open_or_create, unix_address};
-pub use supervisor::{End, Plan, supervise};
-pub use voice::Voice;
+pub(crate) use child::{Recipe, Role};
+pub(crate) use prepare::{
+    NewCluster, check_directory, check_options, open_or_create, unix_address,
+};
+pub(crate) use supervisor::{End, Plan, supervise};
+pub(crate) use voice::Voice;

@@ -12,11 +12,11 @@ use std::fs;
 use std::net::SocketAddr;
 
 /// Servers of a new cluster, unless another number is given.
-pub const DEFAULT_SERVERS: u16 = 4;
+pub(super) const DEFAULT_SERVERS: u16 = 4;
 
 /// Options of a new cluster; an existing one must not contradict them.
 #[derive(Clone, Debug)]
-pub struct NewCluster<'a> {
+pub(crate) struct NewCluster<'a> {
     pub servers: Option<u16>,
     /// The options that were given on the command line.
     pub given: Vec<String>,
@@ -38,7 +38,7 @@ impl NewCluster<'_> {
 ///
 /// # Errors
 /// When the cluster in `dir` is another one than asked for; when it cannot be made.
-pub fn open_or_create(
+pub(crate) fn open_or_create(
     dir: &DataDir,
     wanted: &NewCluster<'_>,
     voice: &mut Voice,
@@ -91,7 +91,7 @@ pub fn open_or_create(
 ///
 /// # Errors
 /// What there is.
-pub fn check_directory(dir: &DataDir) -> Result<()> {
+pub(crate) fn check_directory(dir: &DataDir) -> Result<()> {
     if !dir.cluster_map().exists()
         && let Some(foreign) = dir.foreign_entry()?
     {
@@ -108,7 +108,7 @@ pub fn check_directory(dir: &DataDir) -> Result<()> {
 ///
 /// # Errors
 /// What is wrong with them.
-pub fn check_options(wanted: &NewCluster<'_>) -> Result<()> {
+pub(crate) fn check_options(wanted: &NewCluster<'_>) -> Result<()> {
     let addresses = (0..wanted.count()?).map(|id| format!("unix:/{id}"));
     wanted.options.create_map(addresses.collect()).map(drop)
 }
@@ -163,7 +163,7 @@ fn address(dir: &DataDir, tcp: Option<SocketAddr>, id: u16) -> Result<String> {
 }
 
 /// `unix:DIR/server-N/socket`
-pub fn unix_address(dir: &DataDir, id: ServerId) -> Result<String> {
+pub(crate) fn unix_address(dir: &DataDir, id: ServerId) -> Result<String> {
     let address = format!("unix:{}", dir.server_socket(id).display());
     let parsed: Result<pandofs_wire::address::Address, _> = address.parse();
     parsed.with_context(|| format!("--data {}", dir.root().display()))?;

@@ -29,7 +29,7 @@ const PROBATION: Duration = Duration::from_secs(10);
 const LOOK: Duration = Duration::from_secs(1);
 
 /// The processes to run.
-pub struct Plan {
+pub(crate) struct Plan {
     pub servers: Vec<Recipe>,
     /// All servers of the cluster as it is now, if it has changed since this was asked last.
     pub joined: Box<dyn FnMut() -> Option<Vec<Recipe>>>,
@@ -44,7 +44,7 @@ pub struct Plan {
 
 /// Why it stopped, when it stopped cleanly.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
+pub(crate) enum End {
     /// A signal asked for it.
     Signal,
     /// The command ended with this code.
@@ -105,7 +105,11 @@ struct Supervisor<'v> {
 /// # Errors
 /// When a child does not come to serve at the start, or something did not stop by itself; everything
 /// is stopped then too.
-pub fn supervise(plan: Plan, voice: &mut Voice, announce: impl FnOnce(&mut Voice)) -> Result<End> {
+pub(crate) fn supervise(
+    plan: Plan,
+    voice: &mut Voice,
+    announce: impl FnOnce(&mut Voice),
+) -> Result<End> {
     let (sender, events) = mpsc::channel();
     signals::forward(sender.clone())?;
     let mut members = Vec::new();

@@ -7,7 +7,7 @@ use std::time::{SystemTime, UNIX_EPOCH};
 
 /// Tells the person and keeps a log.
 #[derive(Debug)]
-pub struct Voice {
+pub(crate) struct Voice {
     log: Option<File>,
     /// Only problems are shown; a command has the terminal.
     quiet: bool,
@@ -15,7 +15,7 @@ pub struct Voice {
 
 impl Voice {
     /// A log that cannot be opened is reported, once, and done without.
-    pub fn new(log: &Path, quiet: bool) -> Voice {
+    pub(crate) fn new(log: &Path, quiet: bool) -> Voice {
         match OpenOptions::new().create(true).append(true).open(log) {
             Ok(file) => Voice {
                 log: Some(file),
@@ -29,7 +29,7 @@ impl Voice {
     }
 
     /// Something went as it should.
-    pub fn note(&mut self, text: &str) {
+    pub(crate) fn note(&mut self, text: &str) {
         if !self.quiet {
             eprintln!("pandofs: {text}");
         }
@@ -38,12 +38,12 @@ impl Voice {
 
     /// Something that is dealt with, but that the person may want to know. A command that has the
     /// terminal is not disturbed.
-    pub fn warn(&mut self, text: &str) {
+    pub(crate) fn warn(&mut self, text: &str) {
         self.note(text);
     }
 
     /// Something that needs the person.
-    pub fn problem(&mut self, text: &str) {
+    pub(crate) fn problem(&mut self, text: &str) {
         eprintln!("pandofs: {text}");
         self.log(text);
     }

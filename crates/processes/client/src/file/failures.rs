@@ -23,7 +23,7 @@ pub(super) struct Failures {
 }
 
 impl Failures {
-    pub fn fail(&mut self, error: ClientError) {
+    pub(super) fn fail(&mut self, error: ClientError) {
         self.count += 1;
         self.last = Some(error);
         self.is_told = false;
@@ -31,19 +31,19 @@ impl Failures {
 
     /// Notes that the file was opened once more. A failure that was not reported yet it gets, too:
     /// it may be the only one.
-    pub fn open(&mut self, handle: u64) {
+    pub(super) fn open(&mut self, handle: u64) {
         let seen = self.count - u64::from(self.last.is_some() && !self.is_told);
         self.seen.insert(handle, seen);
     }
 
-    pub fn close(&mut self, handle: u64) {
+    pub(super) fn close(&mut self, handle: u64) {
         self.seen.remove(&handle);
     }
 
     /// The error still to be reported through this open file; it stays. (A program starts others,
     /// which have its open files too and close them when they end: none of them looks at the
     /// result.)
-    pub fn look(&self, handle: u64) -> Result<(), ClientError> {
+    pub(super) fn look(&self, handle: u64) -> Result<(), ClientError> {
         match (&self.last, self.seen.get(&handle)) {
             (Some(error), Some(&seen)) if seen != self.count => Err(error.clone()),
             _ => Ok(()),
@@ -52,7 +52,7 @@ impl Failures {
 
     /// Takes the error still to be reported through this open file; a file that was never opened is
     /// used without one.
-    pub fn take(&mut self, handle: u64) -> Result<(), ClientError> {
+    pub(super) fn take(&mut self, handle: u64) -> Result<(), ClientError> {
         let is_known = self.seen.contains_key(&handle);
         let handle = if is_known { handle } else { NO_HANDLE };
         if !self.seen.contains_key(&handle) {
@@ -75,28 +75,28 @@ impl Failures {
 
 impl File {
     /// Something that was answered before is lost.
-    pub fn fail(&self, error: ClientError) {
+    pub(crate) fn fail(&self, error: ClientError) {
         self.known().failures.fail(error);
     }
 
     /// It was opened once more, under this number.
-    pub fn open_handle(&self, handle: u64) {
+    pub(crate) fn open_handle(&self, handle: u64) {
         self.known().failures.open(handle);
     }
 
-    pub fn close_handle(&self, handle: u64) {
+    pub(crate) fn close_handle(&self, handle: u64) {
         self.known().failures.close(handle);
     }
 
     /// # Errors
     /// As [`File::take_failure`], without its counting as reported.
-    pub fn look_for_failure(&self, handle: u64) -> Result<(), ClientError> {
+    pub(crate) fn look_for_failure(&self, handle: u64) -> Result<(), ClientError> {
         self.known().failures.look(handle)
     }
 
     /// # Errors
     /// Notes the failure of an acknowledged change; each open file gets it once.
-    pub fn take_failure(&self, handle: u64) -> Result<(), ClientError> {
+    pub(crate) fn take_failure(&self, handle: u64) -> Result<(), ClientError> {
         self.known().failures.take(handle)
     }
 }

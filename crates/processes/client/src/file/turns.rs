@@ -83,13 +83,13 @@ impl File {
     ///
     /// # Errors
     /// `Abandoned` when the caller is gone.
-    pub fn flushing(&self) -> Result<Turn<'_>, ClientError> {
+    pub(crate) fn flushing(&self) -> Result<Turn<'_>, ClientError> {
         let known = self.wait_while(|known| known.turns.flushing)?;
         Ok(self.flush(known))
     }
 
     /// As [`File::flushing`], if no other thread does.
-    pub fn try_flushing(&self) -> Option<Turn<'_>> {
+    pub(crate) fn try_flushing(&self) -> Option<Turn<'_>> {
         let known = self.known();
         (!known.turns.flushing).then(|| self.flush(known))
     }
@@ -106,7 +106,7 @@ impl File {
     ///
     /// # Errors
     /// `Abandoned` when the caller is gone.
-    pub fn reading(&self) -> Result<Turn<'_>, ClientError> {
+    pub(crate) fn reading(&self) -> Result<Turn<'_>, ClientError> {
         let mut known =
             self.wait_while(|known| known.turns.appending || known.turns.appenders > 0)?;
         known.turns.readers += 1;
@@ -120,7 +120,7 @@ impl File {
     ///
     /// # Errors
     /// `Abandoned` when the caller is gone.
-    pub fn appending(&self) -> Result<Turn<'_>, ClientError> {
+    pub(crate) fn appending(&self) -> Result<Turn<'_>, ClientError> {
         self.known().turns.appenders += 1;
         let waits = Turn {
             file: self,

@@ -19,7 +19,7 @@ const FIRST_COOKIE: u64 = 2;
 
 type Table = [RwLock<HashMap<u64, Arc<RwLock<Node>>>>; TABLE_SHARDS];
 
-pub struct MemFs {
+pub(crate) struct MemFs {
     table: Table,
     next: AtomicU64,
 }
@@ -42,7 +42,7 @@ fn write<T>(lock: &RwLock<T>) -> RwLockWriteGuard<'_, T> {
 }
 
 impl MemFs {
-    pub fn new() -> MemFs {
+    pub(crate) fn new() -> MemFs {
         let fs = MemFs {
             table: std::array::from_fn(|_| RwLock::default()),
             next: AtomicU64::new(ROOT),

@@ -27,7 +27,7 @@ pub(crate) struct DirectFile {
 }
 
 impl DirectFile {
-    pub fn open(path: &Path) -> io::Result<DirectFile> {
+    pub(crate) fn open(path: &Path) -> io::Result<DirectFile> {
         let buffered = File::open(path)?;
         let direct = OpenOptions::new()
             .read(true)
@@ -42,12 +42,12 @@ impl DirectFile {
     }
 
     /// For what is no reading.
-    pub fn buffered(&self) -> &File {
+    pub(crate) fn buffered(&self) -> &File {
         &self.buffered
     }
 
     /// `length` bytes from `offset` on, fewer where the file ends.
-    pub fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
+    pub(crate) fn read(&self, offset: u64, length: usize) -> io::Result<Vec<u8>> {
         let before = (offset % ALIGNMENT as u64) as usize;
         let whole = (before + length).next_multiple_of(ALIGNMENT);
         let mut memory = vec![0; whole + ALIGNMENT];

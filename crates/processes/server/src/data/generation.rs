@@ -63,7 +63,7 @@ impl Generations {
     ///
     /// # Errors
     /// The system's; what is wrong with the file.
-    pub fn open(root: &Path, is_new: bool) -> io::Result<Generations> {
+    pub(crate) fn open(root: &Path, is_new: bool) -> io::Result<Generations> {
         let boot = boot_id()?;
         Generations::open_at(root, is_new, &boot)
     }
@@ -120,23 +120,23 @@ impl Generations {
         self.record.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn current(&self) -> u64 {
+    pub(crate) fn current(&self) -> u64 {
         self.current
     }
 
     /// Returns the generation as clients get it. A record that was removed counts from 1 again:
     /// then it is the start of the machine that makes the difference.
-    pub fn machine(&self) -> Machine {
+    pub(crate) fn machine(&self) -> Machine {
         let boot = crc32c::crc32c(self.record().boot.as_bytes());
         Machine(self.current << 32 | u64::from(boot))
     }
 
-    pub fn is_lost(&self, generation: u64) -> bool {
+    pub(crate) fn is_lost(&self, generation: u64) -> bool {
         self.record().lost.contains(&generation)
     }
 
     /// Whether there are any that are lost.
-    pub fn any_lost(&self) -> bool {
+    pub(crate) fn any_lost(&self) -> bool {
         !self.record().lost.is_empty()
     }
 
@@ -144,7 +144,7 @@ impl Generations {
     ///
     /// # Errors
     /// The system's.
-    pub fn forget_lost(&self) -> io::Result<()> {
+    pub(crate) fn forget_lost(&self) -> io::Result<()> {
         let mut record = self.record();
         let mut without = record.clone();
         without.lost.clear();

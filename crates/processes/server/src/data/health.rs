@@ -27,7 +27,7 @@ impl Health {
     }
 
     /// A block is damaged; whether that is news.
-    pub fn found(&self, ino: Ino, block: u64) -> bool {
+    pub(crate) fn found(&self, ino: Ino, block: u64) -> bool {
         let mut damaged = self.damaged();
         let is_new = damaged.len() < MAX_DAMAGE_LISTED && damaged.insert((ino, block));
         self.known.store(damaged.len() as u64, Ordering::Relaxed);
@@ -35,7 +35,7 @@ impl Health {
     }
 
     /// These blocks of an object were written whole, or are gone.
-    pub fn gone(&self, ino: Ino, blocks: Range<u64>) {
+    pub(crate) fn gone(&self, ino: Ino, blocks: Range<u64>) {
         if self.known.load(Ordering::Relaxed) == 0 || blocks.is_empty() {
             return;
         }
@@ -51,13 +51,13 @@ impl Health {
     }
 
     /// Whether any of these blocks is known to be damaged.
-    pub fn is_any_of(&self, ino: Ino, blocks: Range<u64>) -> bool {
+    pub(crate) fn is_any_of(&self, ino: Ino, blocks: Range<u64>) -> bool {
         let range = (ino, blocks.start)..(ino, blocks.end);
         self.known.load(Ordering::Relaxed) > 0 && self.damaged().range(range).next().is_some()
     }
 
     /// Inode numbers and blocks.
-    pub fn list(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn list(&self) -> Vec<(u64, u64)> {
         let damaged = self.damaged();
         damaged.iter().map(|&(ino, block)| (ino.0, block)).collect()
     }
@@ -67,7 +67,7 @@ impl Health {
     }
 
     /// Something is wrong with an object as a whole.
-    pub fn fails(&self, ino: Ino, what: String) {
+    pub(crate) fn fails(&self, ino: Ino, what: String) {
         let mut failing = self.failing();
         if failing.len() < MAX_FAILING_LISTED || failing.contains_key(&ino) {
             failing.insert(ino, what);
@@ -75,44 +75,44 @@ impl Health {
     }
 
     /// All of an object has been read, and nothing was wrong with it; or it is removed.
-    pub fn is_well(&self, ino: Ino) {
+    pub(crate) fn is_well(&self, ino: Ino) {
         self.failing().remove(&ino);
     }
 
     /// Only those of which this is true fail still.
-    pub fn keep_failing(&self, is_there: impl Fn(Ino) -> bool) {
+    pub(crate) fn keep_failing(&self, is_there: impl Fn(Ino) -> bool) {
         self.failing().retain(|&ino, _| is_there(ino));
     }
 
     /// Inode numbers, and what is wrong.
-    pub fn failing_list(&self) -> Vec<(u64, String)> {
+    pub(crate) fn failing_list(&self) -> Vec<(u64, String)> {
         let failing = self.failing();
         let list = failing.iter().map(|(ino, what)| (ino.0, what.clone()));
         list.collect()
     }
 
     /// Blocks.
-    pub fn known(&self) -> u64 {
+    pub(crate) fn known(&self) -> u64 {
         self.known.load(Ordering::Relaxed)
     }
 
     /// A request was refused because of damage.
-    pub fn refuse(&self) {
+    pub(crate) fn refuse(&self) {
         self.refused.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Requests since the start.
-    pub fn refused(&self) -> u64 {
+    pub(crate) fn refused(&self) -> u64 {
         self.refused.load(Ordering::Relaxed)
     }
 
     /// Blocks of doubtful objects were given the checksums that they fit.
-    pub fn take(&self, blocks: u64) {
+    pub(crate) fn take(&self, blocks: u64) {
         self.taken.fetch_add(blocks, Ordering::Relaxed);
     }
 
     /// Blocks since the start.
-    pub fn taken(&self) -> u64 {
+    pub(crate) fn taken(&self) -> u64 {
         self.taken.load(Ordering::Relaxed)
     }
 }

@@ -44,7 +44,7 @@ impl Holdings {
     ///
     /// # Errors
     /// The system's; what is wrong with the record of generations.
-    pub fn prepare(root: &Path) -> io::Result<Holdings> {
+    pub(crate) fn prepare(root: &Path) -> io::Result<Holdings> {
         let mut is_new = true;
         for last_byte in 0..=u8::MAX {
             match DirBuilder::new()
@@ -110,7 +110,7 @@ pub(crate) struct Objects {
 impl Objects {
     /// Of which `max_open` are kept open. They are to be settled when they have not been changed for
     /// `settle_after`.
-    pub fn new(holdings: Arc<Holdings>, max_open: usize, settle_after: Duration) -> Objects {
+    pub(super) fn new(holdings: Arc<Holdings>, max_open: usize, settle_after: Duration) -> Objects {
         Objects {
             holdings,
             open: OpenObjects::new(max_open),
@@ -122,7 +122,7 @@ impl Objects {
     /// Carries out a request. All requests for one object have to come to the same `Objects`. What is
     /// written or truncated is answered once it is on disk, if that is asked for: by a shard, which has promised
     /// somebody that it will be done.
-    pub fn execute(&mut self, request: DataRequest, synced: bool) -> Outcome {
+    pub(super) fn execute(&mut self, request: DataRequest, synced: bool) -> Outcome {
         if let Some(reply) = self.comes_too_late(&request) {
             return Outcome::Done(reply);
         }
@@ -441,7 +441,7 @@ impl Objects {
     }
 
     /// An object that was not changed for long, if it has to be synced before it is settled.
-    pub fn object_to_settle(&mut self, ino: Ino) -> Option<Arc<OpenObject>> {
+    pub(super) fn object_to_settle(&mut self, ino: Ino) -> Option<Arc<OpenObject>> {
         // It does not push out one that is in use: it is opened for this alone.
         let object = match self.open.peek(ino) {
             Some(object) => object,
@@ -471,7 +471,7 @@ impl Objects {
     }
 
     /// Settles an object, unless it has been changed since it was synced, or opened once more.
-    pub fn settle(&mut self, object: &Arc<OpenObject>) {
+    pub(super) fn settle(&mut self, object: &Arc<OpenObject>) {
         let is_other = self
             .open
             .peek(object.ino)
@@ -485,7 +485,7 @@ impl Objects {
     }
 
     /// Looks at blocks as the disk has them, and makes known what is damaged.
-    pub fn judge(&mut self, ino: Ino, first: u64, count: u64) -> Result<(), FsError> {
+    pub(super) fn judge(&mut self, ino: Ino, first: u64, count: u64) -> Result<(), FsError> {
         let Some(object) = self.object(ino)? else {
             return Ok(());
         };
@@ -514,7 +514,7 @@ impl Objects {
     }
 
     /// Every block of an object has been looked at: whatever doubt there was ends.
-    pub fn looked_at(&mut self, ino: Ino) -> Result<(), FsError> {
+    pub(super) fn looked_at(&mut self, ino: Ino) -> Result<(), FsError> {
         // It does not push out one that is in use.
         let object = match self.open.peek(ino) {
             Some(object) => object,
@@ -546,7 +546,7 @@ impl Objects {
     }
 
     /// Removes checksums that have no object.
-    pub fn remove_alone(&mut self, ino: Ino) {
+    pub(super) fn remove_alone(&mut self, ino: Ino) {
         let root = &self.holdings.root;
         if matches!(fs::exists(path(root, ino)), Ok(false)) {
             let path = sums_path(root, ino);

@@ -23,7 +23,7 @@ pub(crate) struct OpenObject {
 }
 
 impl OpenObject {
-    pub fn new(ino: Ino, checked: Checked<File>) -> OpenObject {
+    pub(crate) fn new(ino: Ino, checked: Checked<File>) -> OpenObject {
         OpenObject {
             ino,
             checked,
@@ -33,16 +33,16 @@ impl OpenObject {
         }
     }
 
-    pub fn is_entry_synced(&self) -> bool {
+    pub(crate) fn is_entry_synced(&self) -> bool {
         self.entry_synced.load(Ordering::Acquire)
     }
 
-    pub fn set_entry_synced(&self) {
+    pub(crate) fn set_entry_synced(&self) {
         self.entry_synced.store(true, Ordering::Release);
     }
 
     /// It has been changed.
-    pub fn count_change(&self) {
+    pub(crate) fn count_change(&self) {
         self.changes.fetch_add(1, Ordering::Release);
     }
 
@@ -50,7 +50,7 @@ impl OpenObject {
     ///
     /// # Errors
     /// The system's.
-    pub fn sync_data(&self) -> io::Result<()> {
+    pub(crate) fn sync_data(&self) -> io::Result<()> {
         self.checked.data().sync_data()
     }
 
@@ -58,7 +58,7 @@ impl OpenObject {
     ///
     /// # Errors
     /// The system's.
-    pub fn sync_all(&self) -> io::Result<()> {
+    pub(crate) fn sync_all(&self) -> io::Result<()> {
         let changes = self.changes.load(Ordering::Acquire);
         self.checked.sync(File::sync_data)?;
         self.synced.fetch_max(changes, Ordering::AcqRel);
@@ -69,12 +69,12 @@ impl OpenObject {
     ///
     /// # Errors
     /// The system's.
-    pub fn sync_header(&self) -> io::Result<()> {
+    pub(crate) fn sync_header(&self) -> io::Result<()> {
         self.checked.sync_sums(File::sync_data)
     }
 
     /// Whether all that was changed is known to be on disk.
-    pub fn is_synced(&self) -> bool {
+    pub(crate) fn is_synced(&self) -> bool {
         self.synced.load(Ordering::Acquire) == self.changes.load(Ordering::Acquire)
     }
 }
@@ -90,7 +90,7 @@ pub(crate) struct OpenObjects {
 }
 
 impl OpenObjects {
-    pub fn new(limit: usize) -> OpenObjects {
+    pub(super) fn new(limit: usize) -> OpenObjects {
         assert!(limit > 0);
         OpenObjects {
             limit,
@@ -100,7 +100,7 @@ impl OpenObjects {
         }
     }
 
-    pub fn get(&mut self, ino: Ino) -> Option<Arc<OpenObject>> {
+    pub(super) fn get(&mut self, ino: Ino) -> Option<Arc<OpenObject>> {
         let (object, last_use) = self.by_ino.get_mut(&ino)?;
         self.uses += 1;
         self.by_use.remove(last_use);
@@ -110,13 +110,13 @@ impl OpenObjects {
     }
 
     /// The object if it is open; that is no use of it.
-    pub fn peek(&self, ino: Ino) -> Option<Arc<OpenObject>> {
+    pub(super) fn peek(&self, ino: Ino) -> Option<Arc<OpenObject>> {
         let (object, _) = self.by_ino.get(&ino)?;
         Some(Arc::clone(object))
     }
 
     /// Adds an object that is not there; the one that was not used for longest makes room.
-    pub fn add(&mut self, object: OpenObject) -> Arc<OpenObject> {
+    pub(super) fn add(&mut self, object: OpenObject) -> Arc<OpenObject> {
         if self.by_ino.len() == self.limit
             && let Some((_, oldest)) = self.by_use.pop_first()
         {
@@ -133,14 +133,14 @@ impl OpenObjects {
     }
 
     /// Closes all that nothing else is using; returns whether there were any.
-    pub fn close_all(&mut self) -> bool {
+    pub(super) fn close_all(&mut self) -> bool {
         let had = !self.by_ino.is_empty();
         self.by_ino.clear();
         self.by_use.clear();
         had
     }
 
-    pub fn remove(&mut self, ino: Ino) {
+    pub(super) fn remove(&mut self, ino: Ino) {
         if let Some((_, last_use)) = self.by_ino.remove(&ino) {
             self.by_use.remove(&last_use);
         }

@@ -45,7 +45,7 @@ impl Workers {
     ///
     /// # Errors
     /// When the thread is gone.
-    pub fn order(&self, ino: Ino, job: Job) -> Result<(), ServerError> {
+    pub(crate) fn order(&self, ino: Ino, job: Job) -> Result<(), ServerError> {
         self.send(share(ino, self.0.len()), job)
     }
 
@@ -61,7 +61,7 @@ impl DataPool {
     ///
     /// # Errors
     /// The system's, when it has no threads to give.
-    pub fn start(holdings: &Arc<Holdings>, mailbox: &Mailbox) -> io::Result<DataPool> {
+    pub(crate) fn start(holdings: &Arc<Holdings>, mailbox: &Mailbox) -> io::Result<DataPool> {
         DataPool::start_settling(holdings, mailbox, SETTLE_AFTER)
     }
 
@@ -99,7 +99,7 @@ impl DataPool {
     }
 
     /// Handle to the data threads, for whatever looks after the objects.
-    pub fn workers(&self) -> Workers {
+    pub(crate) fn workers(&self) -> Workers {
         self.workers.clone()
     }
 
@@ -107,7 +107,11 @@ impl DataPool {
     ///
     /// # Errors
     /// When the threads are gone.
-    pub fn request(&self, origin: DataOrigin, request: DataRequest) -> Result<(), ServerError> {
+    pub(crate) fn request(
+        &self,
+        origin: DataOrigin,
+        request: DataRequest,
+    ) -> Result<(), ServerError> {
         let job = |request| Job::Request { origin, request };
         match object_of(&request) {
             Some(ino) => self.workers.order(ino, job(request)),
@@ -119,7 +123,7 @@ impl DataPool {
     ///
     /// # Errors
     /// When the threads are gone.
-    pub fn list(
+    pub(crate) fn list(
         &self,
         connection: ConnectionKey,
         id: u64,
@@ -138,7 +142,7 @@ impl DataPool {
     }
 
     /// Ends the threads once they have done what was ordered.
-    pub fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         self.end();
         helper::join(std::mem::take(&mut self.threads));
     }

@@ -35,7 +35,7 @@ impl Rewrites {
     }
 
     /// A sync of the object failed.
-    pub fn want(&self, ino: Ino) {
+    pub(crate) fn want(&self, ino: Ino) {
         let mut wanted = self.wanted();
         if wanted.objects.len() < MAX_REWRITES_KNOWN {
             wanted.objects.insert(ino);
@@ -45,18 +45,18 @@ impl Rewrites {
     }
 
     /// Whether a sync that succeeds says nothing of what was changed before.
-    pub fn is_wanted(&self, ino: Ino) -> bool {
+    pub(crate) fn is_wanted(&self, ino: Ino) -> bool {
         let wanted = self.wanted();
         wanted.any || wanted.objects.contains(&ino)
     }
 
     /// Of one that is known to be wanted.
-    pub fn is_still_wanted(&self, ino: Ino) -> bool {
+    pub(crate) fn is_still_wanted(&self, ino: Ino) -> bool {
         self.wanted().objects.contains(&ino)
     }
 
     /// It has been written once more, or is gone.
-    pub fn done(&self, ino: Ino) {
+    pub(crate) fn done(&self, ino: Ino) {
         self.wanted().objects.remove(&ino);
     }
 }

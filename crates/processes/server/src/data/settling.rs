@@ -16,7 +16,7 @@ pub(super) struct Unsettled {
 }
 
 impl Unsettled {
-    pub fn new(after: Duration) -> Unsettled {
+    pub(super) fn new(after: Duration) -> Unsettled {
         Unsettled {
             after,
             changed: HashMap::new(),
@@ -25,7 +25,7 @@ impl Unsettled {
     }
 
     /// It is changed now.
-    pub fn changed(&mut self, ino: Ino, now: Instant) {
+    pub(super) fn changed(&mut self, ino: Ino, now: Instant) {
         if let Some(last) = self.changed.get_mut(&ino) {
             *last = now;
         } else if self.changed.len() < MAX_UNSETTLED_KNOWN {
@@ -35,12 +35,12 @@ impl Unsettled {
     }
 
     /// When to ask for the next one.
-    pub fn next_due(&self) -> Option<Instant> {
+    pub(super) fn next_due(&self) -> Option<Instant> {
         self.queue.front().map(|(time, _)| *time + self.after)
     }
 
     /// Takes an object that has not been changed for long enough.
-    pub fn take_due(&mut self, now: Instant) -> Option<Ino> {
+    pub(super) fn take_due(&mut self, now: Instant) -> Option<Ino> {
         while let Some(&(time, ino)) = self.queue.front() {
             if time + self.after > now {
                 return None;

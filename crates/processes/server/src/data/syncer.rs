@@ -53,7 +53,7 @@ pub(super) enum Waiter {
 
 impl Work {
     /// Waits until it is on disk.
-    pub fn sync(&self, holdings: &Holdings) -> Result<(), FsError> {
+    pub(super) fn sync(&self, holdings: &Holdings) -> Result<(), FsError> {
         let root = &holdings.root;
         match self {
             Work::Object(object) => sync_object(holdings, object),

@@ -70,7 +70,7 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub fn new(
+    pub(super) fn new(
         objects: Objects,
         own_orders: Sender<Job>,
         syncers: Vec<Sender<(Waiter, Work)>>,
@@ -88,7 +88,7 @@ impl Worker {
     }
 
     /// Runs until it is ordered to stop.
-    pub fn run(mut self, received: &Receiver<Job>) {
+    pub(super) fn run(mut self, received: &Receiver<Job>) {
         let mut stops = false;
         while !(stops && self.held.is_empty() && !self.is_settling) {
             match self.next(received) {

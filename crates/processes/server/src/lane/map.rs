@@ -40,7 +40,7 @@ pub(super) struct MapSearch {
 }
 
 impl MapSearch {
-    pub fn new(source: MapSource, now: Instant) -> MapSearch {
+    pub(super) fn new(source: MapSource, now: Instant) -> MapSearch {
         MapSearch {
             source,
             is_under_way: false,

@@ -179,7 +179,7 @@ impl LaneThread {
     ///
     /// # Errors
     /// The system's.
-    pub fn new(parts: ThreadParts) -> io::Result<LaneThread> {
+    pub(crate) fn new(parts: ThreadParts) -> io::Result<LaneThread> {
         let ThreadParts {
             id,
             map,
@@ -279,7 +279,7 @@ impl LaneThread {
     ///
     /// # Errors
     /// When the lane cannot go on. What it had written stands; nothing else was done on the way out.
-    pub fn run(mut self) -> Result<(), ServerError> {
+    pub(crate) fn run(mut self) -> Result<(), ServerError> {
         match self.serve() {
             Ok(Stop::Clean) => self.finish(),
             Ok(Stop::Abandon) => {

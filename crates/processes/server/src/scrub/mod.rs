@@ -61,7 +61,11 @@ pub(crate) struct Scrubber {
 impl Scrubber {
     /// # Errors
     /// The system's, when it has no thread to give or the record of earlier passes cannot be read.
-    pub fn start(subject: Subject, schedule: Schedule, mailbox: &Mailbox) -> io::Result<Scrubber> {
+    pub(crate) fn start(
+        subject: Subject,
+        schedule: Schedule,
+        mailbox: &Mailbox,
+    ) -> io::Result<Scrubber> {
         let record = Record::read(&subject.holdings.root)?;
         let shared = Arc::new(Shared::new(schedule, record.ended));
         let own = Arc::clone(&shared);
@@ -71,7 +75,7 @@ impl Scrubber {
     }
 
     /// Does what an administrator wants.
-    pub fn order(&self, order: ScrubOrder, holdings: &Holdings) -> ScrubReport {
+    pub(crate) fn order(&self, order: ScrubOrder, holdings: &Holdings) -> ScrubReport {
         let mut state = self.shared.state();
         match order {
             ScrubOrder::Look => {}
@@ -100,7 +104,7 @@ impl Scrubber {
     }
 
     /// Ends the thread where it is.
-    pub fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         self.end();
         helper::join(std::mem::take(&mut self.threads));
     }

@@ -28,7 +28,7 @@ impl Record {
     ///
     /// # Errors
     /// The system's.
-    pub fn read(root: &Path) -> io::Result<Record> {
+    pub(super) fn read(root: &Path) -> io::Result<Record> {
         let path = root.join(FILE);
         let text = match fs::read_to_string(&path) {
             Ok(text) => text,
@@ -51,7 +51,7 @@ impl Record {
 
     /// # Errors
     /// The system's.
-    pub fn write(&self, root: &Path) -> io::Result<()> {
+    pub(super) fn write(&self, root: &Path) -> io::Result<()> {
         let mut text = serde_json::to_string_pretty(self).map_err(io::Error::other)?;
         text.push('\n');
         let path = root.join(FILE);

@@ -8,7 +8,7 @@ use pandofs_placement::PartitionIndex;
 use pandofs_types::{FileKind, Ino, ShardId};
 use std::collections::BTreeMap;
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(super) fn check(tables: &Tables, report: &mut Report<'_>) {
     let mut real: BTreeMap<(ShardId, Ino, PartitionIndex), (u64, u32)> = BTreeMap::new();
     for (key, entry) in &tables.entries {
         if let Some(parts) = tables.parts.get(&(key.shard, key.dir)) {

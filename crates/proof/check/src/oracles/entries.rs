@@ -5,7 +5,7 @@
 use super::Report;
 use crate::tables::{EntryKey, Tables};
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(super) fn check(tables: &Tables, report: &mut Report<'_>) {
     check_owners(tables, report);
     for (key, entry) in &tables.entries {
         let subject = || Tables::describe(key);

@@ -8,7 +8,7 @@ use pandofs_namespace::records::ReclaimRecord;
 use pandofs_types::{Ino, ShardId};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(super) fn check(tables: &Tables, report: &mut Report<'_>) {
     let whereabouts = tables.whereabouts();
     let is_there = |ino: Ino| {
         whereabouts

@@ -8,7 +8,7 @@ use crate::tables::Tables;
 use pandofs_namespace::records::ReclaimRecord;
 use pandofs_types::{Ino, ShardId};
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(super) fn check(tables: &Tables, report: &mut Report<'_>) {
     let mut named: Vec<(ShardId, Ino)> = tables
         .entries
         .values()

@@ -4,7 +4,7 @@ use super::Report;
 use crate::tables::Tables;
 use pandofs_types::{FileKind, Ino};
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(super) fn check(tables: &Tables, report: &mut Report<'_>) {
     let mut names: Vec<Ino> = tables.entries.values().map(|entry| entry.ino).collect();
     names.sort_unstable();
     let count = |ino: Ino| {

@@ -9,7 +9,7 @@ mod objects;
 mod once;
 mod owners;
 mod partitions;
-pub mod routes;
+pub(crate) mod routes;
 mod splits;
 mod transactions;
 mod tree;
@@ -20,19 +20,19 @@ use crate::tables::Tables;
 use std::time::Duration;
 
 /// Takes what one oracle finds.
-pub struct Report<'p> {
+pub(crate) struct Report<'p> {
     pub oracle: &'static str,
     pub problems: &'p mut Vec<Problem>,
 }
 
 impl Report<'_> {
     /// Something that must not be.
-    pub fn add(&mut self, subject: String, text: String) {
+    pub(crate) fn add(&mut self, subject: String, text: String) {
         self.add_if_it_lasts(Duration::ZERO, subject, text);
     }
 
     /// Something that may be, but for no longer than `patience` while the servers run.
-    pub fn add_if_it_lasts(&mut self, patience: Duration, subject: String, text: String) {
+    pub(crate) fn add_if_it_lasts(&mut self, patience: Duration, subject: String, text: String) {
         let oracle = self.oracle;
         self.problems.push(Problem {
             oracle,
@@ -46,10 +46,10 @@ impl Report<'_> {
 type Oracle = fn(&Tables, &mut Report<'_>);
 
 /// Those that hold at every moment, also while operations are under way, if all that is looked at is of the same moment.
-pub const ALWAYS: [(&str, Oracle); 2] = [("owners", owners::check), ("once", once::check)];
+pub(crate) const ALWAYS: [(&str, Oracle); 2] = [("owners", owners::check), ("once", once::check)];
 
 /// All of them, with the names under which they report.
-pub const ALL: [(&str, Oracle); 14] = [
+pub(crate) const ALL: [(&str, Oracle); 14] = [
     ("partitions", partitions::check),
     ("entries", entries::check),
     ("inodes", inodes::check),

@@ -10,7 +10,7 @@ use pandofs_namespace::records::ReclaimRecord;
 use pandofs_types::{Ino, ServerId};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(super) fn check(tables: &Tables, report: &mut Report<'_>) {
     // Most files have none, and what is not needed is not gathered.
     let with_objects: BTreeSet<Ino> = tables.objects.keys().map(|(_, ino)| *ino).collect();
     let mut allowed: BTreeMap<Ino, BTreeSet<ServerId>> = BTreeMap::new();

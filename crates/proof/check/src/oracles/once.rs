@@ -5,7 +5,7 @@ use crate::tables::Tables;
 use pandofs_types::{SessionId, ShardId, SlotId};
 use std::collections::BTreeMap;
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(super) fn check(tables: &Tables, report: &mut Report<'_>) {
     let mut executed: BTreeMap<(SessionId, SlotId, u64), ShardId> = BTreeMap::new();
     for (&(shard, session, slot), &sequence) in &tables.slots {
         if let Some(other) = executed.insert((session, slot, sequence), shard) {

@@ -8,7 +8,7 @@ use crate::tables::Tables;
 use pandofs_types::{Ino, Position, ShardId};
 use std::collections::BTreeMap;
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(super) fn check(tables: &Tables, report: &mut Report<'_>) {
     let mut owned: BTreeMap<Ino, Vec<(Position, Position, ShardId)>> = BTreeMap::new();
     for (&(shard, dir), record) in &tables.parts {
         let ranges = owned.entry(dir).or_default();

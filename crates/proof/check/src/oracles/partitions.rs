@@ -15,7 +15,7 @@ use std::time::Duration;
 /// How long a home may take to hear of a merge, once it can be reached.
 const PATIENCE: Duration = RESEND_INTERVAL.saturating_mul(20);
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(super) fn check(tables: &Tables, report: &mut Report<'_>) {
     for (dir, holders) in tables.holders() {
         check_directory(tables, dir, &holders, report);
     }

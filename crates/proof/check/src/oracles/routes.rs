@@ -16,7 +16,7 @@ use std::time::Duration;
 /// How long a home may take to hear of a split, once it can be reached.
 const PATIENCE: Duration = RESEND_INTERVAL.saturating_mul(20);
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(crate) fn check(tables: &Tables, report: &mut Report<'_>) {
     let holders = tables.holders();
     for (&(home, dir), inode) in &tables.inodes {
         if inode.kind != FileKind::Dir || home != dir.birth_shard() {

@@ -13,7 +13,7 @@ use std::time::Duration;
 /// How long copies may stay whose source gave up without a word, as it does when it is killed.
 const PATIENCE: Duration = STAGING_TIMEOUT.saturating_add(Duration::from_secs(10));
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(super) fn check(tables: &Tables, report: &mut Report<'_>) {
     let under_way: BTreeSet<(ShardId, SplitId)> = tables
         .splits
         .values()

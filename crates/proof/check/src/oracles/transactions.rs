@@ -11,7 +11,7 @@ use std::time::Duration;
 /// start again.
 const PATIENCE: Duration = Duration::from_millis(20 * RESEND_INTERVAL.as_millis() as u64);
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(super) fn check(tables: &Tables, report: &mut Report<'_>) {
     for record in &tables.transactions {
         let tx = record.tx;
         if record.coordinates && tx.coordinator != record.shard {

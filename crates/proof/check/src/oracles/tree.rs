@@ -9,7 +9,7 @@ use crate::tables::Tables;
 use pandofs_types::{FileKind, Ino};
 use std::collections::{BTreeMap, BTreeSet};
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(super) fn check(tables: &Tables, report: &mut Report<'_>) {
     let mut parents: BTreeMap<Ino, Ino> = BTreeMap::new();
     for (&(_, ino), inode) in &tables.inodes {
         match (inode.kind, inode.holds) {

@@ -3,7 +3,7 @@
 use super::Report;
 use crate::tables::Tables;
 
-pub fn check(tables: &Tables, report: &mut Report<'_>) {
+pub(super) fn check(tables: &Tables, report: &mut Report<'_>) {
     for (&(shard, ino), inode) in &tables.inodes {
         let (count, bytes) = tables
             .xattrs

@@ -28,7 +28,7 @@ fn value<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> bool {
     true
 }
 
-pub fn log_record(bytes: &[u8]) -> bool {
+pub(super) fn log_record(bytes: &[u8]) -> bool {
     let Ok(record) = Record::decode(bytes) else {
         return false;
     };
@@ -40,7 +40,7 @@ pub fn log_record(bytes: &[u8]) -> bool {
     true
 }
 
-pub fn key(bytes: &[u8]) -> bool {
+pub(super) fn key(bytes: &[u8]) -> bool {
     let kind = bytes.first().copied().and_then(keys::Kind::from_byte);
     let parsed = [
         keys::parse_entry(bytes).is_some(),
@@ -50,51 +50,51 @@ pub fn key(bytes: &[u8]) -> bool {
     kind.is_some() || parsed.contains(&true)
 }
 
-pub fn meta(bytes: &[u8]) -> bool {
+pub(super) fn meta(bytes: &[u8]) -> bool {
     value::<Meta>(bytes)
 }
 
-pub fn inode(bytes: &[u8]) -> bool {
+pub(super) fn inode(bytes: &[u8]) -> bool {
     value::<InodeRecord>(bytes)
 }
 
-pub fn entry(bytes: &[u8]) -> bool {
+pub(super) fn entry(bytes: &[u8]) -> bool {
     value::<EntryRecord>(bytes)
 }
 
-pub fn forwarding(bytes: &[u8]) -> bool {
+pub(super) fn forwarding(bytes: &[u8]) -> bool {
     value::<ShardId>(bytes)
 }
 
-pub fn parts(bytes: &[u8]) -> bool {
+pub(super) fn parts(bytes: &[u8]) -> bool {
     value::<PartsRecord>(bytes)
 }
 
-pub fn split(bytes: &[u8]) -> bool {
+pub(super) fn split(bytes: &[u8]) -> bool {
     value::<SplitRecord>(bytes)
 }
 
-pub fn staging(bytes: &[u8]) -> bool {
+pub(super) fn staging(bytes: &[u8]) -> bool {
     value::<StagingRecord>(bytes)
 }
 
-pub fn staged(bytes: &[u8]) -> bool {
+pub(super) fn staged(bytes: &[u8]) -> bool {
     value::<pandofs_api::SplitItem>(bytes)
 }
 
-pub fn reclaim(bytes: &[u8]) -> bool {
+pub(super) fn reclaim(bytes: &[u8]) -> bool {
     value::<ReclaimRecord>(bytes)
 }
 
-pub fn slot(bytes: &[u8]) -> bool {
+pub(super) fn slot(bytes: &[u8]) -> bool {
     value::<SlotRecord>(bytes)
 }
 
-pub fn coordinated(bytes: &[u8]) -> bool {
+pub(super) fn coordinated(bytes: &[u8]) -> bool {
     value::<Coordinated>(bytes)
 }
 
-pub fn participation(bytes: &[u8]) -> bool {
+pub(super) fn participation(bytes: &[u8]) -> bool {
     value::<Participation>(bytes)
 }
 
@@ -103,7 +103,7 @@ const HEAD_BYTES: usize = 3;
 
 /// Check of a store by `pandofs fsck`, whatever it holds: a pair behind the other, each with a byte
 /// for the length of its key, two for that of its value, and both.
-pub fn dump(bytes: &[u8]) -> bool {
+pub(super) fn dump(bytes: &[u8]) -> bool {
     let mut pairs = Vec::new();
     let mut rest = bytes;
     while let Some((head, after)) = rest.split_first_chunk::<HEAD_BYTES>() {
@@ -145,7 +145,7 @@ fn golden_map() -> Option<ClusterMap> {
 }
 
 /// Stores with one pair of each golden key and a value that may belong to it.
-pub fn dumps() -> Vec<Vec<u8>> {
+pub(super) fn dumps() -> Vec<Vec<u8>> {
     let keys = super::golden_of("key");
     let values = [
         "meta",

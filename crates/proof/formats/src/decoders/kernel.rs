@@ -4,7 +4,7 @@ use pandofs_fuse_kernel::{Header, Operation, Request};
 
 /// The kernel never reads what it has sent, so nothing is said again: what is understood has the
 /// header that stands in front, and no name in it has an end within.
-pub fn request(bytes: &[u8]) -> bool {
+pub(super) fn request(bytes: &[u8]) -> bool {
     let Ok(request) = Request::decode(bytes) else {
         return false;
     };

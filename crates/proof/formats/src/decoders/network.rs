@@ -38,27 +38,27 @@ fn body<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> bool {
     true
 }
 
-pub fn request(bytes: &[u8]) -> bool {
+pub(super) fn request(bytes: &[u8]) -> bool {
     body::<RequestFrame>(bytes)
 }
 
-pub fn answer(bytes: &[u8]) -> bool {
+pub(super) fn answer(bytes: &[u8]) -> bool {
     body::<AnswerFrame>(bytes)
 }
 
-pub fn peer_frame(bytes: &[u8]) -> bool {
+pub(super) fn peer_frame(bytes: &[u8]) -> bool {
     body::<PeerFrame>(bytes)
 }
 
-pub fn commit_message(bytes: &[u8]) -> bool {
+pub(super) fn commit_message(bytes: &[u8]) -> bool {
     body::<pandofs_api::CommitMessage>(bytes)
 }
 
-pub fn step(bytes: &[u8]) -> bool {
+pub(super) fn step(bytes: &[u8]) -> bool {
     body::<pandofs_api::Step>(bytes)
 }
 
-pub fn cluster_map(bytes: &[u8]) -> bool {
+pub(super) fn cluster_map(bytes: &[u8]) -> bool {
     let Ok(map) = postcard::from_bytes::<ClusterMap>(bytes) else {
         return false;
     };
@@ -68,12 +68,12 @@ pub fn cluster_map(bytes: &[u8]) -> bool {
     true
 }
 
-pub fn dir_map(bytes: &[u8]) -> bool {
+pub(super) fn dir_map(bytes: &[u8]) -> bool {
     body::<DirMap>(bytes)
 }
 
 /// Frames as they arrive, one behind the other.
-pub fn frames(bytes: &[u8]) -> bool {
+pub(super) fn frames(bytes: &[u8]) -> bool {
     let mut buffer = filled(bytes);
     let mut found = false;
     while let Ok(Some(_)) = buffer.next_frame() {
@@ -82,11 +82,11 @@ pub fn frames(bytes: &[u8]) -> bool {
     found
 }
 
-pub fn request_stream(bytes: &[u8]) -> bool {
+pub(super) fn request_stream(bytes: &[u8]) -> bool {
     stream::<RequestFrame>(bytes)
 }
 
-pub fn answer_stream(bytes: &[u8]) -> bool {
+pub(super) fn answer_stream(bytes: &[u8]) -> bool {
     stream::<AnswerFrame>(bytes)
 }
 
@@ -117,11 +117,11 @@ fn filled(mut bytes: &[u8]) -> ReadBuffer {
     buffer
 }
 
-pub fn hello(bytes: &[u8]) -> bool {
+pub(super) fn hello(bytes: &[u8]) -> bool {
     Hello::decode(bytes, GOLDEN_FS).is_ok()
 }
 
-pub fn hello_answer(bytes: &[u8]) -> bool {
+pub(super) fn hello_answer(bytes: &[u8]) -> bool {
     HelloAnswer::decode(bytes).is_ok()
 }
 
@@ -131,7 +131,7 @@ fn framed(value: &impl Serialize) -> Option<Vec<u8>> {
     Some(framed)
 }
 
-pub fn requests_with_tails() -> Vec<Vec<u8>> {
+pub(super) fn requests_with_tails() -> Vec<Vec<u8>> {
     let requests = samples::data_requests().into_iter();
     requests
         .filter_map(|(_, request)| {
@@ -143,7 +143,7 @@ pub fn requests_with_tails() -> Vec<Vec<u8>> {
         .collect()
 }
 
-pub fn answers_with_tails() -> Vec<Vec<u8>> {
+pub(super) fn answers_with_tails() -> Vec<Vec<u8>> {
     let replies = samples::data_replies().into_iter();
     replies
         .filter_map(|(_, reply)| {
@@ -155,7 +155,7 @@ pub fn answers_with_tails() -> Vec<Vec<u8>> {
         .collect()
 }
 
-pub fn cluster_maps() -> Vec<Vec<u8>> {
+pub(super) fn cluster_maps() -> Vec<Vec<u8>> {
     let path = concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../core/placement/tests/golden/cluster-map-1.json"
@@ -168,7 +168,7 @@ pub fn cluster_maps() -> Vec<Vec<u8>> {
         .collect()
 }
 
-pub fn dir_maps() -> Vec<Vec<u8>> {
+pub(super) fn dir_maps() -> Vec<Vec<u8>> {
     let mut split = DirMap::with_slots((0..4).map(ShardId).collect(), 1);
     for index in [1, 2, 3] {
         split.activate(PartitionIndex(index));

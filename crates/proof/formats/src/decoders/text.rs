@@ -7,18 +7,18 @@ use pandofs_wire::address::Address;
 use pandofs_workload::{AnyTrace, Trace};
 
 /// A trace of two operations.
-pub const TRACE: &str = "{\"format\":1,\"clients\":1,\"prepare\":0}\n\
+pub(super) const TRACE: &str = "{\"format\":1,\"clients\":1,\"prepare\":0}\n\
     {\"id\":0,\"client\":0,\"op\":\"mkdir\",\"path\":\"a\"}\n\
     {\"id\":1,\"client\":0,\"after\":[0],\"op\":\"stat\",\"path\":\"a\"}\n";
 
 /// A recording of three operations.
-pub const RECORDING: &str = "{\"format\":2,\"form\":\"recording\"}\n\
+pub(super) const RECORDING: &str = "{\"format\":2,\"form\":\"recording\"}\n\
     {\"start\":1,\"end\":2,\"client\":3,\"op\":\"mkdir\",\"dir\":1,\"name\":\"a\",\"is\":4,\"kind\":\"d\"}\n\
     {\"start\":3,\"end\":5,\"client\":3,\"op\":\"rename\",\"dir\":1,\"name\":\"a\",\"new_dir\":1,\"new_name\":\"b\",\"is\":4}\n\
     {\"start\":6,\"end\":7,\"client\":3,\"op\":\"readdir\",\"ino\":4,\"told\":[[\"x\",5,\"f\",0]]}\n\
     {\"ended\":3}\n";
 
-pub fn cluster_file(bytes: &[u8]) -> bool {
+pub(super) fn cluster_file(bytes: &[u8]) -> bool {
     let Ok(map) = std::str::from_utf8(bytes)
         .map_err(|_| ())
         .and_then(|text| ClusterMap::from_json(text).map_err(|_| ()))
@@ -29,7 +29,7 @@ pub fn cluster_file(bytes: &[u8]) -> bool {
     true
 }
 
-pub fn trace(bytes: &[u8]) -> bool {
+pub(super) fn trace(bytes: &[u8]) -> bool {
     let Ok(trace) = Trace::read(bytes) else {
         return false;
     };
@@ -42,7 +42,7 @@ pub fn trace(bytes: &[u8]) -> bool {
 
 /// A recording is replayed as it is read, and not written again: no path of it leads out of the
 /// folder of the replay.
-pub fn recording(bytes: &[u8]) -> bool {
+pub(super) fn recording(bytes: &[u8]) -> bool {
     let Ok(AnyTrace::Recording(read)) = AnyTrace::read(bytes) else {
         return false;
     };
@@ -54,7 +54,7 @@ pub fn recording(bytes: &[u8]) -> bool {
     true
 }
 
-pub fn address(bytes: &[u8]) -> bool {
+pub(super) fn address(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return false;
     };
@@ -67,7 +67,7 @@ pub fn address(bytes: &[u8]) -> bool {
     }
 }
 
-pub fn layout(bytes: &[u8]) -> bool {
+pub(super) fn layout(bytes: &[u8]) -> bool {
     let Ok(text) = std::str::from_utf8(bytes) else {
         return false;
     };
@@ -80,14 +80,14 @@ pub fn layout(bytes: &[u8]) -> bool {
     }
 }
 
-pub fn name(bytes: &[u8]) -> bool {
+pub(super) fn name(bytes: &[u8]) -> bool {
     Name::new(bytes).is_ok_and(|name| {
         assert_eq!(name.as_bytes(), bytes);
         true
     })
 }
 
-pub fn acl(bytes: &[u8]) -> bool {
+pub(super) fn acl(bytes: &[u8]) -> bool {
     match Acl::from_xattr(bytes) {
         Ok(Some(acl)) => {
             assert_eq!(Acl::from_xattr(&acl.to_xattr()), Ok(Some(acl)));
@@ -97,7 +97,7 @@ pub fn acl(bytes: &[u8]) -> bool {
     }
 }
 
-pub fn acls() -> Vec<Vec<u8>> {
+pub(super) fn acls() -> Vec<Vec<u8>> {
     let acls = crate::samples::acls();
     [acls.access, acls.default]
         .iter()

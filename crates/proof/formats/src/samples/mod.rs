@@ -43,6 +43,7 @@ pub fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap_or_else(|error| panic!("'{text}': {error}"))
 }
 
+/// With supplementary groups and capabilities.
 pub fn caller() -> Credentials {
     Credentials {
         uid: 1000,
@@ -52,6 +53,7 @@ pub fn caller() -> Credentials {
     }
 }
 
+/// Over three of four servers, not from the first one on.
 pub fn layout() -> Layout {
     Layout {
         unit: 1 << 20,
@@ -177,6 +179,7 @@ pub fn lock() -> FileLock {
     }
 }
 
+/// In the middle of a distribution unit.
 pub fn grain() -> GrainState {
     GrainState {
         dir_depth: 3,
@@ -187,6 +190,7 @@ pub fn grain() -> GrainState {
     }
 }
 
+/// Three numbers that differ.
 pub fn granularity() -> Granularity {
     Granularity {
         dir_depth: 5,
@@ -240,6 +244,7 @@ pub fn split_map() -> DirMap {
     map
 }
 
+/// Attributes in which no two numbers are alike.
 pub fn attr(ino: Ino, kind: FileKind) -> Attr {
     Attr {
         ino,

@@ -50,6 +50,7 @@ fn directory() -> InodeReply {
     }
 }
 
+/// With the inode beside it.
 pub fn entry_reply() -> EntryReply {
     EntryReply {
         ino: FILE,

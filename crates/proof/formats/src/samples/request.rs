@@ -8,6 +8,7 @@ use pandofs_types::{
     SlotId, Time,
 };
 
+/// Of a session with a large number, as real ones have.
 pub fn request_key() -> RequestKey {
     RequestKey {
         session: SessionId(0x0123_4567_89ab_cdef),

@@ -14,6 +14,7 @@ use pandofs_types::{
     AclKind, Acls, FileKind, FsError, Ino, SessionId, SetAttr, ShardId, Time, TxId,
 };
 
+/// Of a coordinator that is not shard 0.
 pub fn tx() -> TxId {
     TxId {
         coordinator: ShardId(2),
@@ -21,6 +22,7 @@ pub fn tx() -> TxId {
     }
 }
 
+/// Of an operation that began again: the number differs from [`tx`]'s.
 pub fn age() -> Age {
     Age {
         time: Time(TIME.0 + 4),
@@ -46,6 +48,7 @@ fn result() -> StepResult {
     }
 }
 
+/// Of the coordinator of [`tx`].
 pub fn split_id() -> SplitId {
     SplitId {
         source: ShardId(2),
@@ -53,6 +56,7 @@ pub fn split_id() -> SplitId {
     }
 }
 
+/// Of a directory that has split.
 pub fn new_part() -> NewPart {
     NewPart {
         dir: DIR,
@@ -67,6 +71,7 @@ pub fn new_part() -> NewPart {
     }
 }
 
+/// With an extended attribute.
 pub fn moved_inode() -> MovedInode {
     MovedInode {
         ino: FILE,
@@ -92,6 +97,7 @@ fn stays() -> SplitItem {
     }
 }
 
+/// With an entry that moves its inode, and one that does not.
 pub fn split_chunk() -> SplitChunk {
     SplitChunk {
         split: split_id(),
@@ -102,6 +108,7 @@ pub fn split_chunk() -> SplitChunk {
     }
 }
 
+/// With changes, names that went, opens and locks.
 pub fn adopt() -> Adopt {
     Adopt {
         split: split_id(),
@@ -373,6 +380,7 @@ pub fn commit_messages() -> Named<CommitMessage> {
     ]
 }
 
+/// With operations that are still open.
 pub fn horizon() -> Horizon {
     Horizon {
         passed: 498,

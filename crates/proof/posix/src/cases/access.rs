@@ -42,7 +42,7 @@ fn bits_of(mode: u32, shift: u32) -> (bool, bool, bool) {
     (bits & 4 != 0, bits & 2 != 0, bits & 1 != 0)
 }
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new(
         "access.files_by_mode",
         "path resolution: file access permissions; open(): [EACCES]",

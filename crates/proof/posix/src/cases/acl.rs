@@ -85,7 +85,7 @@ fn writes(who: Who, path: &str, allowed: bool) -> Outcome {
     })
 }
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new(
         "acl.is_kept",
         "acl(5): extended ACL; the group bits of the mode are the mask",

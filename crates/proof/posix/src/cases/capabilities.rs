@@ -20,7 +20,7 @@ fn closed() -> Outcome {
     file_of("d/inside", ANN.uid, 0o600)
 }
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("capability.dac_override", "CAP_DAC_OVERRIDE", |_| {
         closed()?;
         as_user(EVE, || {

@@ -30,7 +30,7 @@ fn copy_all(
     Ok(done)
 }
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("copy_file_range.copies", "copy_file_range(2)", |_| {
         let (data, from, to) = two(3_500_000)?;
         for (start, target, count) in [

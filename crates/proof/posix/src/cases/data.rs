@@ -5,7 +5,7 @@ use crate::files::{Numbers, create, dir, file_with, pattern, write_all};
 use crate::process::{Peer, in_child};
 use crate::sys::*;
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("read.moves_the_offset", "read(); write(); lseek()", |_| {
         let fd = create("a")?;
         write(&fd, b"0123456789").gives(10)?;

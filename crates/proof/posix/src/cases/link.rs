@@ -5,7 +5,7 @@ use crate::files::{create, dir, dir_of, file, file_of, file_with, kind_of, one_o
 use crate::process::{ANN, BOB, CREW, as_user};
 use crate::sys::*;
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("link.another_name_of_the_same_file", "link()", |_| {
         one_of_each_kind()?;
         for name in ["regular", "symlink", "fifo", "socket", "char", "block"] {

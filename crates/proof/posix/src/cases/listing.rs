@@ -29,7 +29,7 @@ fn counted(entries: &[Entry]) -> BTreeMap<String, usize> {
     counts
 }
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("readdir.lists_each_once", "readdir()", |_| {
         for entries in [0, 1, 100, 3_000] {
             fill("d", entries)?;

@@ -40,7 +40,7 @@ fn rw() -> Outcome<OwnedFd> {
     open("a", O::RDWR, 0).ok()
 }
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new(
         "flock.shared_and_exclusive",
         "flock(2): LOCK_SH, LOCK_EX, [EWOULDBLOCK]",

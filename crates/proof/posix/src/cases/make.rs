@@ -8,7 +8,7 @@ use crate::sys::*;
 /// A member of CREW.
 const MEMBER: Who = ANN.with(&[CREW]);
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("mkdir.makes_an_empty_directory", "mkdir()", |_| {
         mkdir("d", 0o750).ok()?;
         let stat = lstat("d").ok()?;

@@ -6,7 +6,7 @@ use crate::process::{Peer, in_child};
 use crate::sys::*;
 use rustix::mm::{MapFlags, MsyncFlags};
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new(
         "mmap.shows_the_file",
         "mmap(): MAP_SHARED, MAP_PRIVATE",

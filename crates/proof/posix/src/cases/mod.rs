@@ -27,7 +27,7 @@ mod xattrs;
 use crate::case::Case;
 
 /// All of them, in the order in which they run.
-pub fn all() -> Vec<Case> {
+pub(crate) fn all() -> Vec<Case> {
     let families: [&[Case]; 23] = [
         open::CASES,
         tmpfile::CASES,

@@ -61,7 +61,7 @@ const MEMBER: Who = ANN.with(&[CREW]);
 /// A value of `security.capability` that the kernel takes (revision 2, cap_net_raw).
 const CAPABILITY: [u8; 20] = [1, 0, 0, 2, 0, 32, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("chmod.every_bit", "chmod(); fchmod()", |_| {
         one_of_each_kind()?;
         for name in ["regular", "directory", "fifo", "socket", "char", "block"] {

@@ -6,7 +6,7 @@ use crate::process::{ANN, BOB, as_user};
 use crate::sys::*;
 use rustix::fs::StatVfsMountFlags;
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("open.create_makes_an_empty_file", "open(): O_CREAT", |_| {
         let fd = open("a", O::RDWR | O::CREATE, 0o640).ok()?;
         let stat = fstat(&fd).ok()?;

@@ -9,7 +9,7 @@ fn inode(path: &str) -> Outcome<u64> {
     Ok(lstat(path).ok()?.st_ino)
 }
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("names.of_255_bytes", "limits.h: NAME_MAX", |_| {
         let longest = |letter: &str| letter.repeat(255);
         file(&longest("a"))?;

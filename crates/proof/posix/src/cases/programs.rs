@@ -44,7 +44,7 @@ fn events(watch: &OwnedFd, wanted: &[(inotify::ReadFlags, &str)]) -> Outcome {
     same("events", found, wanted)
 }
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("exec.runs", "exec()", |_| {
         program("/bin/echo", "echo")?;
         same(

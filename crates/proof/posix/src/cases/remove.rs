@@ -8,7 +8,7 @@ use rustix::mount::{
     MountFlags, MountPropagationFlags, UnmountFlags, mount, mount_change, unmount,
 };
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("unlink.takes_the_name", "unlink()", |_| {
         one_of_each_kind()?;
         for name in ["regular", "symlink", "fifo", "socket", "char", "block"] {

@@ -13,7 +13,7 @@ fn inode(path: &str) -> crate::case::Outcome<u64> {
     Ok(lstat(path).ok()?.st_ino)
 }
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("rename.every_kind", "rename()", |_| {
         one_of_each_kind()?;
         dir("d")?;

@@ -13,7 +13,7 @@ fn blocks(fd: &OwnedFd) -> Outcome<i64> {
     Ok(fstat(fd).ok()?.st_blocks)
 }
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new(
         "fallocate.grows",
         "fallocate(2): mode 0; posix_fallocate()",

@@ -14,7 +14,7 @@ fn inode(path: &str) -> crate::case::Outcome<u64> {
     Ok(lstat(path).ok()?.st_ino)
 }
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("stat.kinds_sizes_and_links", "stat(); sys/stat.h", |_| {
         one_of_each_kind()?;
         for (name, kind) in crate::files::KINDS {

@@ -20,7 +20,7 @@ fn read_both(path: &str, dir: &str) -> Outcome {
     rest_of(&opendir(dir).ok()?, 4_096).map(drop)
 }
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new(
         "times.new_inodes",
         "open(): O_CREAT; mkdir(); mknod(); symlink(): mark all three",

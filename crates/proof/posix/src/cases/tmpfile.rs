@@ -6,7 +6,7 @@ use crate::process::{ANN, as_user};
 use crate::sys::*;
 use std::os::fd::AsRawFd;
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("tmpfile.has_no_name", "open(2): O_TMPFILE", |_| {
         umask(0o027);
         let fd = open(".", O::RDWR | O::TMPFILE, 0o666).ok()?;

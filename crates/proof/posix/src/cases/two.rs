@@ -19,7 +19,7 @@ impl Place {
 
 const CLAUSE: &str = "close(); open(): what one process did another sees";
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("two.names", CLAUSE, |place| {
         for round in 0..20 {
             let name = format!("a{round}");

@@ -9,7 +9,7 @@ use crate::times::{Times, changes, now, tick, times};
 const SOME: (i64, i64) = (1_000_000_000, 123_456_789);
 const OTHER: (i64, i64) = (1_100_000_000, 987_654_321);
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new("utimens.sets_both_to_the_nanosecond", "utimensat()", |_| {
         one_of_each_kind()?;
         for (name, _) in crate::files::KINDS {

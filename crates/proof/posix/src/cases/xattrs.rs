@@ -7,7 +7,7 @@ use crate::sys::*;
 
 const PLAIN: Xattr = Xattr::empty();
 
-pub const CASES: &[Case] = &[
+pub(super) const CASES: &[Case] = &[
     Case::new(
         "xattr.user_on_files_and_directories",
         "setxattr(2); getxattr(2); listxattr(2); removexattr(2)",

@@ -9,19 +9,19 @@ use rustix::fs::{
 };
 use std::ffi::CString;
 
-pub fn stat(path: impl Text) -> Call<Stat> {
+pub(crate) fn stat(path: impl Text) -> Call<Stat> {
     call!("stat", [path], fs::statat(CWD, path, At::empty()))
 }
 
-pub fn lstat(path: impl Text) -> Call<Stat> {
+pub(crate) fn lstat(path: impl Text) -> Call<Stat> {
     call!("lstat", [path], fs::statat(CWD, path, At::SYMLINK_NOFOLLOW))
 }
 
-pub fn fstat(fd: &OwnedFd) -> Call<Stat> {
+pub(crate) fn fstat(fd: &OwnedFd) -> Call<Stat> {
     call!("fstat", [Number(fd)], fs::fstat(fd))
 }
 
-pub fn fstatat(dir: &OwnedFd, path: impl Text, flags: At) -> Call<Stat> {
+pub(crate) fn fstatat(dir: &OwnedFd, path: impl Text, flags: At) -> Call<Stat> {
     call!(
         "fstatat",
         [Number(dir), path, flags],
@@ -29,7 +29,7 @@ pub fn fstatat(dir: &OwnedFd, path: impl Text, flags: At) -> Call<Stat> {
     )
 }
 
-pub fn statx(path: impl Text, flags: At) -> Call<Statx> {
+pub(crate) fn statx(path: impl Text, flags: At) -> Call<Statx> {
     let mask = StatxFlags::BASIC_STATS | StatxFlags::BTIME | StatxFlags::MNT_ID;
     statx_some(path, flags, mask)
 }
@@ -42,26 +42,26 @@ fn statx_some(path: impl Text, flags: At, mask: StatxFlags) -> Call<Statx> {
     )
 }
 
-pub fn statvfs(path: impl Text) -> Call<StatVfs> {
+pub(crate) fn statvfs(path: impl Text) -> Call<StatVfs> {
     call!("statvfs", [path], fs::statvfs(path))
 }
 
-pub fn fstatvfs(fd: &OwnedFd) -> Call<StatVfs> {
+pub(crate) fn fstatvfs(fd: &OwnedFd) -> Call<StatVfs> {
     call!("fstatvfs", [Number(fd)], fs::fstatvfs(fd))
 }
 
-pub fn chmod(path: impl Text, mode: u32) -> Call<()> {
+pub(crate) fn chmod(path: impl Text, mode: u32) -> Call<()> {
     let result = fs::chmod(path, Mode::from_raw_mode(mode));
     call!("chmod", [path, Octal(mode)], result)
 }
 
-pub fn fchmod(fd: &OwnedFd, mode: u32) -> Call<()> {
+pub(crate) fn fchmod(fd: &OwnedFd, mode: u32) -> Call<()> {
     let result = fs::fchmod(fd, Mode::from_raw_mode(mode));
     call!("fchmod", [Number(fd), Octal(mode)], result)
 }
 
 /// `fchmodat2(2)` with `AT_SYMLINK_NOFOLLOW`.
-pub fn lchmod(path: &str, mode: u32) -> Call<()> {
+pub(crate) fn lchmod(path: &str, mode: u32) -> Call<()> {
     // Linux's number of it, the same on all machines; the C library has none yet.
     const FCHMODAT2: libc::c_long = 452;
     let name = CString::new(path).unwrap_or_default();
@@ -76,11 +76,11 @@ pub fn lchmod(path: &str, mode: u32) -> Call<()> {
 }
 
 /// `None` leaves as it is.
-pub fn chown(path: impl Text, owner: Option<u32>, group: Option<u32>) -> Call<()> {
+pub(crate) fn chown(path: impl Text, owner: Option<u32>, group: Option<u32>) -> Call<()> {
     chown_by("chown", path, owner, group, At::empty())
 }
 
-pub fn lchown(path: impl Text, owner: Option<u32>, group: Option<u32>) -> Call<()> {
+pub(crate) fn lchown(path: impl Text, owner: Option<u32>, group: Option<u32>) -> Call<()> {
     chown_by("lchown", path, owner, group, At::SYMLINK_NOFOLLOW)
 }
 
@@ -96,12 +96,12 @@ fn chown_by(
     Call::new(name, &[&path, &owner, &group], result)
 }
 
-pub fn fchown(fd: &OwnedFd, owner: Option<u32>, group: Option<u32>) -> Call<()> {
+pub(crate) fn fchown(fd: &OwnedFd, owner: Option<u32>, group: Option<u32>) -> Call<()> {
     let result = fs::fchown(fd, owner.map(Uid::from_raw), group.map(Gid::from_raw));
     call!("fchown", [Number(fd), owner, group], result)
 }
 
-pub fn access(path: impl Text, access: Access) -> Call<()> {
+pub(crate) fn access(path: impl Text, access: Access) -> Call<()> {
     call!(
         "access",
         [path, access],
@@ -110,7 +110,7 @@ pub fn access(path: impl Text, access: Access) -> Call<()> {
 }
 
 /// With `AT_EACCESS` and `AT_SYMLINK_NOFOLLOW`: `faccessat2(2)`.
-pub fn faccessat(path: &str, access: Access, flags: At) -> Call<()> {
+pub(crate) fn faccessat(path: &str, access: Access, flags: At) -> Call<()> {
     let name = CString::new(path).unwrap_or_default();
     // SAFETY: the path is a string that ends with a NUL; the others are numbers.
     let result = answer(unsafe {
@@ -121,7 +121,7 @@ pub fn faccessat(path: &str, access: Access, flags: At) -> Call<()> {
 }
 
 /// `unshare()` of the user name space.
-pub fn enter_user_name_space() -> Call<()> {
+pub(crate) fn enter_user_name_space() -> Call<()> {
     // SAFETY: nothing but what the process may do changes; it has one thread.
     let done = unsafe { libc::unshare(libc::CLONE_NEWUSER) };
     let result = match done {
@@ -134,28 +134,28 @@ pub fn enter_user_name_space() -> Call<()> {
 }
 
 /// The current time (`UTIME_NOW`).
-pub const NOW: Timespec = Timespec {
+pub(crate) const NOW: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: fs::UTIME_NOW,
 };
 /// Left as it is (`UTIME_OMIT`).
-pub const OMIT: Timespec = Timespec {
+pub(crate) const OMIT: Timespec = Timespec {
     tv_sec: 0,
     tv_nsec: fs::UTIME_OMIT,
 };
 
-pub const fn at(time: Time) -> Timespec {
+pub(crate) const fn at(time: Time) -> Timespec {
     Timespec {
         tv_sec: time.0,
         tv_nsec: time.1,
     }
 }
 
-pub fn utimens(path: impl Text, atime: Timespec, mtime: Timespec) -> Call<()> {
+pub(crate) fn utimens(path: impl Text, atime: Timespec, mtime: Timespec) -> Call<()> {
     utimens_by(path, atime, mtime, At::empty())
 }
 
-pub fn utimens_link(path: impl Text, atime: Timespec, mtime: Timespec) -> Call<()> {
+pub(crate) fn utimens_link(path: impl Text, atime: Timespec, mtime: Timespec) -> Call<()> {
     utimens_by(path, atime, mtime, At::SYMLINK_NOFOLLOW)
 }
 
@@ -169,7 +169,7 @@ fn utimens_by(path: impl Text, atime: Timespec, mtime: Timespec, flags: At) -> C
     call!("utimensat", [path, shown.0, shown.1, flags], result)
 }
 
-pub fn futimens(fd: &OwnedFd, atime: Timespec, mtime: Timespec) -> Call<()> {
+pub(crate) fn futimens(fd: &OwnedFd, atime: Timespec, mtime: Timespec) -> Call<()> {
     let times = Timestamps {
         last_access: atime,
         last_modification: mtime,
@@ -179,7 +179,7 @@ pub fn futimens(fd: &OwnedFd, atime: Timespec, mtime: Timespec) -> Call<()> {
 }
 
 /// `utimensat` with no times at all.
-pub fn utimens_null(path: &str) -> Call<()> {
+pub(crate) fn utimens_null(path: &str) -> Call<()> {
     let name = CString::new(path).unwrap_or_default();
     // SAFETY: the path is a string that ends with a NUL, and the times may be null.
     let result = unsafe { libc::utimensat(libc::AT_FDCWD, name.as_ptr(), std::ptr::null(), 0) };
@@ -201,12 +201,12 @@ impl std::fmt::Debug for Shown {
 /// The permission bits, set-id bits and the sticky bit of what is at the path. Nothing else is
 /// asked for: of that the kernel may know that it has changed, and it would find out the mode with
 /// it.
-pub fn mode_of(path: impl Text) -> crate::case::Outcome<u32> {
+pub(crate) fn mode_of(path: impl Text) -> crate::case::Outcome<u32> {
     let found = statx_some(path, At::SYMLINK_NOFOLLOW, StatxFlags::MODE).ok()?;
     Ok(u32::from(found.stx_mode) & 0o7777)
 }
 
 /// Returns whether nothing is at the path.
-pub fn is_gone(path: impl Text) -> crate::case::Outcome {
+pub(crate) fn is_gone(path: impl Text) -> crate::case::Outcome {
     lstat(path).fails(E::NOENT)
 }

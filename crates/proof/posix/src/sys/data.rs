@@ -7,7 +7,7 @@ use rustix::{fs, io};
 use std::ffi::{CString, c_long};
 use std::os::fd::AsRawFd;
 
-pub fn read(fd: &OwnedFd, count: usize) -> Call<Vec<u8>> {
+pub(crate) fn read(fd: &OwnedFd, count: usize) -> Call<Vec<u8>> {
     let mut buffer = vec![0; count];
     let result = io::read(fd, &mut buffer[..]);
     call!(
@@ -17,7 +17,7 @@ pub fn read(fd: &OwnedFd, count: usize) -> Call<Vec<u8>> {
     )
 }
 
-pub fn pread(fd: &OwnedFd, count: usize, offset: u64) -> Call<Vec<u8>> {
+pub(crate) fn pread(fd: &OwnedFd, count: usize, offset: u64) -> Call<Vec<u8>> {
     let mut buffer = vec![0; count];
     let result = io::pread(fd, &mut buffer[..], offset);
     call!(
@@ -27,7 +27,7 @@ pub fn pread(fd: &OwnedFd, count: usize, offset: u64) -> Call<Vec<u8>> {
     )
 }
 
-pub fn write(fd: &OwnedFd, data: &[u8]) -> Call<usize> {
+pub(crate) fn write(fd: &OwnedFd, data: &[u8]) -> Call<usize> {
     call!(
         "write",
         [Number(fd), Bytes(data.len())],
@@ -35,7 +35,7 @@ pub fn write(fd: &OwnedFd, data: &[u8]) -> Call<usize> {
     )
 }
 
-pub fn pwrite(fd: &OwnedFd, data: &[u8], offset: u64) -> Call<usize> {
+pub(crate) fn pwrite(fd: &OwnedFd, data: &[u8], offset: u64) -> Call<usize> {
     call!(
         "pwrite",
         [Number(fd), Bytes(data.len()), offset],
@@ -43,7 +43,7 @@ pub fn pwrite(fd: &OwnedFd, data: &[u8], offset: u64) -> Call<usize> {
     )
 }
 
-pub fn readv(fd: &OwnedFd, counts: &[usize]) -> Call<Vec<u8>> {
+pub(crate) fn readv(fd: &OwnedFd, counts: &[usize]) -> Call<Vec<u8>> {
     let mut buffers: Vec<Vec<u8>> = counts.iter().map(|count| vec![0; *count]).collect();
     let mut slices: Vec<_> = buffers
         .iter_mut()
@@ -54,18 +54,18 @@ pub fn readv(fd: &OwnedFd, counts: &[usize]) -> Call<Vec<u8>> {
     call!("readv", [Number(fd), counts], result)
 }
 
-pub fn writev(fd: &OwnedFd, parts: &[&[u8]]) -> Call<usize> {
+pub(crate) fn writev(fd: &OwnedFd, parts: &[&[u8]]) -> Call<usize> {
     let slices: Vec<_> = parts.iter().map(|it| io::IoSlice::new(it)).collect();
     let result = io::writev(fd, &slices);
     call!("writev", [Number(fd), parts.len()], result)
 }
 
-pub fn lseek(fd: &OwnedFd, to: SeekFrom) -> Call<u64> {
+pub(crate) fn lseek(fd: &OwnedFd, to: SeekFrom) -> Call<u64> {
     call!("lseek", [Number(fd), to], fs::seek(fd, to))
 }
 
 /// The file's contents from its beginning, by `pread`.
-pub fn contents(fd: &OwnedFd) -> Call<Vec<u8>> {
+pub(crate) fn contents(fd: &OwnedFd) -> Call<Vec<u8>> {
     let mut all = Vec::new();
     let mut buffer = vec![0; 1 << 20];
     let result = loop {
@@ -78,14 +78,14 @@ pub fn contents(fd: &OwnedFd) -> Call<Vec<u8>> {
     call!("read to the end of", [Number(fd)], result)
 }
 
-pub fn truncate(path: &str, length: i64) -> Call<()> {
+pub(crate) fn truncate(path: &str, length: i64) -> Call<()> {
     let name = CString::new(path).unwrap_or_default();
     // SAFETY: the path is a string that ends with a NUL.
     let result = answer(unsafe { libc::truncate(name.as_ptr(), length) }.into());
     call!("truncate", [path, length], result.map(drop))
 }
 
-pub fn ftruncate(fd: &OwnedFd, length: i64) -> Call<()> {
+pub(crate) fn ftruncate(fd: &OwnedFd, length: i64) -> Call<()> {
     call!(
         "ftruncate",
         [Number(fd), length],
@@ -93,12 +93,12 @@ pub fn ftruncate(fd: &OwnedFd, length: i64) -> Call<()> {
     )
 }
 
-pub fn fallocate(fd: &OwnedFd, mode: Falloc, offset: i64, length: i64) -> Call<()> {
+pub(crate) fn fallocate(fd: &OwnedFd, mode: Falloc, offset: i64, length: i64) -> Call<()> {
     let result = fs::fallocate(fd, mode, offset as u64, length as u64);
     call!("fallocate", [Number(fd), mode, offset, length], result)
 }
 
-pub fn copy_file_range(
+pub(crate) fn copy_file_range(
     from: (&OwnedFd, Option<u64>),
     to: (&OwnedFd, Option<u64>),
     count: usize,
@@ -114,7 +114,7 @@ pub fn copy_file_range(
 }
 
 /// With flags, of which there are none yet.
-pub fn copy_file_range_flags(from: &OwnedFd, to: &OwnedFd, flags: u32) -> Call<usize> {
+pub(crate) fn copy_file_range_flags(from: &OwnedFd, to: &OwnedFd, flags: u32) -> Call<usize> {
     let no_offset = std::ptr::null_mut::<i64>();
     // SAFETY: both offsets may be null; the others are numbers.
     let result = answer(unsafe {
@@ -135,7 +135,7 @@ pub fn copy_file_range_flags(from: &OwnedFd, to: &OwnedFd, flags: u32) -> Call<u
     )
 }
 
-pub fn sendfile(
+pub(crate) fn sendfile(
     to: &OwnedFd,
     from: &OwnedFd,
     offset: Option<&mut u64>,
@@ -146,25 +146,25 @@ pub fn sendfile(
     call!("sendfile", [Number(to), Number(from), asked, count], result)
 }
 
-pub fn splice(from: &OwnedFd, to: &OwnedFd, count: usize) -> Call<usize> {
+pub(crate) fn splice(from: &OwnedFd, to: &OwnedFd, count: usize) -> Call<usize> {
     let flags = rustix::pipe::SpliceFlags::empty();
     let result = rustix::pipe::splice(from, None, to, None, count, flags);
     call!("splice", [Number(from), Number(to), count], result)
 }
 
-pub fn fsync(fd: &OwnedFd) -> Call<()> {
+pub(crate) fn fsync(fd: &OwnedFd) -> Call<()> {
     call!("fsync", [Number(fd)], fs::fsync(fd))
 }
 
-pub fn fdatasync(fd: &OwnedFd) -> Call<()> {
+pub(crate) fn fdatasync(fd: &OwnedFd) -> Call<()> {
     call!("fdatasync", [Number(fd)], fs::fdatasync(fd))
 }
 
-pub fn syncfs(fd: &OwnedFd) -> Call<()> {
+pub(crate) fn syncfs(fd: &OwnedFd) -> Call<()> {
     call!("syncfs", [Number(fd)], fs::syncfs(fd))
 }
 
-pub fn sync_file_range(fd: &OwnedFd, offset: i64, length: i64, flags: u32) -> Call<()> {
+pub(crate) fn sync_file_range(fd: &OwnedFd, offset: i64, length: i64, flags: u32) -> Call<()> {
     // SAFETY: takes numbers only.
     let result = unsafe { libc::sync_file_range(fd.as_raw_fd(), offset, length, flags) };
     call!(
@@ -174,7 +174,7 @@ pub fn sync_file_range(fd: &OwnedFd, offset: i64, length: i64, flags: u32) -> Ca
     )
 }
 
-pub fn posix_fadvise(fd: &OwnedFd, offset: i64, length: i64, advice: i32) -> Call<()> {
+pub(crate) fn posix_fadvise(fd: &OwnedFd, offset: i64, length: i64, advice: i32) -> Call<()> {
     // SAFETY: takes numbers only.
     let result = unsafe { libc::posix_fadvise(fd.as_raw_fd(), offset, length, advice) };
     let result = if result == 0 {
@@ -190,12 +190,12 @@ pub fn posix_fadvise(fd: &OwnedFd, offset: i64, length: i64, advice: i32) -> Cal
 }
 
 /// `F_GETFL`.
-pub fn flags_of(fd: &OwnedFd) -> Call<O> {
+pub(crate) fn flags_of(fd: &OwnedFd) -> Call<O> {
     call!("fcntl", [Number(fd), "F_GETFL"], fs::fcntl_getfl(fd))
 }
 
 /// `F_SETFL`.
-pub fn set_flags(fd: &OwnedFd, flags: O) -> Call<()> {
+pub(crate) fn set_flags(fd: &OwnedFd, flags: O) -> Call<()> {
     call!(
         "fcntl",
         [Number(fd), "F_SETFL", flags],
@@ -204,12 +204,12 @@ pub fn set_flags(fd: &OwnedFd, flags: O) -> Call<()> {
 }
 
 /// `FIONREAD`: bytes until the end of the file.
-pub fn bytes_left(fd: &OwnedFd) -> Call<u64> {
+pub(crate) fn bytes_left(fd: &OwnedFd) -> Call<u64> {
     call!("ioctl", [Number(fd), "FIONREAD"], io::ioctl_fionread(fd))
 }
 
 /// Bytes that this process may make a file long; beyond, `EFBIG` and no signal.
-pub fn limit_file_size(bytes: u64) -> Call<()> {
+pub(crate) fn limit_file_size(bytes: u64) -> Call<()> {
     let limit = libc::rlimit {
         rlim_cur: bytes,
         rlim_max: libc::RLIM_INFINITY,
@@ -227,6 +227,6 @@ pub fn limit_file_size(bytes: u64) -> Call<()> {
 }
 
 /// A file that is read to its end, by its path.
-pub fn contents_of(path: impl Text) -> crate::case::Outcome<Vec<u8>> {
+pub(crate) fn contents_of(path: impl Text) -> crate::case::Outcome<Vec<u8>> {
     contents(&super::open(path, O::RDONLY, 0).ok()?).ok()
 }

@@ -11,14 +11,14 @@ const MAX_HANDLE_BYTES: usize = 128;
 /// `struct file_handle`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub struct Handle {
+pub(crate) struct Handle {
     pub bytes: u32,
     kind: i32,
     data: [u8; MAX_HANDLE_BYTES],
 }
 
 /// With room for so many bytes. When that is too little, `needed` is how many it takes.
-pub fn name_to_handle_into(path: impl Text, room: u32, needed: &mut u32) -> Call<Handle> {
+pub(crate) fn name_to_handle_into(path: impl Text, room: u32, needed: &mut u32) -> Call<Handle> {
     assert!(room as usize <= MAX_HANDLE_BYTES);
     let mut handle = Handle {
         bytes: room,
@@ -45,12 +45,12 @@ pub fn name_to_handle_into(path: impl Text, room: u32, needed: &mut u32) -> Call
     call!("name_to_handle_at", [path, room], result.map(|_| handle))
 }
 
-pub fn name_to_handle(path: impl Text) -> Call<Handle> {
+pub(crate) fn name_to_handle(path: impl Text) -> Call<Handle> {
     name_to_handle_into(path, MAX_HANDLE_BYTES as u32, &mut 0)
 }
 
 /// `mount` is open on anything of the file system.
-pub fn open_by_handle(mount: &OwnedFd, handle: &Handle, flags: O) -> Call<OwnedFd> {
+pub(crate) fn open_by_handle(mount: &OwnedFd, handle: &Handle, flags: O) -> Call<OwnedFd> {
     let mut handle = handle.clone();
     let number = flags.bits() as i32 | libc::O_CLOEXEC;
     // SAFETY: the handle is one that the kernel made, with the length that it says.

@@ -8,7 +8,7 @@ use std::collections::BTreeSet;
 use std::mem::MaybeUninit;
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Entry {
+pub(crate) struct Entry {
     pub name: Vec<u8>,
     pub inode: u64,
     pub kind: FileType,
@@ -17,7 +17,7 @@ pub struct Entry {
 }
 
 /// Returns the entries of one call of `getdents64` with a buffer of so many bytes; none at the end.
-pub fn getdents(dir: &OwnedFd, size: usize) -> Call<Vec<Entry>> {
+pub(crate) fn getdents(dir: &OwnedFd, size: usize) -> Call<Vec<Entry>> {
     let mut buffer = vec![MaybeUninit::uninit(); size];
     let mut raw = RawDir::new(dir, &mut buffer);
     let mut entries = Vec::new();
@@ -40,7 +40,7 @@ pub fn getdents(dir: &OwnedFd, size: usize) -> Call<Vec<Entry>> {
 }
 
 /// All that is left to list, `.` and `..` included.
-pub fn rest_of(dir: &OwnedFd, size: usize) -> Outcome<Vec<Entry>> {
+pub(crate) fn rest_of(dir: &OwnedFd, size: usize) -> Outcome<Vec<Entry>> {
     let mut all = Vec::new();
     loop {
         let entries = getdents(dir, size).ok()?;
@@ -51,22 +51,22 @@ pub fn rest_of(dir: &OwnedFd, size: usize) -> Outcome<Vec<Entry>> {
     }
 }
 
-pub fn opendir(path: impl Text) -> Call<OwnedFd> {
+pub(crate) fn opendir(path: impl Text) -> Call<OwnedFd> {
     open(path, OFlags::RDONLY | OFlags::DIRECTORY, 0)
 }
 
 /// `seekdir` on the descriptor of a directory.
-pub fn seekdir(dir: &OwnedFd, position: u64) -> Outcome {
+pub(crate) fn seekdir(dir: &OwnedFd, position: u64) -> Outcome {
     lseek(dir, SeekFrom::Start(position)).ok().map(drop)
 }
 
 /// Returns whether it is `.` or `..`.
-pub fn is_dot(name: &[u8]) -> bool {
+pub(crate) fn is_dot(name: &[u8]) -> bool {
     matches!(name, b"." | b"..")
 }
 
 /// The names in a directory, without `.` and `..`.
-pub fn names_in(path: impl Text) -> Outcome<BTreeSet<String>> {
+pub(crate) fn names_in(path: impl Text) -> Outcome<BTreeSet<String>> {
     let entries = rest_of(&opendir(path).ok()?, 32_768)?;
     let names = entries.iter().filter(|it| !is_dot(&it.name));
     Ok(names
@@ -75,7 +75,7 @@ pub fn names_in(path: impl Text) -> Outcome<BTreeSet<String>> {
 }
 
 /// Fails as a directory that was removed is free to, or lists nothing.
-pub fn lists_nothing(dir: &OwnedFd) -> Outcome {
+pub(crate) fn lists_nothing(dir: &OwnedFd) -> Outcome {
     match getdents(dir, 32_768).result() {
         Ok(entries) if entries.iter().all(|it| is_dot(&it.name)) => Ok(()),
         Err(E::NOENT) => Ok(()),

@@ -5,7 +5,7 @@ use crate::case::Call;
 use rustix::fd::OwnedFd;
 use std::os::fd::AsRawFd;
 
-pub fn flock(fd: &OwnedFd, operation: Flock) -> Call<()> {
+pub(crate) fn flock(fd: &OwnedFd, operation: Flock) -> Call<()> {
     call!(
         "flock",
         [Number(fd), operation],
@@ -15,7 +15,7 @@ pub fn flock(fd: &OwnedFd, operation: Flock) -> Call<()> {
 
 /// A record lock: kind and range.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Record {
+pub(crate) struct Record {
     pub kind: Kind,
     /// From the beginning of the file.
     pub start: i64,
@@ -24,14 +24,14 @@ pub struct Record {
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
+pub(crate) enum Kind {
     Read,
     Write,
     Unlock,
 }
 
 impl Record {
-    pub const fn read(start: i64, length: i64) -> Record {
+    pub(crate) const fn read(start: i64, length: i64) -> Record {
         Record {
             kind: Kind::Read,
             start,
@@ -39,7 +39,7 @@ impl Record {
         }
     }
 
-    pub const fn write(start: i64, length: i64) -> Record {
+    pub(crate) const fn write(start: i64, length: i64) -> Record {
         Record {
             kind: Kind::Write,
             start,
@@ -47,7 +47,7 @@ impl Record {
         }
     }
 
-    pub const fn unlock(start: i64, length: i64) -> Record {
+    pub(crate) const fn unlock(start: i64, length: i64) -> Record {
         Record {
             kind: Kind::Unlock,
             start,
@@ -72,13 +72,13 @@ impl Record {
 }
 
 /// `F_SETLK`.
-pub fn lock(fd: &OwnedFd, record: Record) -> Call<()> {
+pub(crate) fn lock(fd: &OwnedFd, record: Record) -> Call<()> {
     let result = fcntl(fd, libc::F_SETLK, record, libc::SEEK_SET);
     call!("fcntl", [Number(fd), "F_SETLK", record], result.map(drop))
 }
 
 /// `F_SETLK` with the start from elsewhere.
-pub fn lock_from(fd: &OwnedFd, record: Record, whence: i32) -> Call<()> {
+pub(crate) fn lock_from(fd: &OwnedFd, record: Record, whence: i32) -> Call<()> {
     let result = fcntl(fd, libc::F_SETLK, record, whence);
     call!(
         "fcntl",
@@ -88,19 +88,19 @@ pub fn lock_from(fd: &OwnedFd, record: Record, whence: i32) -> Call<()> {
 }
 
 /// `F_SETLKW`.
-pub fn lock_waiting(fd: &OwnedFd, record: Record) -> Call<()> {
+pub(crate) fn lock_waiting(fd: &OwnedFd, record: Record) -> Call<()> {
     let result = fcntl(fd, libc::F_SETLKW, record, libc::SEEK_SET);
     call!("fcntl", [Number(fd), "F_SETLKW", record], result.map(drop))
 }
 
 /// `F_GETLK`: the lock that is in the way of this one, and whose it is; none if it could be had.
-pub fn lock_in_the_way(fd: &OwnedFd, record: Record) -> Call<Option<(Record, i32)>> {
+pub(crate) fn lock_in_the_way(fd: &OwnedFd, record: Record) -> Call<Option<(Record, i32)>> {
     let result = fcntl(fd, libc::F_GETLK, record, libc::SEEK_SET);
     call!("fcntl", [Number(fd), "F_GETLK", record], result.map(found))
 }
 
 /// `F_OFD_SETLK`.
-pub fn ofd_lock(fd: &OwnedFd, record: Record) -> Call<()> {
+pub(crate) fn ofd_lock(fd: &OwnedFd, record: Record) -> Call<()> {
     let result = fcntl(fd, libc::F_OFD_SETLK, record, libc::SEEK_SET);
     call!(
         "fcntl",
@@ -110,7 +110,7 @@ pub fn ofd_lock(fd: &OwnedFd, record: Record) -> Call<()> {
 }
 
 /// `F_OFD_SETLKW`.
-pub fn ofd_lock_waiting(fd: &OwnedFd, record: Record) -> Call<()> {
+pub(crate) fn ofd_lock_waiting(fd: &OwnedFd, record: Record) -> Call<()> {
     let result = fcntl(fd, libc::F_OFD_SETLKW, record, libc::SEEK_SET);
     call!(
         "fcntl",
@@ -120,7 +120,7 @@ pub fn ofd_lock_waiting(fd: &OwnedFd, record: Record) -> Call<()> {
 }
 
 /// `F_OFD_GETLK`.
-pub fn ofd_lock_in_the_way(fd: &OwnedFd, record: Record) -> Call<Option<(Record, i32)>> {
+pub(crate) fn ofd_lock_in_the_way(fd: &OwnedFd, record: Record) -> Call<Option<(Record, i32)>> {
     let result = fcntl(fd, libc::F_OFD_GETLK, record, libc::SEEK_SET);
     call!(
         "fcntl",

@@ -12,27 +12,27 @@ mod memory;
 mod names;
 mod xattrs;
 
-pub use attributes::*;
-pub use data::*;
-pub use handles::*;
-pub use listing::*;
-pub use locks::*;
-pub use memory::*;
-pub use names::*;
-pub use xattrs::*;
+pub(crate) use attributes::*;
+pub(crate) use data::*;
+pub(crate) use handles::*;
+pub(crate) use listing::*;
+pub(crate) use locks::*;
+pub(crate) use memory::*;
+pub(crate) use names::*;
+pub(crate) use xattrs::*;
 
-pub use rustix::fd::OwnedFd;
-pub use rustix::fs::{
+pub(crate) use rustix::fd::OwnedFd;
+pub(crate) use rustix::fs::{
     Access, AtFlags as At, FallocateFlags as Falloc, FileType, FlockOperation as Flock,
     OFlags as O, RenameFlags as Rename, SeekFrom, Stat, XattrFlags as Xattr,
 };
-pub use rustix::io::Errno as E;
+pub(crate) use rustix::io::Errno as E;
 
 use rustix::path::Arg;
 use std::fmt::{self, Debug};
 
 /// Values that may be given as a path or as an attribute's name.
-pub trait Text: Arg + Copy + Debug {}
+pub(crate) trait Text: Arg + Copy + Debug {}
 impl<T: Arg + Copy + Debug> Text for T {}
 
 /// A mode or other bits, shown in octal.

@@ -7,24 +7,24 @@ use rustix::fs;
 use std::collections::BTreeSet;
 
 /// Bytes of the largest value and of the longest list of names (xattr(7)).
-pub const XATTR_SIZE_MAX: usize = 65_536;
+pub(crate) const XATTR_SIZE_MAX: usize = 65_536;
 
-pub fn setxattr(path: impl Text, name: impl Text, value: &[u8], flags: Xattr) -> Call<()> {
+pub(crate) fn setxattr(path: impl Text, name: impl Text, value: &[u8], flags: Xattr) -> Call<()> {
     let result = fs::setxattr(path, name, value, flags);
     call!("setxattr", [path, name, Bytes(value.len()), flags], result)
 }
 
-pub fn lsetxattr(path: impl Text, name: impl Text, value: &[u8]) -> Call<()> {
+pub(crate) fn lsetxattr(path: impl Text, name: impl Text, value: &[u8]) -> Call<()> {
     let result = fs::lsetxattr(path, name, value, Xattr::empty());
     call!("lsetxattr", [path, name, Bytes(value.len())], result)
 }
 
-pub fn fsetxattr(fd: &OwnedFd, name: impl Text, value: &[u8]) -> Call<()> {
+pub(crate) fn fsetxattr(fd: &OwnedFd, name: impl Text, value: &[u8]) -> Call<()> {
     let result = fs::fsetxattr(fd, name, value, Xattr::empty());
     call!("fsetxattr", [Number(fd), name, Bytes(value.len())], result)
 }
 
-pub fn getxattr(path: impl Text, name: impl Text) -> Call<Vec<u8>> {
+pub(crate) fn getxattr(path: impl Text, name: impl Text) -> Call<Vec<u8>> {
     let mut buffer = vec![0; XATTR_SIZE_MAX];
     let result = fs::getxattr(path, name, &mut buffer[..]);
     call!(
@@ -34,7 +34,7 @@ pub fn getxattr(path: impl Text, name: impl Text) -> Call<Vec<u8>> {
     )
 }
 
-pub fn lgetxattr(path: impl Text, name: impl Text) -> Call<Vec<u8>> {
+pub(crate) fn lgetxattr(path: impl Text, name: impl Text) -> Call<Vec<u8>> {
     let mut buffer = vec![0; XATTR_SIZE_MAX];
     let result = fs::lgetxattr(path, name, &mut buffer[..]);
     call!(
@@ -44,7 +44,7 @@ pub fn lgetxattr(path: impl Text, name: impl Text) -> Call<Vec<u8>> {
     )
 }
 
-pub fn fgetxattr(fd: &OwnedFd, name: impl Text) -> Call<Vec<u8>> {
+pub(crate) fn fgetxattr(fd: &OwnedFd, name: impl Text) -> Call<Vec<u8>> {
     let mut buffer = vec![0; XATTR_SIZE_MAX];
     let result = fs::fgetxattr(fd, name, &mut buffer[..]);
     call!(
@@ -55,7 +55,7 @@ pub fn fgetxattr(fd: &OwnedFd, name: impl Text) -> Call<Vec<u8>> {
 }
 
 /// With room for so many bytes.
-pub fn getxattr_into(path: impl Text, name: impl Text, size: usize) -> Call<usize> {
+pub(crate) fn getxattr_into(path: impl Text, name: impl Text, size: usize) -> Call<usize> {
     let mut buffer = vec![0; size];
     let result = if size == 0 {
         fs::getxattr_query(path, name)
@@ -66,26 +66,26 @@ pub fn getxattr_into(path: impl Text, name: impl Text, size: usize) -> Call<usiz
 }
 
 /// The names, in order.
-pub fn listxattr(path: impl Text) -> Call<BTreeSet<String>> {
+pub(crate) fn listxattr(path: impl Text) -> Call<BTreeSet<String>> {
     let mut buffer = vec![0_u8; XATTR_SIZE_MAX];
     let result = fs::listxattr(path, &mut buffer[..]).map(|count| names(&buffer[..count]));
     call!("listxattr", [path], result)
 }
 
-pub fn flistxattr(fd: &OwnedFd) -> Call<BTreeSet<String>> {
+pub(crate) fn flistxattr(fd: &OwnedFd) -> Call<BTreeSet<String>> {
     let mut buffer = vec![0_u8; XATTR_SIZE_MAX];
     let result = fs::flistxattr(fd, &mut buffer[..]).map(|count| names(&buffer[..count]));
     call!("flistxattr", [Number(fd)], result)
 }
 
-pub fn llistxattr(path: impl Text) -> Call<BTreeSet<String>> {
+pub(crate) fn llistxattr(path: impl Text) -> Call<BTreeSet<String>> {
     let mut buffer = vec![0_u8; XATTR_SIZE_MAX];
     let result = fs::llistxattr(path, &mut buffer[..]).map(|count| names(&buffer[..count]));
     call!("llistxattr", [path], result)
 }
 
 /// With room for so many bytes.
-pub fn listxattr_into(path: impl Text, size: usize) -> Call<usize> {
+pub(crate) fn listxattr_into(path: impl Text, size: usize) -> Call<usize> {
     let mut buffer = vec![0_u8; size];
     let result = if size == 0 {
         fs::listxattr_query(path)
@@ -104,15 +104,15 @@ fn names(list: &[u8]) -> BTreeSet<String> {
         .collect()
 }
 
-pub fn removexattr(path: impl Text, name: impl Text) -> Call<()> {
+pub(crate) fn removexattr(path: impl Text, name: impl Text) -> Call<()> {
     call!("removexattr", [path, name], fs::removexattr(path, name))
 }
 
-pub fn lremovexattr(path: impl Text, name: impl Text) -> Call<()> {
+pub(crate) fn lremovexattr(path: impl Text, name: impl Text) -> Call<()> {
     call!("lremovexattr", [path, name], fs::lremovexattr(path, name))
 }
 
-pub fn fremovexattr(fd: &OwnedFd, name: impl Text) -> Call<()> {
+pub(crate) fn fremovexattr(fd: &OwnedFd, name: impl Text) -> Call<()> {
     call!(
         "fremovexattr",
         [Number(fd), name],

@@ -10,7 +10,7 @@ use pandofs_types::{Credentials, FsError, LeaseKey, Leased, ServerId, SessionId,
 
 /// Where recalls are told: a connection of a client to one server, and the request there that is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Hearer {
+pub(crate) struct Hearer {
     pub client: usize,
     /// Of the process that the client is.
     pub session: SessionId,
@@ -22,7 +22,7 @@ pub struct Hearer {
 
 /// A conversation with one server.
 #[derive(Debug)]
-pub struct Conversation {
+pub(super) struct Conversation {
     connected: Moment,
     /// The process of the server at the other end.
     boot: u64,
@@ -33,7 +33,7 @@ pub struct Conversation {
 
 impl Client {
     /// Connects to a server anew, and takes leases from it.
-    pub fn listen(&mut self, server: usize, todo: &mut Vec<Todo>) {
+    pub(crate) fn listen(&mut self, server: usize, todo: &mut Vec<Todo>) {
         let conversation = Conversation {
             connected: self.now,
             boot: self.boots[server],
@@ -77,7 +77,7 @@ impl Client {
     }
 
     /// A server has told of recalls, or, with `None`, does not know the session any more.
-    pub fn recalled(
+    pub(crate) fn recalled(
         &mut self,
         hearer: Hearer,
         told: Option<(u64, Vec<LeaseKey>)>,
@@ -114,14 +114,14 @@ impl Client {
     }
 
     /// Nothing was heard for long.
-    pub fn heard_nothing(&mut self, hearer: Hearer, todo: &mut Vec<Todo>) {
+    pub(crate) fn heard_nothing(&mut self, hearer: Hearer, todo: &mut Vec<Todo>) {
         if self.is_heard(hearer) {
             self.deaf(hearer, todo);
         }
     }
 
     /// The process at the other end has ended and the system says so.
-    pub fn cut_off(&mut self, server: usize, boot: u64, todo: &mut Vec<Todo>) {
+    pub(crate) fn cut_off(&mut self, server: usize, boot: u64, todo: &mut Vec<Todo>) {
         let hearing = self.hearings.get(&server);
         if let Some(hearing) = hearing.filter(|hearing| hearing.boot == boot) {
             let hearer = Hearer {
@@ -147,7 +147,7 @@ impl Client {
     }
 
     /// Questions answered from what is believed, and leases that were recalled.
-    pub fn believed_and_recalled(&self) -> (u64, u64) {
+    pub(crate) fn believed_and_recalled(&self) -> (u64, u64) {
         (self.lease_cache.answered(), self.lease_cache.recalled())
     }
 

@@ -10,7 +10,7 @@ const WAITS: u32 = 3;
 
 impl Client {
     /// The locks that it believes to have.
-    pub fn locks(&self) -> Vec<(Ino, FileLock)> {
+    pub(crate) fn locks(&self) -> Vec<(Ino, FileLock)> {
         let mut locks = self.locks.all();
         locks.sort_by_key(|(ino, lock)| (*ino, lock.kind as u8, lock.owner, lock.range.first));
         locks
@@ -18,7 +18,7 @@ impl Client {
 
     /// Of these those that nobody else may have by any means. One that is being changed for a shared one is no more than
     /// that: others may know it before the client does. One of `flock()` that is being changed may be given up first.
-    pub fn sure_locks(&self) -> Vec<(Ino, FileLock)> {
+    pub(crate) fn sure_locks(&self) -> Vec<(Ino, FileLock)> {
         let calls = self.workers.iter().flat_map(|worker| &worker.calls);
         let changes: Vec<(Ino, &FileLock)> = calls
             .filter_map(|call| match &call.asked.request {

@@ -7,8 +7,8 @@ mod map;
 mod opens;
 mod places;
 
-pub use leases::Hearer;
-pub use opens::TELLERS;
+pub(crate) use leases::Hearer;
+pub(crate) use opens::TELLERS;
 
 use crate::history::{History, Open};
 use crate::program::{Job, Next};
@@ -33,13 +33,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 /// How long an answer is waited for. The library waits for its connection to break.
-pub const PATIENCE: Moment = 300 * MILLISECOND;
+pub(crate) const PATIENCE: Moment = 300 * MILLISECOND;
 /// Slots of requests made in the course of others.
 const INNER_SLOTS: u16 = 100;
 
 /// What a client wants done.
 #[derive(Debug)]
-pub enum Todo {
+pub(crate) enum Todo {
     /// Let [`Client::send`] send the worker's request after this pause.
     Send { worker: usize, pause: Moment },
     /// The worker has done its operation.
@@ -108,7 +108,7 @@ struct Worker {
     asks_map: Option<AsksMap>,
 }
 
-pub struct Client {
+pub(crate) struct Client {
     number: usize,
     pub session: SessionId,
     hash_key: HashKey,
@@ -141,7 +141,12 @@ pub struct Client {
 }
 
 impl Client {
-    pub fn new(number: usize, session: u64, scenario: &Scenario, map: &Arc<ClusterMap>) -> Client {
+    pub(crate) fn new(
+        number: usize,
+        session: u64,
+        scenario: &Scenario,
+        map: &Arc<ClusterMap>,
+    ) -> Client {
         let workers = scenario.shape.workers;
         let leases = scenario.shape.leases.as_ref();
         let mut lease_cache = LeaseCache::new(map.hash_key);
@@ -185,19 +190,19 @@ impl Client {
     }
 
     /// Takes over what another one was still to begin.
-    pub fn take_queues(&mut self, dead: &mut Client) {
+    pub(crate) fn take_queues(&mut self, dead: &mut Client) {
         for (worker, dead) in self.workers.iter_mut().zip(&mut dead.workers) {
             worker.queue = std::mem::take(&mut dead.queue);
         }
     }
 
-    pub fn is_idle(&self) -> bool {
+    pub(crate) fn is_idle(&self) -> bool {
         let idle = |worker: &Worker| worker.job.is_none() && worker.queue.is_empty();
         self.workers.iter().all(idle)
     }
 
     /// What it is still at.
-    pub fn under_way(&self) -> Vec<String> {
+    pub(crate) fn under_way(&self) -> Vec<String> {
         let jobs = self.workers.iter().filter(|worker| worker.job.is_some());
         jobs.map(|worker| {
             let asked = worker.calls.iter().map(|call| &call.asked);
@@ -207,7 +212,7 @@ impl Client {
     }
 
     /// All that it knows of the directory.
-    pub fn map_of(&self, dir: Ino) -> DirMap {
+    pub(crate) fn map_of(&self, dir: Ino) -> DirMap {
         self.places.map(dir)
     }
 
@@ -219,7 +224,7 @@ impl Client {
     }
 
     /// Another operation for the worker.
-    pub fn enqueue(&mut self, history: &mut History, worker: usize, op: Op) -> Vec<Todo> {
+    pub(crate) fn enqueue(&mut self, history: &mut History, worker: usize, op: Op) -> Vec<Todo> {
         self.workers[worker].queue.push_back(op);
         let mut todo = Vec::new();
         self.begin_next(history, worker, &mut todo);
@@ -227,7 +232,12 @@ impl Client {
     }
 
     /// Begins what is waiting if the worker has nothing to do; a new client's first chance.
-    pub fn begin_next(&mut self, history: &mut History, worker: usize, todo: &mut Vec<Todo>) {
+    pub(crate) fn begin_next(
+        &mut self,
+        history: &mut History,
+        worker: usize,
+        todo: &mut Vec<Todo>,
+    ) {
         while self.workers[worker].job.is_none() {
             let Some(op) = self.workers[worker].queue.pop_front() else {
                 return;
@@ -338,14 +348,14 @@ impl Client {
     }
 
     /// The number of the pause that begins now: a later one makes it void.
-    pub fn pause(&mut self, worker: usize) -> u64 {
+    pub(crate) fn pause(&mut self, worker: usize) -> u64 {
         self.workers[worker].pause += 1;
         self.workers[worker].pause
     }
 
     /// The worker's request, to be sent now to a server of which `boots` tells the process; `None` if something else has
     /// happened since the pause began, or the server is to be told something first.
-    pub fn send(
+    pub(crate) fn send(
         &mut self,
         worker: usize,
         pause: u64,
@@ -393,7 +403,12 @@ impl Client {
     }
 
     /// No answer has come to this attempt for long.
-    pub fn silence(&mut self, history: &mut History, worker: usize, attempt: u64) -> Vec<Todo> {
+    pub(crate) fn silence(
+        &mut self,
+        history: &mut History,
+        worker: usize,
+        attempt: u64,
+    ) -> Vec<Todo> {
         if worker == TELLERS {
             let mut todo = Vec::new();
             self.told(attempt, None, &mut todo);
@@ -419,7 +434,7 @@ impl Client {
     }
 
     /// An answer has come.
-    pub fn answer(
+    pub(crate) fn answer(
         &mut self,
         history: &mut History,
         asker: Asker,

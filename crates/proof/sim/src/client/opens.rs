@@ -17,13 +17,13 @@ const MAP_LOOK_INTERVAL: Duration = Duration::from_secs(10);
 
 /// An asker of this number is no worker: what was told, for whose answer no operation waits. Its attempts are the numbers
 /// of what was told.
-pub const TELLERS: usize = 1_000;
+pub(crate) const TELLERS: usize = 1_000;
 /// Their slots follow those of requests made in the course of others.
 const TELLERS_SLOT: u16 = super::INNER_SLOTS + 100;
 
 /// What a client has to do with one server, whichever of its processes it is.
 #[derive(Debug, Default)]
-pub struct Link {
+pub(super) struct Link {
     /// By the numbers of processes.
     registration: Registration<u64>,
     /// As the client library counts them.
@@ -41,14 +41,14 @@ enum Told {
 
 /// What is told, and to whom.
 #[derive(Debug, Default)]
-pub struct Tellers {
+pub(super) struct Tellers {
     links: BTreeMap<usize, Link>,
     told: BTreeMap<u64, Told>,
     sequence: u64,
 }
 
 impl Tellers {
-    pub fn link(&mut self, server: usize) -> &mut Link {
+    pub(super) fn link(&mut self, server: usize) -> &mut Link {
         self.links.entry(server).or_default()
     }
 }
@@ -74,7 +74,7 @@ impl Client {
     }
 
     /// Whether this process of the server knows what is open. If not it is told, and the worker goes on then.
-    pub fn is_registered(
+    pub(crate) fn is_registered(
         &mut self,
         server: usize,
         boot: u64,
@@ -145,7 +145,7 @@ impl Client {
     }
 
     /// What was told with this number was answered, or, with `None`, will never be.
-    pub fn told(
+    pub(crate) fn told(
         &mut self,
         number: u64,
         result: Option<Result<Reply, Refusal>>,
@@ -198,7 +198,7 @@ impl Client {
     }
 
     /// Tells shards what was closed. `boots`: the process that each server is.
-    pub fn release(&mut self, boots: &[u64], todo: &mut Vec<Todo>) {
+    pub(crate) fn release(&mut self, boots: &[u64], todo: &mut Vec<Todo>) {
         let mut batches = {
             let links = &self.tellers.links;
             let map = &self.map;
@@ -239,7 +239,7 @@ impl Client {
 
     /// Says to each server that the client lives, as long as it has anything open; one that was restarted does not give
     /// locks before it has heard of all clients that may have some.
-    pub fn ping(&mut self, boots: &[u64], todo: &mut Vec<Todo>) {
+    pub(crate) fn ping(&mut self, boots: &[u64], todo: &mut Vec<Todo>) {
         self.pings += 1;
         let every = (PING_INTERVAL.as_millis() / CLIENT_TICK.as_millis()) as u64;
         let look_every = (MAP_LOOK_INTERVAL.as_millis() / CLIENT_TICK.as_millis()) as u64;
@@ -313,7 +313,7 @@ impl Client {
     }
 
     /// What is open, in the client's eyes.
-    pub fn held(&self) -> &[Ino] {
+    pub(crate) fn held(&self) -> &[Ino] {
         &self.held
     }
 }

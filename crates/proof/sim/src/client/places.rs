@@ -9,7 +9,7 @@ use pandofs_types::{Ino, Position, ShardId};
 use std::cell::RefCell;
 
 #[derive(Debug, Default)]
-pub struct Places {
+pub(super) struct Places {
     maps: RefCell<DirMaps>,
     inodes: RefCell<InodeShards>,
     pub files: RefCell<OpenFiles<()>>,
@@ -17,17 +17,17 @@ pub struct Places {
 
 impl Places {
     /// All that is known of the directory.
-    pub fn map(&self, dir: Ino) -> DirMap {
+    pub(super) fn map(&self, dir: Ino) -> DirMap {
         self.maps.borrow_mut().map(dir)
     }
 
     /// The inode is on this shard, says somebody else.
-    pub fn learn(&self, ino: Ino, shard: ShardId) {
+    pub(super) fn learn(&self, ino: Ino, shard: ShardId) {
         self.inodes.borrow_mut().learn(ino, shard);
     }
 
     /// The directory is gone.
-    pub fn forget(&self, dir: Ino) {
+    pub(super) fn forget(&self, dir: Ino) {
         self.maps.borrow_mut().forget(dir);
     }
 }

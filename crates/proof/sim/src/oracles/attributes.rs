@@ -29,7 +29,7 @@ impl Specification for ModeSpec {
     }
 }
 
-pub fn check(history: &History) -> Result<(), Finding> {
+pub(super) fn check(history: &History) -> Result<(), Finding> {
     for (ino, operations) in history.modes() {
         if !is_linearizable(&operations) {
             return Err(Finding::new("attributes", show(ino, &operations)));

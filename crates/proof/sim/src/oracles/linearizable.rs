@@ -73,7 +73,7 @@ fn leads_to(state: Name, ino: Ino) -> bool {
     }
 }
 
-pub fn check(tables: &Tables, history: &mut History) -> Result<(), Finding> {
+pub(super) fn check(tables: &Tables, history: &mut History) -> Result<(), Finding> {
     let entries = tables.entries.iter();
     let found: BTreeMap<_, _> = entries
         .map(|(key, entry)| ((key.dir, key.name.clone()), entry.ino))
@@ -109,7 +109,7 @@ fn show(operations: &[Operation]) -> String {
 }
 
 /// Beginnings and ends in the order of time.
-pub fn instants<D: Copy>(
+pub(super) fn instants<D: Copy>(
     operations: impl Iterator<Item = (u64, Option<u64>, D)>,
 ) -> Vec<(usize, Action<D>)> {
     let mut instants: Vec<(u64, usize, Action<D>)> = Vec::new();

@@ -26,10 +26,12 @@ use std::fmt;
 pub struct Finding {
     /// The oracle that found it.
     pub oracle: String,
+    /// With the moment, and the names and numbers that it is about.
     pub what: String,
 }
 
 impl Finding {
+    /// Whoever finds it has looked at nothing after it.
     pub fn new(oracle: &str, what: String) -> Finding {
         Finding {
             oracle: oracle.to_owned(),
@@ -46,7 +48,7 @@ impl fmt::Display for Finding {
 
 /// The oracles that look at a run from time to time.
 #[derive(Debug, Default)]
-pub struct Moments {
+pub(crate) struct Moments {
     preserved: Preserved,
     numbers: Numbers,
     /// If a server joined.
@@ -55,7 +57,7 @@ pub struct Moments {
 
 impl Moments {
     /// All servers run; this is what they have stored now.
-    pub fn look(
+    pub(crate) fn look(
         &mut self,
         dump: &ClusterDump,
         servers: &[Server],
@@ -71,27 +73,27 @@ impl Moments {
     }
 
     /// A server came back without what it had not synced.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.preserved.forget();
     }
 
     /// After each batch of a server.
-    pub fn locks(&self, server: &Server) -> Result<(), Finding> {
+    pub(crate) fn locks(&self, server: &Server) -> Result<(), Finding> {
         locks::check(server)
     }
 
     /// After each answer to a client.
-    pub fn file_locks(&self, clients: &[Client]) -> Result<(), Finding> {
+    pub(crate) fn file_locks(&self, clients: &[Client]) -> Result<(), Finding> {
         file_locks::check(clients)
     }
 
     /// A client was told this.
-    pub fn told(&mut self, reply: &Reply) -> Result<(), Finding> {
+    pub(crate) fn told(&mut self, reply: &Reply) -> Result<(), Finding> {
         self.numbers.told(reply)
     }
 
     /// A server has started.
-    pub fn survived(&self, server: &Server) -> Result<(), Finding> {
+    pub(crate) fn survived(&self, server: &Server) -> Result<(), Finding> {
         survives::check(server)
     }
 
@@ -107,7 +109,7 @@ impl Moments {
     }
 
     /// Everything is at rest, and `fsck` finds nothing.
-    pub fn end(
+    pub(crate) fn end(
         &mut self,
         dump: &ClusterDump,
         servers: &[Server],

@@ -8,12 +8,12 @@ use std::collections::BTreeMap;
 
 /// All that clients were told of each number.
 #[derive(Debug, Default)]
-pub struct Numbers {
+pub(super) struct Numbers {
     known: BTreeMap<Ino, (FileKind, Time)>,
 }
 
 impl Numbers {
-    pub fn told(&mut self, reply: &Reply) -> Result<(), Finding> {
+    pub(super) fn told(&mut self, reply: &Reply) -> Result<(), Finding> {
         let mut inodes: Vec<&InodeReply> = Vec::new();
         match reply {
             Reply::Entry(entry) => inodes.extend(&entry.inode),

@@ -8,7 +8,7 @@ use pandofs_check::Tables;
 use pandofs_types::Ino;
 use std::collections::BTreeSet;
 
-pub fn check(tables: &Tables, clients: &[Client], history: &History) -> Result<(), Finding> {
+pub(super) fn check(tables: &Tables, clients: &[Client], history: &History) -> Result<(), Finding> {
     if clients.iter().all(|client| client.held().is_empty()) {
         return Ok(());
     }

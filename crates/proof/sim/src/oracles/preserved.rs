@@ -10,17 +10,17 @@ use std::collections::BTreeMap;
 
 /// The view at the last moment, and that moment: of a name that an operation held then, at an earlier one.
 #[derive(Debug, Default)]
-pub struct Preserved {
+pub(super) struct Preserved {
     entries: BTreeMap<Key, (Ino, u64)>,
 }
 
 impl Preserved {
     /// A server came back without what it had not synced: what was seen is nothing to go by any more.
-    pub fn forget(&mut self) {
+    pub(super) fn forget(&mut self) {
         self.entries.clear();
     }
 
-    pub fn look(
+    pub(super) fn look(
         &mut self,
         tables: &Tables,
         servers: &[Server],

@@ -8,7 +8,7 @@ use pandofs_store::KvRead;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 
-pub fn check(servers: &[Server]) -> Result<(), Finding> {
+pub(super) fn check(servers: &[Server]) -> Result<(), Finding> {
     for server in servers {
         let again = server
             .replayed()

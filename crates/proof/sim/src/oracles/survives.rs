@@ -4,7 +4,7 @@
 use super::Finding;
 use crate::server::Server;
 
-pub fn check(server: &Server) -> Result<(), Finding> {
+pub(super) fn check(server: &Server) -> Result<(), Finding> {
     let Some(process) = &server.process else {
         return Ok(());
     };

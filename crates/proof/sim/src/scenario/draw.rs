@@ -14,7 +14,7 @@ const POPULATED: Moment = 100 * MILLISECOND;
 /// Names of which most are directories as a rule, and names of which most are files. Few, so that operations meet.
 const DIRS: [&str; 4] = ["d0", "d1", "d2", "d3"];
 
-pub fn shape(rng: &mut Rng) -> Shape {
+pub(super) fn shape(rng: &mut Rng) -> Shape {
     let servers = *rng.pick(&[1, 2, 3, 3, 4]);
     let shards = *rng.pick(&[2, 4, 8]);
     let policy = *rng.pick(&[
@@ -65,7 +65,7 @@ pub fn shape(rng: &mut Rng) -> Shape {
 }
 
 /// By numbers of its own, so that all else of a seed stays as it was before there was this.
-pub fn memory(rng: &mut Rng) -> Memory {
+pub(super) fn memory(rng: &mut Rng) -> Memory {
     Memory {
         unwritten_bytes: *rng.pick(&[0, 2_000, 20_000, MAX_UNWRITTEN_BYTES]),
         recent_reads: *rng.pick(&[0, 4_000, 4_000_000]),
@@ -175,7 +175,7 @@ fn leasing(rng: &mut Rng, servers: u16, clients: usize) -> Leasing {
 }
 
 /// Source from which the operations and faults of a run are drawn.
-pub struct Draw<'r> {
+pub(super) struct Draw<'r> {
     rng: &'r mut Rng,
     /// Moments at which much is done at once, so that operations meet, and faults meet operations.
     bursts: Vec<Moment>,
@@ -188,7 +188,7 @@ pub struct Draw<'r> {
 }
 
 impl Draw<'_> {
-    pub fn new<'r>(rng: &'r mut Rng) -> Draw<'r> {
+    pub(super) fn new<'r>(rng: &'r mut Rng) -> Draw<'r> {
         let bursts = 1 + rng.below(12);
         let bursts = (0..bursts)
             .map(|_| POPULATED + rng.below((TROUBLED - POPULATED) as u64 * 9 / 10) as Moment)
@@ -328,7 +328,7 @@ impl Draw<'_> {
         }
     }
 
-    pub fn ops(&mut self, shape: &Shape) -> Vec<Planned> {
+    pub(super) fn ops(&mut self, shape: &Shape) -> Vec<Planned> {
         let mut ops = Vec::new();
         // Something to work on, in pairs of parent and child by one worker, so that the parent is there.
         for first in DIRS {
@@ -358,7 +358,7 @@ impl Draw<'_> {
         ops
     }
 
-    pub fn faults(&mut self, shape: &Shape) -> Vec<Fault> {
+    pub(super) fn faults(&mut self, shape: &Shape) -> Vec<Fault> {
         // Of ten runs one has no faults: what goes wrong there is easily understood.
         let count = if self.rng.chance(1, 10) {
             0

@@ -6,7 +6,7 @@ use pandofs_lane::DataOrigin;
 
 /// A data object.
 #[derive(Debug, Default)]
-pub struct Object {
+pub(crate) struct Object {
     pub size: u64,
     /// Of its file, that it has followed.
     truncations: u32,
@@ -14,7 +14,7 @@ pub struct Object {
 
 impl Server {
     /// Does what is wanted of a data object.
-    pub fn data(&mut self, origin: DataOrigin, request: DataRequest) {
+    pub(crate) fn data(&mut self, origin: DataOrigin, request: DataRequest) {
         let Some(process) = &mut self.process else {
             return;
         };

@@ -16,14 +16,14 @@ use std::sync::Arc;
 
 impl Server {
     /// A sync begins.
-    pub fn begins_sync(&mut self) {
+    pub(crate) fn begins_sync(&mut self) {
         let covered = self.log.memory().unsynced();
         if let Some(process) = &mut self.process {
             process.covered = covered;
         }
     }
 
-    pub fn ends_sync(&mut self) -> Result<(), Death> {
+    pub(crate) fn ends_sync(&mut self) -> Result<(), Death> {
         let Some(process) = &mut self.process else {
             return Ok(());
         };
@@ -33,7 +33,7 @@ impl Server {
         done.map_err(|error| self.death(&error))
     }
 
-    pub fn ends_flush(&mut self, written: &Written) -> Result<(), Death> {
+    pub(crate) fn ends_flush(&mut self, written: &Written) -> Result<(), Death> {
         let Some(process) = &mut self.process else {
             return Ok(());
         };
@@ -45,7 +45,7 @@ impl Server {
 
     /// The process dies: what is in memory is gone, and of what is on the disk what was not synced, as told. Gives
     /// the names that requests in lost records spoke of.
-    pub fn crash(&mut self, loss: Loss, random: &mut Rng) -> Vec<Key> {
+    pub(crate) fn crash(&mut self, loss: Loss, random: &mut Rng) -> Vec<Key> {
         let unsynced = self.log.memory().unsynced();
         let (keep, torn) = match loss {
             Loss::Nothing => (usize::MAX, false),

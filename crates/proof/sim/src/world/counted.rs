@@ -6,6 +6,7 @@ use crate::server::Server;
 /// What happened in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
+    /// Things that happened at a moment: messages, ends of waits, faults.
     pub events: u64,
     /// Servers that died.
     pub crashes: u64,
@@ -13,7 +14,9 @@ pub struct Counted {
     pub crashes_in_splits: u64,
     /// Of these, those that coordinated or had prepared an operation with others that was not decided there.
     pub crashes_in_operations: u64,
+    /// Operations of clients that were begun.
     pub operations: u64,
+    /// Partitions that servers split, as far as they lived to tell.
     pub splits: u64,
     /// Operations of more than one shard that ended, on servers that did not die after.
     pub distributed: u64,

@@ -12,7 +12,7 @@ use std::sync::Arc;
 
 /// Something on its way.
 #[derive(Clone, Debug)]
-pub enum Letter {
+pub(super) enum Letter {
     Request {
         asker: Asker,
         request: ShardRequest,
@@ -52,7 +52,7 @@ pub enum Letter {
 }
 
 #[derive(Clone, Debug)]
-pub enum Event {
+pub(super) enum Event {
     Issue(usize),
     Deliver {
         to: End,
@@ -146,7 +146,7 @@ pub enum Event {
 }
 
 /// An event in the queue; of two of the same time the one that was put in first comes first.
-pub struct Queued {
+pub(super) struct Queued {
     pub at: Moment,
     pub number: u64,
     pub event: Event,

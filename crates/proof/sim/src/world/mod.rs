@@ -42,7 +42,7 @@ const REST_TICK: Moment = 100 * MILLISECOND;
 /// Events between two looks at everything that is stored.
 const LOOK_EVERY: u64 = 400;
 
-pub struct World {
+pub(crate) struct World {
     scenario: Scenario,
     /// The newest cluster map, and the one in the file that servers and clients read.
     map: Arc<ClusterMap>,
@@ -76,7 +76,7 @@ pub struct World {
 }
 
 impl World {
-    pub fn new(scenario: Scenario, trace: Trace) -> World {
+    pub(crate) fn new(scenario: Scenario, trace: Trace) -> World {
         let map = Arc::new(scenario.map());
         let shape = &scenario.shape;
         let servers = (0..shape.servers)
@@ -183,7 +183,7 @@ impl World {
     ///
     /// # Errors
     /// What an oracle found.
-    pub fn run(mut self) -> (Result<(), Finding>, Trace, Counted) {
+    pub(crate) fn run(mut self) -> (Result<(), Finding>, Trace, Counted) {
         let done = self.troubles().and_then(|()| self.rest());
         for client in &self.clients {
             self.counted.end_of(client);

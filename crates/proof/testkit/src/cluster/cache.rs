@@ -15,8 +15,10 @@ use std::collections::BTreeMap;
 /// Choice whether clients take leases.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Leasing {
+    /// Every question goes to a shard.
     #[default]
     Off,
+    /// As production's clients do.
     On,
     /// Planted bug: what is recalled is answered, and believed all the same.
     Deaf,
@@ -34,7 +36,7 @@ pub(super) struct ToldRecall {
 type Until<T> = (T, Time, ShardId);
 
 #[derive(Debug, Default)]
-pub struct Cache {
+pub(super) struct Cache {
     entries: BTreeMap<(Ino, Name), Until<Option<EntryReply>>>,
     inodes: BTreeMap<Ino, Until<InodeReply>>,
     parts: BTreeMap<(Ino, ShardId), Until<DirPart>>,
@@ -44,7 +46,7 @@ pub struct Cache {
 
 impl Cache {
     /// The answer, if it is believed.
-    pub fn answer(
+    pub(super) fn answer(
         &mut self,
         request: &Request,
         shard: ShardId,
@@ -80,7 +82,7 @@ impl Cache {
     }
 
     /// Takes in what an answer to a request that was sent at `asked` leases.
-    pub fn learn(
+    pub(super) fn learn(
         &mut self,
         request: &Request,
         shard: ShardId,
@@ -151,7 +153,7 @@ impl Cache {
         }
     }
 
-    pub fn forget(&mut self, key: LeaseKey, hash_key: HashKey) {
+    pub(super) fn forget(&mut self, key: LeaseKey, hash_key: HashKey) {
         match key {
             LeaseKey::Entry { dir, position } => self.entries.retain(|(of, name), _| {
                 *of != dir || hash_key.position(name.as_bytes()) != position
@@ -169,14 +171,14 @@ impl Cache {
     }
 
     /// All that this shard leased.
-    pub fn forget_all_of(&mut self, shard: ShardId) {
+    pub(super) fn forget_all_of(&mut self, shard: ShardId) {
         self.entries.retain(|_, (_, _, of)| *of != shard);
         self.inodes.retain(|_, (_, _, of)| *of != shard);
         self.parts.retain(|_, (_, _, of)| *of != shard);
     }
 
     /// The client itself changes something: what it knows of that by the request and the answer.
-    pub fn changes(&mut self, request: &Request, result: Option<&Result<Reply, Refusal>>) {
+    pub(super) fn changes(&mut self, request: &Request, result: Option<&Result<Reply, Refusal>>) {
         let mut inos = Vec::new();
         for change in request.operation().changes() {
             match change {

@@ -40,16 +40,23 @@ const PATIENCE: std::time::Duration = SESSION_TIMEOUT.saturating_mul(5);
 /// Shape of a cluster.
 #[derive(Clone, Debug)]
 pub struct ClusterConfig {
+    /// Order of messages, losses and restarts follow from it.
     pub seed: u64,
+    /// All there from the start.
     pub servers: u16,
+    /// A power of two, led by the servers in turn.
     pub shards: u16,
+    /// Of directories.
     pub policy: DirPolicy,
+    /// Of the cluster map.
     pub settings: Settings,
     /// Clients, each of which remembers for itself where things are.
     pub clients: usize,
+    /// Which messages are lost, repeated or late.
     pub network: Network,
     /// Batches, about, between two restarts of a server; 0: none restarts.
     pub restart_every: u64,
+    /// The same for all clients.
     pub leasing: Leasing,
 }
 
@@ -187,6 +194,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
+    /// With a root directory, and nothing under way.
     pub fn new(config: ClusterConfig) -> Cluster {
         let map = Arc::new(config.map());
         // 2020-09-13: after the past times that tests set, before the future ones.
@@ -555,6 +563,7 @@ impl Cluster {
         }
     }
 
+    /// The moment that every shard is told; it grows with each batch.
     pub fn now(&self) -> Time {
         self.now
     }

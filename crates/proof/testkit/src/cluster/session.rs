@@ -17,7 +17,7 @@ use std::collections::{BTreeMap, HashMap};
 /// Times that a request is made again because it is told to try again.
 const MAX_TRIES: usize = 20_000;
 
-pub struct Session {
+pub(super) struct Session {
     id: SessionId,
     sequence: u64,
     hash_key: HashKey,
@@ -30,7 +30,7 @@ pub struct Session {
 
 /// Destination of a request.
 #[derive(Clone, Copy, Debug)]
-pub enum Target {
+pub(super) enum Target {
     /// To the shard of this position of a directory.
     Place {
         dir: Ino,
@@ -62,7 +62,7 @@ impl From<Refused> for Failure {
 }
 
 impl Session {
-    pub fn new(number: usize, map: &ClusterMap) -> Session {
+    pub(super) fn new(number: usize, map: &ClusterMap) -> Session {
         Session {
             id: SessionId(number as u64 + 1),
             sequence: 0,
@@ -74,33 +74,33 @@ impl Session {
         }
     }
 
-    pub fn id(&self) -> SessionId {
+    pub(super) fn id(&self) -> SessionId {
         self.id
     }
 
-    pub fn place(&self, dir: Ino, name: &Name) -> Target {
+    pub(super) fn place(&self, dir: Ino, name: &Name) -> Target {
         Target::Place {
             dir,
             position: self.hash_key.position(name.as_bytes()),
         }
     }
 
-    pub fn map(&self, dir: Ino) -> DirMap {
+    pub(super) fn map(&self, dir: Ino) -> DirMap {
         self.maps
             .get(&dir)
             .cloned()
             .unwrap_or_else(|| DirMap::single(dir.birth_shard()))
     }
 
-    pub fn shard_of_inode(&self, ino: Ino) -> ShardId {
+    pub(super) fn shard_of_inode(&self, ino: Ino) -> ShardId {
         self.inodes.get(&ino).copied().unwrap_or(ino.birth_shard())
     }
 
-    pub fn learn_inode(&mut self, ino: Ino, shard: ShardId) {
+    pub(super) fn learn_inode(&mut self, ino: Ino, shard: ShardId) {
         self.inodes.insert(ino, shard);
     }
 
-    pub fn learn_map(&mut self, dir: Ino, map: &DirMap) {
+    pub(super) fn learn_map(&mut self, dir: Ino, map: &DirMap) {
         if map.home() == dir.birth_shard() {
             self.maps
                 .entry(dir)
@@ -117,11 +117,11 @@ impl Session {
         }
     }
 
-    pub fn opened(&mut self, ino: Ino) {
+    pub(super) fn opened(&mut self, ino: Ino) {
         *self.opens.entry(ino).or_default() += 1;
     }
 
-    pub fn closed(&mut self, ino: Ino) {
+    pub(super) fn closed(&mut self, ino: Ino) {
         let count = self.opens.get_mut(&ino).expect("what is closed was open");
         *count -= 1;
         if *count == 0 {
@@ -130,14 +130,14 @@ impl Session {
     }
 
     /// All that is open, wherever it is believed to be: it may have moved without this client's having heard of it.
-    pub fn all_opens(&self) -> Vec<(Ino, u32)> {
+    pub(super) fn all_opens(&self) -> Vec<(Ino, u32)> {
         self.opens
             .iter()
             .map(|(ino, count)| (*ino, *count))
             .collect()
     }
 
-    pub fn reopen(&mut self, shard: ShardId, opens: Vec<(Ino, u32)>) -> ShardRequest {
+    pub(super) fn reopen(&mut self, shard: ShardId, opens: Vec<(Ino, u32)>) -> ShardRequest {
         self.request(
             &Credentials::ROOT,
             shard,
@@ -331,6 +331,6 @@ impl From<Failure> for Refused {
     }
 }
 
-pub fn unexpected(reply: &Reply) -> Failure {
+pub(super) fn unexpected(reply: &Reply) -> Failure {
     Failure::Other(format!("answered {reply:?}"))
 }

@@ -89,6 +89,7 @@ impl Acl {
             .fold(0, |mode, tag| mode << 3 | self.of(*tag).unwrap_or(0))
     }
 
+    /// Follows a change of the mode, as acl(5) demands.
     pub fn chmod(&mut self, mode: u16) {
         self.set(USER_OBJ, mode >> 6 & 7);
         self.set(self.group_class(), mode >> 3 & 7);

@@ -69,36 +69,56 @@ impl Stamps {
     }
 }
 
+/// An inode.
 #[derive(Clone, Debug)]
 pub struct Node {
+    /// Fixed when it is made.
     pub kind: FileKind,
+    /// Permission bits, 0o7777 at most.
     pub mode: u16,
+    /// Number of the owning user.
     pub uid: u32,
+    /// Number of the owning group.
     pub gid: u32,
+    /// Device number; 0 of what is no device.
     pub rdev: u32,
     /// Names of what is no directory.
     pub names: u32,
     /// It was made without a name and has had none since, and may get one.
     pub may_be_named: bool,
+    /// Handles that keep it.
     pub opens: u32,
+    /// Moments that the last access may be told as.
     pub atime: Stamps,
+    /// Moments that the last change of contents may be told as.
     pub mtime: Stamps,
+    /// Moments that the last change may be told as.
     pub ctime: Stamps,
+    /// Without access control lists.
     pub xattrs: BTreeMap<Vec<u8>, Vec<u8>>,
     /// Says more than the mode.
     pub access: Option<Acl>,
+    /// Inherited; of directories only.
     pub default: Option<Acl>,
+    /// What is in it.
     pub body: Body,
 }
 
+/// What is in an inode.
 #[derive(Clone, Debug)]
 pub enum Body {
+    /// A regular file's contents.
     File(Bytes),
+    /// A directory's contents.
     Dir {
+        /// Without `.` and `..`.
         entries: BTreeMap<Vec<u8>, NodeId>,
+        /// Its own number, of the root.
         parent: NodeId,
     },
+    /// A link's target.
     Symlink(Vec<u8>),
+    /// Fifos, sockets and devices: nothing.
     Special,
 }
 
@@ -113,31 +133,48 @@ struct Handle {
 /// Attributes that `stat` must say, times aside a value each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ExpectedStat {
+    /// So that two names of one inode are seen to be of one.
     pub node: NodeId,
+    /// Must be told so exactly.
     pub kind: FileKind,
+    /// Permission bits, 0o7777 at most.
     pub mode: u16,
+    /// Must be told so exactly, of directories as well.
     pub nlink: u32,
+    /// Must be told so exactly.
     pub uid: u32,
+    /// Must be told so exactly.
     pub gid: u32,
+    /// Must be told so exactly.
     pub rdev: u32,
     /// None: not specified.
     pub size: Option<u64>,
+    /// The moment that is told must be one of these.
     pub atime: Stamps,
+    /// The moment that is told must be one of these.
     pub mtime: Stamps,
+    /// The moment that is told must be one of these.
     pub ctime: Stamps,
 }
 
 /// Answer that an operation must give.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Expected {
+    /// Success, with nothing to be said.
     Done,
     /// Nothing changes, and one of these errors is as right as success.
     NothingOr(BTreeSet<FsError>),
+    /// Attributes of an inode.
     Stat(Box<ExpectedStat>),
+    /// All of a directory, in any order.
     Entries(BTreeMap<Vec<u8>, FileKind>),
+    /// A link's target.
     Link(Vec<u8>),
+    /// An extended attribute's value.
     Value(Vec<u8>),
+    /// Of extended attributes, in any order.
     Names(BTreeSet<Vec<u8>>),
+    /// Bytes that were read.
     Data(Vec<u8>),
     /// Beginning of the data or the hole that is looked for. Which zeros a file keeps as holes is its own
     /// business.
@@ -201,6 +238,7 @@ const SET_GID: u16 = 0o2000;
 const STICKY: u16 = 0o1000;
 const GROUP_EXECUTE: u16 = 0o010;
 
+/// A whole file system, with what is open.
 #[derive(Clone, Debug)]
 pub struct Model {
     nodes: BTreeMap<NodeId, Node>,
@@ -349,6 +387,7 @@ impl Model {
         }
     }
 
+    /// In ascending order.
     pub fn open_handles(&self) -> Vec<HandleId> {
         self.handles.keys().copied().collect()
     }
@@ -358,6 +397,7 @@ impl Model {
         self.handles.get(&handle).map(|handle| handle.caller)
     }
 
+    /// Counted anew each time.
     pub fn census(&self) -> Census {
         let entries = |node: &Node| match &node.body {
             Body::Dir { entries, .. } => entries.len() as u64,

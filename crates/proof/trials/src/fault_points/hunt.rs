@@ -67,7 +67,7 @@ impl State {
 }
 
 #[derive(Debug)]
-pub struct Hunt<'a> {
+pub(super) struct Hunt<'a> {
     client: &'a Client,
     points: &'a Points,
     servers: Vec<ServerId>,
@@ -80,7 +80,7 @@ pub struct Hunt<'a> {
 }
 
 impl<'a> Hunt<'a> {
-    pub fn new(
+    pub(super) fn new(
         client: &'a Client,
         points: &'a Points,
         pandofs: &'a Path,
@@ -107,12 +107,12 @@ impl<'a> Hunt<'a> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn servers(&self) -> &[ServerId] {
+    pub(super) fn servers(&self) -> &[ServerId] {
         &self.servers
     }
 
     /// Points at which servers have died.
-    pub fn done(&self) -> BTreeSet<String> {
+    pub(super) fn done(&self) -> BTreeSet<String> {
         self.state().done.clone()
     }
 
@@ -120,7 +120,7 @@ impl<'a> Hunt<'a> {
     ///
     /// # Errors
     /// Fails if the notes cannot be read.
-    pub fn left(&self) -> Result<BTreeSet<String>> {
+    pub(super) fn left(&self) -> Result<BTreeSet<String>> {
         let mut left = self.points.seen(&self.servers)?;
         let state = self.state();
         left.retain(|point| point.contains(self.part) && !state.done.contains(point));
@@ -142,7 +142,7 @@ impl<'a> Hunt<'a> {
     ///
     /// # Errors
     /// Fails if orders cannot be written.
-    pub fn begin_round(&self) -> Result<()> {
+    pub(super) fn begin_round(&self) -> Result<()> {
         self.state().repeated.clear();
         self.open()
     }
@@ -151,7 +151,7 @@ impl<'a> Hunt<'a> {
     ///
     /// # Errors
     /// Fails if notes cannot be read or orders be written.
-    pub fn watch(&self, stop: &AtomicBool) -> Result<()> {
+    pub(super) fn watch(&self, stop: &AtomicBool) -> Result<()> {
         while !stop.load(Ordering::SeqCst) {
             self.look(&mut self.state())?;
             thread::sleep(ASK_INTERVAL);
@@ -209,7 +209,7 @@ impl<'a> Hunt<'a> {
     ///
     /// # Errors
     /// Anything that is wrong, and after which deaths.
-    pub fn check(&self, verify: impl FnOnce() -> Result<()>) -> Result<()> {
+    pub(super) fn check(&self, verify: impl FnOnce() -> Result<()>) -> Result<()> {
         let _looking = self.looking();
         {
             let mut state = self.state();
@@ -256,7 +256,7 @@ impl<'a> Hunt<'a> {
     ///
     /// # Errors
     /// Anything that is wrong, and after which deaths.
-    pub fn end(&self) -> Result<()> {
+    pub(super) fn end(&self) -> Result<()> {
         // Work without a client, as a flush, has points too.
         self.end_orders()?;
         self.check(|| Ok(()))?;
@@ -309,7 +309,7 @@ impl<'a> Hunt<'a> {
     ///
     /// # Errors
     /// Fails if it does not answer in time, or cannot be killed.
-    pub fn kill(&self, victim: ServerId) -> Result<()> {
+    pub(super) fn kill(&self, victim: ServerId) -> Result<()> {
         let _looking = self.looking();
         let pid = Pid::from_raw(self.pid(victim)?.cast_signed()).context("no process")?;
         // It may just have died by itself.

@@ -31,7 +31,7 @@ struct Inode {
 /// Each change must succeed the first time it is asked for: the library repeats what a killed server may or may not
 /// have done, and the servers do it once. Where a server has died in the meantime everything is looked at after it.
 #[derive(Debug)]
-pub struct Mirror<'a> {
+pub(super) struct Mirror<'a> {
     client: &'a Client,
     hunt: &'a Hunt<'a>,
     root: Ino,
@@ -41,7 +41,7 @@ pub struct Mirror<'a> {
 }
 
 impl<'a> Mirror<'a> {
-    pub fn new(client: &'a Client, hunt: &'a Hunt<'a>, root: Ino) -> Mirror<'a> {
+    pub(super) fn new(client: &'a Client, hunt: &'a Hunt<'a>, root: Ino) -> Mirror<'a> {
         Mirror {
             client,
             hunt,
@@ -55,13 +55,13 @@ impl<'a> Mirror<'a> {
     ///
     /// # Errors
     /// A part that is not as it must be.
-    pub fn check(&self) -> Result<()> {
+    pub(super) fn check(&self) -> Result<()> {
         self.hunt.check(|| self.verify())
     }
 
     /// # Errors
     /// Fails if the mirror has no such path.
-    pub fn ino(&self, path: &str) -> Result<Ino> {
+    pub(super) fn ino(&self, path: &str) -> Result<Ino> {
         Ok(self.inodes[self.index(path)?].ino)
     }
 
@@ -88,7 +88,7 @@ impl<'a> Mirror<'a> {
         });
     }
 
-    pub fn mkdir(&mut self, path: &str) -> Result<Ino> {
+    pub(super) fn mkdir(&mut self, path: &str) -> Result<Ino> {
         let (dir, name) = self.at(path)?;
         let ino = self.client.mkdir(&CALLER, dir, &name, 0o755)?.ino;
         self.made(path, ino, FileKind::Dir, 0o755, &[]);
@@ -97,7 +97,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// Makes a file and leaves it open.
-    pub fn create(&mut self, path: &str, content: &[u8]) -> Result<Ino> {
+    pub(super) fn create(&mut self, path: &str, content: &[u8]) -> Result<Ino> {
         let (dir, name) = self.at(path)?;
         let ino = self
             .client
@@ -109,7 +109,7 @@ impl<'a> Mirror<'a> {
         Ok(ino)
     }
 
-    pub fn file(&mut self, path: &str, content: &[u8]) -> Result<()> {
+    pub(super) fn file(&mut self, path: &str, content: &[u8]) -> Result<()> {
         let ino = self.create(path, content)?;
         // Once more, and reported to the inode's shard at once: the first time that was done when no server was to die,
         // by the client of itself while everything was looked at.
@@ -121,7 +121,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// Of a file that is open.
-    pub fn write(&mut self, path: &str, offset: usize, content: &[u8]) -> Result<()> {
+    pub(super) fn write(&mut self, path: &str, offset: usize, content: &[u8]) -> Result<()> {
         let index = self.index(path)?;
         let inode = &mut self.inodes[index];
         self.client
@@ -134,7 +134,7 @@ impl<'a> Mirror<'a> {
         self.check()
     }
 
-    pub fn unnamed(&mut self, dir: &str, path: &str, content: &[u8]) -> Result<()> {
+    pub(super) fn unnamed(&mut self, dir: &str, path: &str, content: &[u8]) -> Result<()> {
         let dir = self.ino(dir)?;
         let made = self
             .client
@@ -147,7 +147,7 @@ impl<'a> Mirror<'a> {
         self.check()
     }
 
-    pub fn symlink(&mut self, path: &str, target: &str) -> Result<()> {
+    pub(super) fn symlink(&mut self, path: &str, target: &str) -> Result<()> {
         let (dir, name) = self.at(path)?;
         let node = self
             .client
@@ -156,7 +156,7 @@ impl<'a> Mirror<'a> {
         self.check()
     }
 
-    pub fn fifo(&mut self, path: &str) -> Result<()> {
+    pub(super) fn fifo(&mut self, path: &str) -> Result<()> {
         let (dir, name) = self.at(path)?;
         let node = self
             .client
@@ -165,7 +165,7 @@ impl<'a> Mirror<'a> {
         self.check()
     }
 
-    pub fn link(&mut self, path: &str, new: &str) -> Result<()> {
+    pub(super) fn link(&mut self, path: &str, new: &str) -> Result<()> {
         let (dir, name) = self.at(new)?;
         let index = self.index(path)?;
         self.client
@@ -174,7 +174,7 @@ impl<'a> Mirror<'a> {
         self.check()
     }
 
-    pub fn rename(&mut self, path: &str, new: &str) -> Result<()> {
+    pub(super) fn rename(&mut self, path: &str, new: &str) -> Result<()> {
         let ((dir, name), (new_dir, new_name)) = (self.at(path)?, self.at(new)?);
         self.client
             .rename(&CALLER, dir, &name, new_dir, &new_name, false)?;
@@ -186,7 +186,7 @@ impl<'a> Mirror<'a> {
         self.check()
     }
 
-    pub fn exchange(&mut self, path: &str, other: &str) -> Result<()> {
+    pub(super) fn exchange(&mut self, path: &str, other: &str) -> Result<()> {
         let ((dir, name), (other_dir, other_name)) = (self.at(path)?, self.at(other)?);
         self.client
             .exchange(&CALLER, dir, &name, other_dir, &other_name)?;
@@ -200,21 +200,21 @@ impl<'a> Mirror<'a> {
         self.check()
     }
 
-    pub fn unlink(&mut self, path: &str) -> Result<()> {
+    pub(super) fn unlink(&mut self, path: &str) -> Result<()> {
         let (dir, name) = self.at(path)?;
         self.client.unlink(&CALLER, dir, &name)?;
         self.paths.remove(path);
         self.check()
     }
 
-    pub fn rmdir(&mut self, path: &str) -> Result<()> {
+    pub(super) fn rmdir(&mut self, path: &str) -> Result<()> {
         let (dir, name) = self.at(path)?;
         self.client.rmdir(&CALLER, dir, &name)?;
         self.paths.remove(path);
         self.check()
     }
 
-    pub fn chmod(&mut self, path: &str, mode: u16) -> Result<()> {
+    pub(super) fn chmod(&mut self, path: &str, mode: u16) -> Result<()> {
         let set = SetAttr {
             mode: Some(mode),
             ..SetAttr::default()
@@ -226,7 +226,7 @@ impl<'a> Mirror<'a> {
         self.check()
     }
 
-    pub fn truncate(&mut self, path: &str, size: usize) -> Result<()> {
+    pub(super) fn truncate(&mut self, path: &str, size: usize) -> Result<()> {
         let set = SetAttr {
             size: Some(size as u64),
             ..SetAttr::default()
@@ -238,7 +238,7 @@ impl<'a> Mirror<'a> {
         self.check()
     }
 
-    pub fn set_attribute(&mut self, path: &str, value: Option<&[u8]>) -> Result<()> {
+    pub(super) fn set_attribute(&mut self, path: &str, value: Option<&[u8]>) -> Result<()> {
         let index = self.index(path)?;
         let inode = &mut self.inodes[index];
         match value {
@@ -256,7 +256,7 @@ impl<'a> Mirror<'a> {
     ///
     /// # Errors
     /// A part that is not.
-    pub fn verify(&self) -> Result<()> {
+    pub(super) fn verify(&self) -> Result<()> {
         let mut found = BTreeMap::new();
         self.list(self.root, "", &mut found)?;
         for path in found.keys() {
@@ -344,7 +344,7 @@ impl<'a> Mirror<'a> {
     }
 
     /// Everything, from the bottom up.
-    pub fn remove_all(&mut self) -> Result<()> {
+    pub(super) fn remove_all(&mut self) -> Result<()> {
         let paths: Vec<String> = self.paths.keys().rev().cloned().collect();
         for path in paths {
             match self.inodes[self.index(&path)?].kind {

@@ -43,7 +43,7 @@ const KILL_WITHIN: Duration = Duration::from_millis(800);
 
 /// Servers are killed at each of their fault points, and nothing is lost or torn
 #[derive(clap::Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// The folder that the servers were started with in PANDOFS_FAULT_POINTS
@@ -62,7 +62,7 @@ pub struct Options {
 
 /// # Errors
 /// Anything that was lost, torn or refused, and at which point; or the file system's errors.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let client = options.common.client()?;
     let points = Points::new(&options.points);
     let hunt = Hunt::new(

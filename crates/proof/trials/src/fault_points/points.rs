@@ -8,12 +8,12 @@ use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 
 #[derive(Debug)]
-pub struct Points {
+pub(super) struct Points {
     folder: PathBuf,
 }
 
 impl Points {
-    pub fn new(folder: &Path) -> Points {
+    pub(super) fn new(folder: &Path) -> Points {
         Points {
             folder: folder.to_path_buf(),
         }
@@ -23,7 +23,7 @@ impl Points {
     ///
     /// # Errors
     /// Fails if the notes cannot be read.
-    pub fn seen(&self, servers: &[ServerId]) -> Result<BTreeSet<String>> {
+    pub(super) fn seen(&self, servers: &[ServerId]) -> Result<BTreeSet<String>> {
         let mut all = BTreeSet::new();
         for &server in servers {
             all.extend(self.noted(server, "seen")?);
@@ -35,7 +35,7 @@ impl Points {
     ///
     /// # Errors
     /// Fails if the notes cannot be read.
-    pub fn died(&self, server: ServerId) -> Result<Vec<String>> {
+    pub(super) fn died(&self, server: ServerId) -> Result<Vec<String>> {
         self.noted(server, "died")
     }
 
@@ -57,7 +57,12 @@ impl Points {
     ///
     /// # Errors
     /// Fails if it cannot be written.
-    pub fn arm(&self, server: ServerId, part: &str, spared: &BTreeSet<String>) -> Result<()> {
+    pub(super) fn arm(
+        &self,
+        server: ServerId,
+        part: &str,
+        spared: &BTreeSet<String>,
+    ) -> Result<()> {
         let mut order = format!("{part}\n");
         for point in spared {
             order.push_str(point);
@@ -70,7 +75,7 @@ impl Points {
     ///
     /// # Errors
     /// Fails if it cannot be written.
-    pub fn disarm(&self, server: ServerId) -> Result<()> {
+    pub(super) fn disarm(&self, server: ServerId) -> Result<()> {
         self.order(server, "")
     }
 
@@ -83,7 +88,7 @@ impl Points {
     }
 
     /// Returns whether the server has an order that it has not read.
-    pub fn has_order(&self, server: ServerId) -> bool {
+    pub(super) fn has_order(&self, server: ServerId) -> bool {
         self.folder.join(format!("server-{server}.armed")).exists()
     }
 }

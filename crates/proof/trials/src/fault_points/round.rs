@@ -27,7 +27,7 @@ const LARGE: usize = 100_000;
 ///
 /// # Errors
 /// A state that is not as it must be, or the file system's errors.
-pub fn play(client: &Client, hunt: &Hunt<'_>) -> Result<()> {
+pub(super) fn play(client: &Client, hunt: &Hunt<'_>) -> Result<()> {
     let (name, root) = fresh_directory(client, Ino::ROOT, "fault-points")?;
     // So that what is in one directory is on several shards.
     let settings = DirSettings {

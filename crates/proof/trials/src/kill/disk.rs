@@ -18,7 +18,7 @@ const PAGE: [u8; 4_096] = [0x5a; 4_096];
 /// Syncs a page to the disk again and again, in the file system that the servers write to. A server
 /// that starts syncs its log; on a disk that is busy with the work of others (a file system writes what
 /// they have written before it, too) that says nothing about the server.
-pub struct DiskWatch {
+pub(super) struct DiskWatch {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Result<Duration>>,
 }
@@ -28,7 +28,7 @@ impl DiskWatch {
     ///
     /// # Errors
     /// The system's.
-    pub fn start(dir: &Path) -> Result<DiskWatch> {
+    pub(super) fn start(dir: &Path) -> Result<DiskWatch> {
         let mut file = tempfile::tempfile_in(dir)
             .with_context(|| format!("cannot make a file in {}", dir.display()))?;
         let stop = Arc::new(AtomicBool::new(false));
@@ -43,7 +43,7 @@ impl DiskWatch {
     ///
     /// # Errors
     /// The system's.
-    pub fn stop(self) -> Result<Duration> {
+    pub(super) fn stop(self) -> Result<Duration> {
         self.stop.store(true, Ordering::SeqCst);
         match self.thread.join() {
             Ok(held_up) => held_up,

@@ -7,14 +7,14 @@ use pandofs_types::Ino;
 
 /// Intended contents of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Content {
+pub(super) struct Content {
     /// Tells files and versions apart.
     pub seed: u64,
     pub bytes: usize,
 }
 
 impl Content {
-    pub fn make(self) -> Vec<u8> {
+    pub(super) fn make(self) -> Vec<u8> {
         // A linear congruential generator (Knuth's MMIX constants): fast, and no two seeds agree for
         // long.
         let mut state = self.seed;
@@ -33,7 +33,7 @@ impl Content {
     ///
     /// # Errors
     /// The file system's.
-    pub fn compare(self, client: &Client, ino: Ino) -> Result<Option<String>> {
+    pub(super) fn compare(self, client: &Client, ino: Ino) -> Result<Option<String>> {
         let found = client
             .read(&CALLER, ino, 0, self.bytes + 1)
             .with_context(|| format!("cannot read inode {ino}"))?;

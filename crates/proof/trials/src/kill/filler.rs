@@ -18,7 +18,7 @@ const FILES: usize = 16;
 
 /// Length of the records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Grain {
+pub(super) enum Grain {
     /// Creations and removals: the most records that fit into a log.
     Small,
     /// Writes of as much as an inode holds.
@@ -26,7 +26,7 @@ pub enum Grain {
 }
 
 /// One client and its files, which no other client uses.
-pub struct Filler {
+pub(super) struct Filler {
     client: Client,
     random: StdRng,
     dir: Ino,
@@ -39,7 +39,13 @@ pub struct Filler {
 }
 
 impl Filler {
-    pub fn new(client: Client, random: StdRng, dir: Ino, number: u32, grain: Grain) -> Filler {
+    pub(super) fn new(
+        client: Client,
+        random: StdRng,
+        dir: Ino,
+        number: u32,
+        grain: Grain,
+    ) -> Filler {
         Filler {
             client,
             random,
@@ -56,7 +62,7 @@ impl Filler {
     ///
     /// # Errors
     /// The first one that an operation gets.
-    pub fn run(mut self, signals: &Signals) -> Result<Filler> {
+    pub(super) fn run(mut self, signals: &Signals) -> Result<Filler> {
         while !signals.is_full() {
             match self.grain {
                 Grain::Small if self.random.random_range(0..3) == 0 => self.remove()?,
@@ -109,7 +115,7 @@ impl Filler {
         Ok(())
     }
 
-    pub fn tally(&self) -> Tally {
+    pub(super) fn tally(&self) -> Tally {
         Tally {
             unsynced: self.there.len() as u64,
             gone: self.gone,
@@ -123,7 +129,7 @@ impl Filler {
 ///
 /// # Errors
 /// The file system's.
-pub fn verify(client: &Client, dir: Ino, fillers: &[Filler]) -> Result<Vec<String>> {
+pub(super) fn verify(client: &Client, dir: Ino, fillers: &[Filler]) -> Result<Vec<String>> {
     let mut wrong = Vec::new();
     let mut listed: HashMap<Name, Ino> = HashMap::new();
     for entry in client.list(&CALLER, dir) {

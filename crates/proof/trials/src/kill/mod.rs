@@ -44,7 +44,7 @@ const SHOWN: usize = 20;
 
 /// Nothing acknowledged is lost when a server is killed under load, and it is back soon
 #[derive(clap::Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// Kills. Of each four two come when the log is almost as long as it gets, one when it has just
@@ -101,7 +101,7 @@ struct Kill {
 
 /// Signals between the threads of a round.
 #[derive(Debug, Default)]
-pub struct Signals {
+pub(crate) struct Signals {
     /// All threads are to stop after the operation at hand.
     stop: AtomicBool,
     /// The fillers are to stop.
@@ -111,22 +111,22 @@ pub struct Signals {
 }
 
 impl Signals {
-    pub fn is_over(&self) -> bool {
+    pub(crate) fn is_over(&self) -> bool {
         self.stop.load(Ordering::SeqCst)
     }
 
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.full.load(Ordering::SeqCst) || self.is_over()
     }
 
-    pub fn count(&self, worker: usize) {
+    pub(crate) fn count(&self, worker: usize) {
         self.operations[worker].fetch_add(1, Ordering::SeqCst);
     }
 }
 
 /// # Errors
 /// Anything that was lost, wrong or late, with the seed; or the file system's errors.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let mut trial = Trial::prepare(options)?;
     let mut longest = Duration::ZERO;
     let begun = Instant::now();

@@ -18,7 +18,7 @@ const LARGEST_FILE: usize = 40_000;
 
 /// Changes that were acknowledged and whose effect was looked for.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub(super) struct Tally {
     /// Names that must be there, by whether their directory was synced since.
     pub synced: u64,
     pub unsynced: u64,
@@ -31,7 +31,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn add(&mut self, other: &Tally) {
+    pub(super) fn add(&mut self, other: &Tally) {
         self.synced += other.synced;
         self.unsynced += other.unsynced;
         self.gone += other.gone;
@@ -64,7 +64,7 @@ struct Known {
 }
 
 /// One client and its names, which no other client uses.
-pub struct Worker {
+pub(super) struct Worker {
     client: Client,
     random: StdRng,
     number: usize,
@@ -79,7 +79,7 @@ pub struct Worker {
 }
 
 impl Worker {
-    pub fn new(client: Client, random: StdRng, number: usize, dirs: Vec<Ino>) -> Worker {
+    pub(super) fn new(client: Client, random: StdRng, number: usize, dirs: Vec<Ino>) -> Worker {
         Worker {
             client,
             random,
@@ -98,7 +98,7 @@ impl Worker {
     ///
     /// # Errors
     /// The first one that an operation gets.
-    pub fn run(mut self, signals: &Signals) -> Result<Worker> {
+    pub(super) fn run(mut self, signals: &Signals) -> Result<Worker> {
         while !signals.is_over() {
             let dir = self.random.random_range(0..self.dirs.len());
             match self.random.random_range(0..100) {
@@ -282,7 +282,7 @@ impl Worker {
     ///
     /// # Errors
     /// The file system's.
-    pub fn verify(&self) -> Result<Vec<String>> {
+    pub(super) fn verify(&self) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         for ((dir, name), known) in &self.there {
             let told = match self.is_synced(*dir, known) {
@@ -327,7 +327,7 @@ impl Worker {
         Ok(wrong)
     }
 
-    pub fn tally(&self) -> Tally {
+    pub(super) fn tally(&self) -> Tally {
         let count = |synced| {
             self.there
                 .iter()
@@ -348,7 +348,7 @@ impl Worker {
 ///
 /// # Errors
 /// The file system's.
-pub fn verify_listings(client: &Client, workers: &[Worker]) -> Result<Vec<String>> {
+pub(super) fn verify_listings(client: &Client, workers: &[Worker]) -> Result<Vec<String>> {
     let Some(first) = workers.first() else {
         return Ok(Vec::new());
     };

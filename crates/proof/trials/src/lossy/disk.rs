@@ -17,14 +17,14 @@ use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-pub type Ino = u64;
-pub const ROOT: Ino = 1;
+pub(crate) type Ino = u64;
+pub(crate) const ROOT: Ino = 1;
 /// Inodes that have lost their last name are looked through when there are so many.
 const SWEEP_AT: usize = 256;
 
 /// Why something cannot be done.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Refusal {
+pub(crate) enum Refusal {
     NotThere,
     Exists,
     NotADirectory,
@@ -37,7 +37,7 @@ type Names = BTreeMap<Vec<u8>, Ino>;
 type Renaming = Vec<(Vec<u8>, Option<Ino>)>;
 
 #[derive(Clone, Debug, Default)]
-pub struct Directory {
+pub(crate) struct Directory {
     live: Names,
     disk: Names,
     held: VecDeque<Renaming>,
@@ -79,14 +79,14 @@ fn apply(names: &mut Names, renaming: Renaming) {
 }
 
 #[derive(Clone, Debug)]
-pub enum Body {
+pub(crate) enum Body {
     File(File),
     Directory(Directory),
     Link(Vec<u8>),
 }
 
 #[derive(Clone, Debug)]
-pub struct Node {
+pub(crate) struct Node {
     pub body: Body,
     pub mode: u16,
     pub uid: u32,
@@ -103,7 +103,7 @@ pub struct Node {
 /// never fit to be served.
 const SYNCS_OF_A_LIE: u32 = 16;
 
-pub struct Disk {
+pub(crate) struct Disk {
     nodes: BTreeMap<Ino, Node>,
     next: Ino,
     unnamed: usize,
@@ -114,7 +114,7 @@ pub struct Disk {
 
 /// Owner, mode and time of something that is made.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Maker {
+pub(crate) struct Maker {
     pub mode: u16,
     pub uid: u32,
     pub gid: u32,
@@ -123,13 +123,13 @@ pub struct Maker {
 
 /// Counts of what a loss of power met.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cut {
+pub(crate) struct Cut {
     pub files: usize,
     pub directories: usize,
 }
 
 impl Disk {
-    pub fn new(seed: u64, lies: bool) -> Disk {
+    pub(crate) fn new(seed: u64, lies: bool) -> Disk {
         let mut disk = Disk {
             nodes: BTreeMap::new(),
             next: ROOT,
@@ -165,22 +165,22 @@ impl Disk {
         ino
     }
 
-    pub fn node(&self, ino: Ino) -> Result<&Node, Refusal> {
+    pub(crate) fn node(&self, ino: Ino) -> Result<&Node, Refusal> {
         self.nodes.get(&ino).ok_or(Refusal::NotThere)
     }
 
-    pub fn node_mut(&mut self, ino: Ino) -> Result<&mut Node, Refusal> {
+    pub(crate) fn node_mut(&mut self, ino: Ino) -> Result<&mut Node, Refusal> {
         self.nodes.get_mut(&ino).ok_or(Refusal::NotThere)
     }
 
-    pub fn file(&self, ino: Ino) -> Result<&File, Refusal> {
+    pub(crate) fn file(&self, ino: Ino) -> Result<&File, Refusal> {
         match &self.node(ino)?.body {
             Body::File(file) => Ok(file),
             _ => Err(Refusal::IsADirectory),
         }
     }
 
-    pub fn file_mut(&mut self, ino: Ino) -> Result<&mut File, Refusal> {
+    pub(crate) fn file_mut(&mut self, ino: Ino) -> Result<&mut File, Refusal> {
         match &mut self.node_mut(ino)?.body {
             Body::File(file) => Ok(file),
             _ => Err(Refusal::IsADirectory),
@@ -195,14 +195,14 @@ impl Disk {
     }
 
     /// Names and what they lead to, and the directory above.
-    pub fn list(&self, ino: Ino) -> Result<(&Names, Ino), Refusal> {
+    pub(crate) fn list(&self, ino: Ino) -> Result<(&Names, Ino), Refusal> {
         match &self.node(ino)?.body {
             Body::Directory(directory) => Ok((&directory.live, directory.parent)),
             _ => Err(Refusal::NotADirectory),
         }
     }
 
-    pub fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Ino, Refusal> {
+    pub(crate) fn lookup(&self, parent: Ino, name: &[u8]) -> Result<Ino, Refusal> {
         let (names, _) = self.list(parent)?;
         names.get(name).copied().ok_or(Refusal::NotThere)
     }
@@ -211,7 +211,7 @@ impl Disk {
         self.list(ino).is_ok_and(|(names, _)| !names.is_empty())
     }
 
-    pub fn make(
+    pub(crate) fn make(
         &mut self,
         parent: Ino,
         name: &[u8],
@@ -227,7 +227,7 @@ impl Disk {
         Ok(ino)
     }
 
-    pub fn link(&mut self, ino: Ino, parent: Ino, name: &[u8]) -> Result<(), Refusal> {
+    pub(crate) fn link(&mut self, ino: Ino, parent: Ino, name: &[u8]) -> Result<(), Refusal> {
         if self.list(parent)?.0.contains_key(name) {
             return Err(Refusal::Exists);
         }
@@ -237,7 +237,12 @@ impl Disk {
         Ok(())
     }
 
-    pub fn remove(&mut self, parent: Ino, name: &[u8], directory: bool) -> Result<(), Refusal> {
+    pub(crate) fn remove(
+        &mut self,
+        parent: Ino,
+        name: &[u8],
+        directory: bool,
+    ) -> Result<(), Refusal> {
         let ino = self.lookup(parent, name)?;
         match (&self.node(ino)?.body, directory) {
             (Body::Directory(_), false) => return Err(Refusal::IsADirectory),
@@ -253,7 +258,13 @@ impl Disk {
         self.lost_a_name(ino)
     }
 
-    pub fn rename(&mut self, from: Ino, name: &[u8], to: Ino, new: &[u8]) -> Result<(), Refusal> {
+    pub(crate) fn rename(
+        &mut self,
+        from: Ino,
+        name: &[u8],
+        to: Ino,
+        new: &[u8],
+    ) -> Result<(), Refusal> {
         let ino = self.lookup(from, name)?;
         let replaced = self.lookup(to, new).ok();
         if replaced == Some(ino) {
@@ -284,12 +295,12 @@ impl Disk {
         Ok(())
     }
 
-    pub fn opened(&mut self, ino: Ino) -> Result<(), Refusal> {
+    pub(crate) fn opened(&mut self, ino: Ino) -> Result<(), Refusal> {
         self.node_mut(ino)?.opens += 1;
         Ok(())
     }
 
-    pub fn closed(&mut self, ino: Ino) {
+    pub(crate) fn closed(&mut self, ino: Ino) {
         if let Ok(node) = self.node_mut(ino) {
             node.opens = node.opens.saturating_sub(1);
         }
@@ -319,7 +330,7 @@ impl Disk {
     }
 
     /// Does what fsync(2) does.
-    pub fn sync(&mut self, ino: Ino) -> Result<(), Refusal> {
+    pub(crate) fn sync(&mut self, ino: Ino) -> Result<(), Refusal> {
         if self.lies && self.random.random_ratio(1, SYNCS_OF_A_LIE) {
             return self.node(ino).map(drop);
         }
@@ -347,7 +358,7 @@ impl Disk {
     }
 
     /// Does what sync(2) does, also on a disk that lies: it has time.
-    pub fn sync_all(&mut self) {
+    pub(crate) fn sync_all(&mut self) {
         for node in self.nodes.values_mut() {
             match &mut node.body {
                 Body::File(file) => file.sync(),
@@ -359,7 +370,7 @@ impl Disk {
     }
 
     /// The power is lost and comes back: what programs see from now on is what was on the disk.
-    pub fn cut(&mut self) -> Cut {
+    pub(crate) fn cut(&mut self) -> Cut {
         let mut luck = Luck::new(&mut self.random);
         let mut met = Cut::default();
         for node in self.nodes.values_mut() {
@@ -409,7 +420,7 @@ impl Disk {
     }
 
     /// Pages and inodes that take room.
-    pub fn used(&self) -> (u64, u64) {
+    pub(crate) fn used(&self) -> (u64, u64) {
         let pages = self.nodes.values().map(|node| match &node.body {
             Body::File(file) => file.pages(),
             _ => 1,

@@ -10,16 +10,16 @@ use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
-pub const PAGE: usize = 4_096;
+pub(crate) const PAGE: usize = 4_096;
 const PAGE_BYTES: u64 = PAGE as u64;
 /// Changes of one file that are held at most; then the older half is written, as systems do after a while.
-pub const MAX_HELD: usize = 4_096;
+pub(crate) const MAX_HELD: usize = 4_096;
 
 type Page = Arc<[u8; PAGE]>;
 
 /// Contents at one time. A page that is not there is a hole.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Image {
+pub(crate) struct Image {
     pub size: u64,
     pages: BTreeMap<u64, Page>,
 }
@@ -38,7 +38,7 @@ enum Held {
 }
 
 #[derive(Clone, Debug, Default)]
-pub struct File {
+pub(crate) struct File {
     live: Image,
     disk: Image,
     held: VecDeque<Held>,
@@ -108,20 +108,20 @@ impl Image {
 }
 
 impl File {
-    pub fn size(&self) -> u64 {
+    pub(crate) fn size(&self) -> u64 {
         self.live.size
     }
 
     /// Pages that take room.
-    pub fn pages(&self) -> u64 {
+    pub(crate) fn pages(&self) -> u64 {
         self.live.pages.len() as u64
     }
 
-    pub fn is_held(&self) -> bool {
+    pub(crate) fn is_held(&self) -> bool {
         !self.held.is_empty()
     }
 
-    pub fn read(&self, offset: u64, length: usize) -> Vec<u8> {
+    pub(crate) fn read(&self, offset: u64, length: usize) -> Vec<u8> {
         self.live.read(offset, length)
     }
 
@@ -133,7 +133,7 @@ impl File {
         }
     }
 
-    pub fn write(&mut self, offset: u64, data: &[u8]) {
+    pub(crate) fn write(&mut self, offset: u64, data: &[u8]) {
         let mut at = offset;
         let mut rest = data;
         while !rest.is_empty() {
@@ -149,17 +149,17 @@ impl File {
         }
     }
 
-    pub fn set_size(&mut self, size: u64) {
+    pub(crate) fn set_size(&mut self, size: u64) {
         self.change(Held::Size(size));
     }
 
     /// Zeros in place of what is there; the size stays.
-    pub fn make_hole(&mut self, range: Range<u64>) {
+    pub(crate) fn make_hole(&mut self, range: Range<u64>) {
         self.change(Held::Hole(range));
     }
 
     /// The first byte from `offset` on that is (not) in a hole, before the end.
-    pub fn seek(&self, offset: u64, data: bool) -> Option<u64> {
+    pub(crate) fn seek(&self, offset: u64, data: bool) -> Option<u64> {
         if offset >= self.live.size {
             return None;
         }
@@ -183,12 +183,12 @@ impl File {
     }
 
     /// All is on the disk.
-    pub fn sync(&mut self) {
+    pub(crate) fn sync(&mut self) {
         self.sync_first(self.held.len());
     }
 
     /// The power is lost, and comes back.
-    pub fn cut(&mut self, luck: &mut Luck<'_>) {
+    pub(crate) fn cut(&mut self, luck: &mut Luck<'_>) {
         luck.next_file();
         let in_journal = |held: &Held| !matches!(held, Held::Page { .. });
         let mut journal = luck.prefix(self.held.iter().filter(|held| in_journal(held)).count());

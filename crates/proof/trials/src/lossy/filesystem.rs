@@ -28,15 +28,15 @@ const SEEK_DATA: i32 = 3;
 const SEEK_HOLE: i32 = 4;
 
 /// A disk that several threads use.
-pub type Shared = Arc<Mutex<Disk>>;
+pub(crate) type Shared = Arc<Mutex<Disk>>;
 
-pub fn lock(disk: &Mutex<Disk>) -> MutexGuard<'_, Disk> {
+pub(crate) fn lock(disk: &Mutex<Disk>) -> MutexGuard<'_, Disk> {
     disk.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 type Names = Arc<Vec<(Ino, FileType, OsString)>>;
 
-pub struct Lossy {
+pub(crate) struct Lossy {
     disk: Shared,
     /// Contents of each open directory when it was opened.
     listings: Mutex<HashMap<u64, Names>>,
@@ -105,7 +105,7 @@ fn attr(disk: &Disk, ino: Ino) -> Result<FileAttr, Refusal> {
 }
 
 impl Lossy {
-    pub fn new(disk: Shared) -> Lossy {
+    pub(crate) fn new(disk: Shared) -> Lossy {
         Lossy {
             disk,
             listings: Mutex::default(),

@@ -15,18 +15,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 /// Time after which anything is taken to hang.
-pub const PATIENCE: Duration = Duration::from_secs(60);
+pub(super) const PATIENCE: Duration = Duration::from_secs(60);
 /// The time in which a server that serves answers.
 const ANSWER: Duration = Duration::from_secs(2);
 const PAUSE: Duration = Duration::from_millis(20);
 /// The server that loses its power.
-pub const VICTIM: u16 = 1;
+pub(super) const VICTIM: u16 = 1;
 /// Message of a server that does not start.
 const REFUSAL: &str = "cannot start server";
 const SERVERS: &str = "3";
 const STRIPE_UNIT: &str = "65536";
 
-pub struct Cluster {
+pub(super) struct Cluster {
     folder: PathBuf,
     pandofs: PathBuf,
     up: Option<Child>,
@@ -79,7 +79,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The step that cannot be done.
-    pub fn start(
+    pub(super) fn start(
         folder: &Path,
         pandofs: &Path,
         lossy: &Path,
@@ -137,11 +137,11 @@ impl Cluster {
         Ok(cluster)
     }
 
-    pub fn data(&self) -> PathBuf {
+    pub(super) fn data(&self) -> PathBuf {
         self.folder.join("data")
     }
 
-    pub fn mount(&self) -> PathBuf {
+    pub(super) fn mount(&self) -> PathBuf {
         self.folder.join("mnt")
     }
 
@@ -157,7 +157,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Fails if they do not serve.
-    pub fn up(&mut self) -> Result<()> {
+    pub(super) fn up(&mut self) -> Result<()> {
         let said = self.folder.join("up.txt");
         let up = Command::new(&self.pandofs)
             .arg("up")
@@ -187,7 +187,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The step that cannot be done.
-    pub fn cut(&self, lost: &AtomicBool) -> Result<String> {
+    pub(super) fn cut(&self, lost: &AtomicBool) -> Result<String> {
         let server = self.data().join(format!("server-{VICTIM}"));
         let pid: i32 = fs::read_to_string(server.join("pid"))?.trim().parse()?;
         let pid = Pid::from_raw(pid).context("there is no process 0")?;
@@ -206,7 +206,7 @@ impl Cluster {
     ///
     /// # Errors
     /// Fails if they do neither.
-    pub fn wait(&self, may_refuse: bool) -> Result<Option<String>> {
+    pub(super) fn wait(&self, may_refuse: bool) -> Result<Option<String>> {
         let log = self.data().join(format!("server-{VICTIM}/log.txt"));
         let mut refusal = None;
         wait_until("all servers to answer", || {
@@ -234,7 +234,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The problems that it finds.
-    pub fn check(&self, how: &[&str]) -> Result<()> {
+    pub(super) fn check(&self, how: &[&str]) -> Result<()> {
         run(Command::new(&self.pandofs)
             .args(how)
             .arg("--data")
@@ -245,7 +245,7 @@ impl Cluster {
     ///
     /// # Errors
     /// The system's.
-    pub fn panics(&self) -> Result<Vec<String>> {
+    pub(super) fn panics(&self) -> Result<Vec<String>> {
         let mut found = Vec::new();
         for entry in fs::read_dir(self.data())? {
             let path = entry?.path();
@@ -263,7 +263,7 @@ impl Cluster {
 
     /// # Errors
     /// Fails if it does not end well.
-    pub fn stop(&mut self) -> Result<()> {
+    pub(super) fn stop(&mut self) -> Result<()> {
         self.signal_up(Signal::INT)?;
         let up = self.up.as_mut().context("it is not up")?;
         wait_until("'pandofs up' to end", || Ok(up.try_wait()?.is_some()))?;

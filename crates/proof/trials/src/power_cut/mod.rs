@@ -25,7 +25,7 @@ const HONEST: [&str; 3] = ["exit status: 1", "exit status: 3", "exit status: 4"]
 /// Loses the power of a server's machine: what was synced is there, and programs get errors for the
 /// rest
 #[derive(clap::Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     /// The `pandofs` program
     #[arg(long, value_name = "PATH")]
     pandofs: PathBuf,
@@ -55,7 +55,7 @@ pub struct Options {
 
 /// # Errors
 /// Anything that was lost or wrong, with the seed.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let begun = Instant::now();
     let mut rounds = 0;
     let tally = rounds_of(options, &mut rounds)

@@ -5,14 +5,14 @@
 use std::collections::BTreeMap;
 
 /// Bytes that are there whole or not at all.
-pub const SECTOR: usize = 512;
+pub(super) const SECTOR: usize = 512;
 const MAGIC: u64 = 0x7061_6e64_6f20_6375;
 /// Length of the stamp that a sector repeats.
 const STAMP: usize = 32;
 
 /// A value of which it is not certain what a loss of power leaves.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Uncertain<T> {
+pub(super) struct Uncertain<T> {
     /// The value that it was set to last.
     newest: T,
     /// It is one of these: one, unless something was lost and it was not looked at.
@@ -22,7 +22,7 @@ pub struct Uncertain<T> {
 }
 
 impl<T: Clone + PartialEq> Uncertain<T> {
-    pub fn certain(value: T) -> Uncertain<T> {
+    pub(super) fn certain(value: T) -> Uncertain<T> {
         Uncertain {
             newest: value.clone(),
             live: vec![value.clone()],
@@ -31,18 +31,18 @@ impl<T: Clone + PartialEq> Uncertain<T> {
     }
 
     /// The value that it was set to last, or found to be since.
-    pub fn newest(&self) -> &T {
+    pub(super) fn newest(&self) -> &T {
         &self.newest
     }
 
-    pub fn set(&mut self, value: T) {
+    pub(super) fn set(&mut self, value: T) {
         self.newest = value.clone();
         self.live = vec![value.clone()];
         self.add(value);
     }
 
     /// It may have been set.
-    pub fn perhaps(&mut self, value: T) {
+    pub(super) fn perhaps(&mut self, value: T) {
         if !self.live.contains(&value) {
             self.live.push(value.clone());
         }
@@ -57,31 +57,31 @@ impl<T: Clone + PartialEq> Uncertain<T> {
     }
 
     /// A sync succeeded: nothing of it was lost, nor will be.
-    pub fn synced(&mut self) {
+    pub(super) fn synced(&mut self) {
         self.possible.clone_from(&self.live);
     }
 
     /// A sync failed: anything since the last one that succeeded may be lost.
-    pub fn failed(&mut self) {
+    pub(super) fn failed(&mut self) {
         self.live.clone_from(&self.possible);
     }
 
-    pub fn may_be(&self, found: &T) -> bool {
+    pub(super) fn may_be(&self, found: &T) -> bool {
         self.live.contains(found)
     }
 
     /// It was looked at after a sync.
-    pub fn found(&mut self, found: T) {
+    pub(super) fn found(&mut self, found: T) {
         *self = Uncertain::certain(found);
     }
 }
 
 /// Names and inode numbers of one directory at one time.
-pub type Names = BTreeMap<String, u64>;
+pub(super) type Names = BTreeMap<String, u64>;
 
 /// Something that is done to names.
 #[derive(Clone, Debug)]
-pub enum Renaming {
+pub(super) enum Renaming {
     Make(String, u64),
     Move(String, String),
     Remove(String),
@@ -89,7 +89,7 @@ pub enum Renaming {
 
 impl Renaming {
     /// The names after it, if it can be done to these.
-    pub fn of(&self, names: &Names) -> Option<Names> {
+    pub(super) fn of(&self, names: &Names) -> Option<Names> {
         let mut names = names.clone();
         match self {
             Renaming::Make(name, ino) => {
@@ -110,7 +110,7 @@ impl Renaming {
 }
 
 impl Uncertain<Names> {
-    pub fn rename(&mut self, renaming: &Renaming) {
+    pub(super) fn rename(&mut self, renaming: &Renaming) {
         if let Some(names) = renaming.of(self.newest()) {
             self.set(names);
         }
@@ -118,7 +118,7 @@ impl Uncertain<Names> {
 
     /// It was under way when the power was lost, and was answered: it came before the loss, or after it to whatever
     /// that left.
-    pub fn rename_meanwhile(&mut self, renaming: &Renaming) {
+    pub(super) fn rename_meanwhile(&mut self, renaming: &Renaming) {
         let left = self.possible.clone();
         self.rename(renaming);
         for names in left.iter().filter_map(|names| renaming.of(names)) {
@@ -129,14 +129,14 @@ impl Uncertain<Names> {
 
 /// Contents of a file. Sectors have the number of the write that they are of, 0 for zeros.
 #[derive(Clone, Debug)]
-pub struct Contents {
+pub(super) struct Contents {
     ino: u64,
     sizes: Uncertain<u64>,
     sectors: Vec<Uncertain<u64>>,
 }
 
 impl Contents {
-    pub fn empty(ino: u64) -> Contents {
+    pub(super) fn empty(ino: u64) -> Contents {
         Contents {
             ino,
             sizes: Uncertain::certain(0),
@@ -145,12 +145,12 @@ impl Contents {
     }
 
     /// Sectors.
-    pub fn size(&self) -> u64 {
+    pub(super) fn size(&self) -> u64 {
         *self.sizes.newest()
     }
 
     /// Bytes of a write to these sectors.
-    pub fn bytes(&self, first: u64, count: u64, write: u64) -> Vec<u8> {
+    pub(super) fn bytes(&self, first: u64, count: u64, write: u64) -> Vec<u8> {
         (first..first + count)
             .flat_map(|sector| stamp(self.ino, sector, write).repeat(SECTOR / STAMP))
             .collect()
@@ -163,7 +163,7 @@ impl Contents {
     }
 
     /// Sectors were written; `done`: that is known, and not only possible.
-    pub fn written(&mut self, first: u64, count: u64, write: u64, done: bool) {
+    pub(super) fn written(&mut self, first: u64, count: u64, write: u64, done: bool) {
         let end = first + count;
         self.reach(end);
         for sector in &mut self.sectors[first as usize..end as usize] {
@@ -174,26 +174,26 @@ impl Contents {
         }
     }
 
-    pub fn cut(&mut self, size: u64, done: bool) {
+    pub(super) fn cut(&mut self, size: u64, done: bool) {
         for sector in self.sectors.iter_mut().skip(size as usize) {
             change(sector, 0, done);
         }
         change(&mut self.sizes, size, done);
     }
 
-    pub fn synced(&mut self) {
+    pub(super) fn synced(&mut self) {
         self.sizes.synced();
         self.sectors.iter_mut().for_each(Uncertain::synced);
     }
 
-    pub fn failed(&mut self) {
+    pub(super) fn failed(&mut self) {
         self.sizes.failed();
         self.sectors.iter_mut().for_each(Uncertain::failed);
     }
 
     /// It was read whole after a sync; returns what is wrong with it. `believes`: it is to be what
     /// was synced, and not only something that was once written there.
-    pub fn found(&mut self, bytes: &[u8], newest: u64, believes: bool) -> Vec<String> {
+    pub(super) fn found(&mut self, bytes: &[u8], newest: u64, believes: bool) -> Vec<String> {
         let mut wrong = Vec::new();
         let size = (bytes.len() / SECTOR) as u64;
         let (least, most) = (self.sizes.live.iter().min(), self.sizes.live.iter().max());

@@ -33,7 +33,7 @@ struct Directory {
     unknown: bool,
 }
 
-pub struct Worker {
+pub(super) struct Worker {
     random: StdRng,
     directories: Vec<Directory>,
     files: BTreeMap<u64, Contents>,
@@ -45,7 +45,7 @@ pub struct Worker {
 }
 
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Tally {
+pub(super) struct Tally {
     pub operations: u64,
     pub syncs: u64,
     /// Syncs that failed after a loss; operations, too, where the disk lies.
@@ -55,7 +55,7 @@ pub struct Tally {
 }
 
 impl Tally {
-    pub fn add(&mut self, other: &Tally) {
+    pub(super) fn add(&mut self, other: &Tally) {
         self.operations += other.operations;
         self.syncs += other.syncs;
         self.told += other.told;
@@ -66,7 +66,12 @@ impl Tally {
 impl Worker {
     /// # Errors
     /// The file system's.
-    pub fn prepare(root: &Path, number: usize, random: StdRng, believes: bool) -> Result<Worker> {
+    pub(super) fn prepare(
+        root: &Path,
+        number: usize,
+        random: StdRng,
+        believes: bool,
+    ) -> Result<Worker> {
         let directories = (0..DIRECTORIES)
             .map(|directory| {
                 let path = root.join(format!("w{number}-{directory}"));
@@ -97,7 +102,7 @@ impl Worker {
     ///
     /// # Errors
     /// A call that failed before that.
-    pub fn run(&mut self, lost: &AtomicBool) -> Result<()> {
+    pub(super) fn run(&mut self, lost: &AtomicBool) -> Result<()> {
         while !lost.load(Ordering::SeqCst) {
             self.tally.operations += 1;
             let which = self.random.random_range(0..DIRECTORIES);
@@ -274,7 +279,7 @@ impl Worker {
     ///
     /// # Errors
     /// A call that cannot be done at all.
-    pub fn look(&mut self, client: &Client) -> Result<Vec<String>> {
+    pub(super) fn look(&mut self, client: &Client) -> Result<Vec<String>> {
         let mut wrong = Vec::new();
         let mut seen = Vec::new();
         for which in 0..DIRECTORIES {

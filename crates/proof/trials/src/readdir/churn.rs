@@ -12,7 +12,7 @@ use rand::rngs::StdRng;
 use std::sync::atomic::Ordering;
 
 /// One client and its names, which no other client uses.
-pub struct Churner {
+pub(super) struct Churner {
     client: Client,
     dir: Ino,
     clock: Clock,
@@ -28,7 +28,7 @@ pub struct Churner {
 }
 
 impl Churner {
-    pub fn new(
+    pub(super) fn new(
         client: Client,
         dir: Ino,
         clock: Clock,
@@ -53,7 +53,7 @@ impl Churner {
     ///
     /// # Errors
     /// The file system's: none is expected.
-    pub fn run(mut self, signals: &Signals) -> Result<Churner> {
+    pub(super) fn run(mut self, signals: &Signals) -> Result<Churner> {
         while !signals.enough.load(Ordering::SeqCst) {
             let is_full = self.free.len() * 10 < self.there.len();
             match self.random.random_range(0..10) {
@@ -68,7 +68,7 @@ impl Churner {
     }
 
     /// Adds all lives to the history; answers with the names that are still there.
-    pub fn finish(self, history: &mut History) -> Vec<Name> {
+    pub(super) fn finish(self, history: &mut History) -> Vec<Name> {
         let of = |number| name_of(self.number, number);
         let mut left = Vec::new();
         for (number, life) in self.ended {

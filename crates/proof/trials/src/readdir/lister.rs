@@ -21,7 +21,7 @@ const STEP_PAGE: usize = 16;
 
 /// Pace of a listing.
 #[derive(Clone, Copy, Debug)]
-pub enum Pace {
+pub(super) enum Pace {
     /// Page by page as the directory gets partitions, up to so many; one listing.
     WithTheSplits { partitions: u32 },
     /// Pages and pauses as drawn, again and again.
@@ -29,7 +29,7 @@ pub enum Pace {
 }
 
 /// One client that lists.
-pub struct Lister {
+pub(super) struct Lister {
     pub client: Client,
     pub dir: Ino,
     pub clock: Clock,
@@ -39,7 +39,7 @@ pub struct Lister {
 
 /// A listing and how it was made.
 #[derive(Debug)]
-pub struct Done {
+pub(super) struct Done {
     pub listing: Listing,
     pub partitions_before: u32,
     pub partitions_after: u32,
@@ -69,7 +69,7 @@ impl Lister {
     ///
     /// # Errors
     /// The file system's.
-    pub fn run(mut self, signals: &Signals) -> Result<Vec<Done>> {
+    pub(super) fn run(mut self, signals: &Signals) -> Result<Vec<Done>> {
         let mut all = Vec::new();
         loop {
             all.push(self.list(signals, all.is_empty())?);

@@ -35,7 +35,7 @@ const SHOWN: usize = 20;
 
 /// Every name that stands throughout is listed exactly once while the directory splits and is merged
 #[derive(clap::Args, Debug)]
-pub struct Options {
+pub(crate) struct Options {
     #[command(flatten)]
     common: Common,
     /// Runs, each in a directory of its own
@@ -82,7 +82,7 @@ impl Seen {
 
 /// # Errors
 /// The first run that was not right, with its seed.
-pub fn run(options: &Options) -> Result<()> {
+pub(crate) fn run(options: &Options) -> Result<()> {
     let client = options.common.client()?;
     let (_, parent) = fresh_directory(&client, Ino::ROOT, "readdir-through-splits")?;
     let begun = Instant::now();
@@ -136,7 +136,7 @@ struct Trial<'o> {
 
 /// Signals between the threads of a run.
 #[derive(Debug, Default)]
-pub struct Signals {
+pub(crate) struct Signals {
     /// The most partitions seen so far.
     pub partitions: AtomicU32,
     /// Listers that have the first page of their first listing.

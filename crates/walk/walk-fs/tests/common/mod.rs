@@ -1,7 +1,7 @@
 //! Trees to walk, and GNU find to compare with.
 #![allow(dead_code, reason = "each test file uses its part")]
 
-pub mod together;
+pub(crate) mod together;
 
 use pandofs_walk::{Algorithm, Rng};
 use pandofs_walk_fs::{Entry, FileType, Flow, Options, Problem, ProblemKind, Visitor};
@@ -24,7 +24,7 @@ const NAMES: [&[u8]; 8] = [
 ];
 
 /// Makes a tree with this many directories, and some files, links and fifos.
-pub fn make_tree(root: &Path, directories: usize, seed: u64) {
+pub(crate) fn make_tree(root: &Path, directories: usize, seed: u64) {
     let mut rng = Rng::new(seed);
     let mut made = vec![root.to_path_buf()];
     for number in 0..directories {
@@ -50,7 +50,7 @@ pub fn make_tree(root: &Path, directories: usize, seed: u64) {
 
 /// A chain of directories whose path is longer than any call takes; in each a file and a directory
 /// that is not on the chain.
-pub fn make_chain(root: &Path, levels: usize, name: &str) {
+pub(crate) fn make_chain(root: &Path, levels: usize, name: &str) {
     let mut at = openat(CWD, root, OFlags::DIRECTORY, Mode::empty()).unwrap();
     let name = CString::new(name).unwrap();
     for _ in 0..levels {
@@ -63,13 +63,13 @@ pub fn make_chain(root: &Path, levels: usize, name: &str) {
 
 /// Removes what `remove_dir_all` of the standard library would take one file descriptor a level
 /// for.
-pub fn remove(root: &Path) {
+pub(crate) fn remove(root: &Path) {
     let status = Command::new("rm").arg("-rf").arg(root).status().unwrap();
     assert!(status.success());
 }
 
 /// Returns what GNU find prints for each entry, sorted.
-pub fn find(arguments: &[&OsStr]) -> Vec<Vec<u8>> {
+pub(crate) fn find(arguments: &[&OsStr]) -> Vec<Vec<u8>> {
     let output = Command::new("find")
         .args(arguments)
         .args(["-printf", "%d %y %s %i %p\\0"])
@@ -87,7 +87,7 @@ pub fn find(arguments: &[&OsStr]) -> Vec<Vec<u8>> {
 
 /// A visitor that writes the same.
 #[derive(Default)]
-pub struct Lister {
+pub(crate) struct Lister {
     pub lines: Vec<Vec<u8>>,
     pub problems: Vec<(Vec<u8>, ProblemKind)>,
 }
@@ -120,14 +120,14 @@ impl Visitor for Lister {
 }
 
 /// All that the threads have listed, sorted.
-pub fn lines(visitors: Vec<Lister>) -> Vec<Vec<u8>> {
+pub(crate) fn lines(visitors: Vec<Lister>) -> Vec<Vec<u8>> {
     let mut lines: Vec<Vec<u8>> = visitors.into_iter().flat_map(|it| it.lines).collect();
     lines.sort_unstable();
     lines
 }
 
 /// Each algorithm with some numbers of ranks and threads.
-pub fn settings() -> Vec<Options> {
+pub(crate) fn settings() -> Vec<Options> {
     let mut all = Vec::new();
     for algorithm in Algorithm::ALL {
         for ranks in [1, 2, 5] {

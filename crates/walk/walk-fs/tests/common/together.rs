@@ -11,7 +11,7 @@ use std::time::Duration;
 type Mail = VecDeque<(u32, Vec<u8>, Option<Arc<AtomicU64>>)>;
 
 /// Queues between ranks that are threads.
-pub struct Post {
+pub(crate) struct Post {
     boxes: Vec<Mutex<Mail>>,
     /// Messages of each rank to all, in its order.
     sent: Vec<Mutex<Vec<Vec<u8>>>>,
@@ -21,7 +21,7 @@ pub struct Post {
 }
 
 impl Post {
-    pub fn new(ranks: u32) -> Arc<Post> {
+    pub(crate) fn new(ranks: u32) -> Arc<Post> {
         Arc::new(Post {
             boxes: (0..ranks).map(|_| Mutex::default()).collect(),
             sent: (0..ranks).map(|_| Mutex::default()).collect(),
@@ -31,7 +31,7 @@ impl Post {
 
     /// The most bytes that one has sent to all at once.
     #[allow(dead_code, reason = "each test file uses its part")]
-    pub fn most_sent(&self) -> usize {
+    pub(crate) fn most_sent(&self) -> usize {
         let ranks = self.sent.iter();
         let lengths = ranks.map(|it| it.lock().unwrap().iter().map(Vec::len).max());
         lengths.max().flatten().unwrap_or(0)
@@ -43,7 +43,7 @@ impl Post {
 }
 
 /// One rank's side of them.
-pub struct Mailbox {
+pub(crate) struct Mailbox {
     me: u32,
     post: Arc<Post>,
     unreceived: Arc<AtomicU64>,
@@ -52,7 +52,7 @@ pub struct Mailbox {
 }
 
 impl Mailbox {
-    pub fn new(me: u32, post: &Arc<Post>) -> Mailbox {
+    pub(crate) fn new(me: u32, post: &Arc<Post>) -> Mailbox {
         Mailbox {
             me,
             post: Arc::clone(post),
@@ -119,7 +119,7 @@ impl Link for Mailbox {
 }
 
 /// Runs the same on this many ranks; what each gave.
-pub fn together<R: Send>(
+pub(crate) fn together<R: Send>(
     ranks: u32,
     run: impl Fn(&mut Processes<'_>) -> R + Sync,
 ) -> (Vec<R>, Vec<u8>) {
@@ -146,6 +146,6 @@ pub fn together<R: Send>(
 }
 
 /// One root.
-pub fn root_of(path: &Path) -> Vec<OsString> {
+pub(crate) fn root_of(path: &Path) -> Vec<OsString> {
     vec![path.as_os_str().to_owned()]
 }

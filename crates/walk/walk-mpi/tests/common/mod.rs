@@ -15,19 +15,19 @@ const LAUNCHER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// Amount that is read of a launcher's output.
 #[derive(Clone, Copy)]
-pub enum Reads {
+pub(crate) enum Reads {
     All,
     /// One byte; then reading ends.
     First,
 }
 
 /// Starts this many processes, as root too, and more than there are processors.
-pub fn mpirun(ranks: u32, dir: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn mpirun(ranks: u32, dir: &Path, arguments: &[&str]) -> Output {
     mpirun_read(ranks, dir, arguments, Reads::All)
 }
 
 /// The same, with as much of its output read.
-pub fn mpirun_read(ranks: u32, dir: &Path, arguments: &[&str], reads: Reads) -> Output {
+pub(crate) fn mpirun_read(ranks: u32, dir: &Path, arguments: &[&str], reads: Reads) -> Output {
     for _ in 0..LAUNCHES {
         let mut launched = Command::new("mpirun");
         launched

@@ -20,7 +20,11 @@ use std::os::fd::AsRawFd;
 ///
 /// # Errors
 /// The first failure.
-pub fn take_over(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stat: &Stat) -> Result<(), Failed> {
+pub(crate) fn take_over(
+    from: BorrowedFd<'_>,
+    to: BorrowedFd<'_>,
+    stat: &Stat,
+) -> Result<(), Failed> {
     take_over_with(from, to, stat, &times(stat))
 }
 
@@ -28,7 +32,7 @@ pub fn take_over(from: BorrowedFd<'_>, to: BorrowedFd<'_>, stat: &Stat) -> Resul
 ///
 /// # Errors
 /// The first failure.
-pub fn take_over_with(
+pub(crate) fn take_over_with(
     from: BorrowedFd<'_>,
     to: BorrowedFd<'_>,
     stat: &Stat,
@@ -41,7 +45,7 @@ pub fn take_over_with(
 ///
 /// # Errors
 /// The first failure.
-pub fn take_over_unopened(
+pub(crate) fn take_over_unopened(
     (dir, name): (BorrowedFd<'_>, &CStr),
     to: BorrowedFd<'_>,
     stat: &Stat,
@@ -70,7 +74,7 @@ fn take_over_to(
 ///
 /// # Errors
 /// The first failure.
-pub fn take_over_at(
+pub(crate) fn take_over_at(
     from: (BorrowedFd<'_>, &CStr),
     (dir, name): (BorrowedFd<'_>, &CStr),
     stat: &Stat,
@@ -93,7 +97,7 @@ pub fn take_over_at(
 /// Something of a copy that is not as it should be.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
 #[error("cannot take over its {0}: {1}")]
-pub struct Failed(pub &'static str, pub Errno);
+pub(crate) struct Failed(pub &'static str, pub Errno);
 
 /// The permissions that a copy keeps, whose owner may not be that of the original: without what
 /// lets others act as the owner or the group, where that would be another one.
@@ -280,7 +284,7 @@ fn all(read: impl Fn(&mut [u8]) -> Result<usize, Errno>) -> Result<Vec<u8>, Errn
 ///
 /// # Errors
 /// When they cannot be read.
-pub fn list(fd: BorrowedFd<'_>) -> Result<Listed, Errno> {
+pub(crate) fn list(fd: BorrowedFd<'_>) -> Result<Listed, Errno> {
     listed(&Node::Open(fd))
 }
 
@@ -288,7 +292,7 @@ pub fn list(fd: BorrowedFd<'_>) -> Result<Listed, Errno> {
 ///
 /// # Errors
 /// When they cannot be read.
-pub fn list_at(dir: BorrowedFd<'_>, name: &CStr) -> Result<Listed, Errno> {
+pub(crate) fn list_at(dir: BorrowedFd<'_>, name: &CStr) -> Result<Listed, Errno> {
     listed(&Node::at(dir, name))
 }
 
@@ -309,7 +313,7 @@ fn listed(of: &Node<'_>) -> Result<Listed, Errno> {
 ///
 /// # Errors
 /// When it cannot be set.
-pub fn set_at(
+pub(crate) fn set_at(
     dir: BorrowedFd<'_>,
     name: &CStr,
     attribute: &[u8],
@@ -320,7 +324,7 @@ pub fn set_at(
 }
 
 /// The times of access and modification.
-pub fn times(stat: &Stat) -> Timestamps {
+pub(crate) fn times(stat: &Stat) -> Timestamps {
     Timestamps {
         last_access: timespec(stat.accessed()),
         last_modification: timespec(stat.modified()),

@@ -53,7 +53,7 @@ pub(super) enum Trouble {
 }
 
 /// State that all threads share.
-pub struct Shared {
+pub(crate) struct Shared {
     pub wanted: Wanted,
     pub mirror: Mirror<Twin>,
     pub links: Links,
@@ -68,7 +68,7 @@ pub struct Shared {
 }
 
 /// One thread's copier.
-pub struct Copier<'c> {
+pub(crate) struct Copier<'c> {
     pub(super) shared: &'c Shared,
     pub(super) meter: Arc<Meter>,
     pub(super) copying: Copying,
@@ -88,7 +88,7 @@ pub(super) struct Way<'w> {
 }
 
 impl<'c> Copier<'c> {
-    pub fn new(shared: &'c Shared, meter: &Arc<Meter>, out: Part) -> Copier<'c> {
+    pub(crate) fn new(shared: &'c Shared, meter: &Arc<Meter>, out: Part) -> Copier<'c> {
         Copier {
             shared,
             meter: Arc::clone(meter),

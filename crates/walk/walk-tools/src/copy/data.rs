@@ -130,7 +130,7 @@ impl Methods {
 
 /// Failures of copying data.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-pub enum DataError {
+pub(crate) enum DataError {
     #[error("{0}")]
     Read(Errno),
     #[error("cannot write the copy: {0}")]
@@ -140,12 +140,12 @@ pub enum DataError {
 }
 
 /// A thread's means to copy.
-pub struct Copying {
+pub(crate) struct Copying {
     buffer: Box<[u8]>,
 }
 
 impl Copying {
-    pub fn new() -> Copying {
+    pub(crate) fn new() -> Copying {
         Copying {
             buffer: vec![0; BUFFER_BYTES].into_boxed_slice(),
         }
@@ -156,7 +156,7 @@ impl Copying {
     ///
     /// # Errors
     /// When it cannot be read or written, or there is less of it.
-    pub fn copy(
+    pub(crate) fn copy(
         &mut self,
         methods: &Methods,
         from: BorrowedFd<'_>,
@@ -193,7 +193,7 @@ impl Copying {
     ///
     /// # Errors
     /// When it cannot be read or written, or could only be shared.
-    pub fn copy_to_end(
+    pub(crate) fn copy_to_end(
         &mut self,
         methods: &Methods,
         from: BorrowedFd<'_>,
@@ -249,7 +249,7 @@ impl Copying {
     ///
     /// # Errors
     /// When it cannot be read or written, or there is less of it.
-    pub fn copy_to(
+    pub(crate) fn copy_to(
         &mut self,
         methods: &Methods,
         from: BorrowedFd<'_>,
@@ -307,7 +307,7 @@ impl Copying {
     ///
     /// # Errors
     /// When one of them cannot be read.
-    pub fn same(
+    pub(crate) fn same(
         &mut self,
         one: BorrowedFd<'_>,
         other: BorrowedFd<'_>,
@@ -343,7 +343,7 @@ fn write_all(to: BorrowedFd<'_>, bytes: &[u8], place: u64) -> Result<(), DataErr
 }
 
 /// Reads until the buffer is full or the file ends.
-pub fn fill(fd: BorrowedFd<'_>, buffer: &mut [u8], at: u64) -> Result<usize, Errno> {
+pub(crate) fn fill(fd: BorrowedFd<'_>, buffer: &mut [u8], at: u64) -> Result<usize, Errno> {
     let mut filled = 0;
     while filled < buffer.len() {
         match pread(fd, &mut buffer[filled..], at + filled as u64) {
@@ -357,7 +357,11 @@ pub fn fill(fd: BorrowedFd<'_>, buffer: &mut [u8], at: u64) -> Result<usize, Err
 }
 
 /// The first piece of data in this part of a file; none if all of it is a hole.
-pub fn segment(fd: BorrowedFd<'_>, start: u64, end: u64) -> Result<Option<(u64, u64)>, Errno> {
+pub(crate) fn segment(
+    fd: BorrowedFd<'_>,
+    start: u64,
+    end: u64,
+) -> Result<Option<(u64, u64)>, Errno> {
     let data = match seek(fd, SeekFrom::Data(start)) {
         Ok(data) if data < end => data,
         Ok(_) | Err(Errno::NXIO) => return Ok(None),
@@ -370,7 +374,7 @@ pub fn segment(fd: BorrowedFd<'_>, start: u64, end: u64) -> Result<Option<(u64, 
 }
 
 /// Makes an empty file as long as it will be.
-pub fn stretch(fd: BorrowedFd<'_>, size: u64) -> Result<(), DataError> {
+pub(crate) fn stretch(fd: BorrowedFd<'_>, size: u64) -> Result<(), DataError> {
     ftruncate(fd, size).map_err(DataError::Write)
 }
 

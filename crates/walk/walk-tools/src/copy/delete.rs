@@ -21,7 +21,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 /// A directory of the copy.
 #[derive(Debug)]
-pub struct Doomed {
+pub(crate) struct Doomed {
     slot: Slot,
     /// It is to go, with all that is in it.
     goes: bool,
@@ -63,7 +63,7 @@ impl Mirrored for Doomed {
 }
 
 /// Walks the copy. What is on another file system that is mounted in it stays.
-pub struct Deleter<'d> {
+pub(crate) struct Deleter<'d> {
     pub tool: &'static str,
     /// The tree that it is a copy of.
     pub origin: &'d Mirror<Doomed>,

@@ -28,7 +28,7 @@ struct Piece {
 }
 
 /// Returns whether a file is copied piece by piece.
-pub fn is_large(stat: &Stat) -> bool {
+pub(crate) fn is_large(stat: &Stat) -> bool {
     stat.size() > 2 * PIECE_BYTES
 }
 
@@ -204,7 +204,7 @@ impl Copier<'_> {
     }
 
     /// Finishes the large files among the roots, after the walk.
-    pub fn finish_roots(&mut self, top: &Arc<Dir<Twin>>) {
+    pub(crate) fn finish_roots(&mut self, top: &Arc<Dir<Twin>>) {
         if self.meter.is_stopped() {
             self.give_up(top);
         } else {

@@ -17,11 +17,11 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 /// The directory with those names.
-pub const NAME: &CStr = c".pandofs-links";
+pub(crate) const NAME: &CStr = c".pandofs-links";
 
 /// Names of files with several names.
 #[derive(Debug)]
-pub struct Links {
+pub(crate) struct Links {
     /// The directory that it is in.
     base: OwnedFd,
     dir: OnceLock<OwnedFd>,
@@ -29,7 +29,7 @@ pub struct Links {
 }
 
 impl Links {
-    pub fn new(base: OwnedFd) -> Links {
+    pub(crate) fn new(base: OwnedFd) -> Links {
         Links {
             base,
             dir: OnceLock::new(),
@@ -38,13 +38,13 @@ impl Links {
     }
 
     /// Returns the name of a file there.
-    pub fn key(stat: &Stat) -> CString {
+    pub(crate) fn key(stat: &Stat) -> CString {
         let (device, ino) = stat.identity();
         CString::new(format!("{device:x}-{ino:x}")).unwrap_or_default()
     }
 
     /// The directory; none if links cannot be made.
-    pub fn dir(&self) -> Option<BorrowedFd<'_>> {
+    pub(crate) fn dir(&self) -> Option<BorrowedFd<'_>> {
         if self.useless.load(Ordering::Relaxed) {
             return None;
         }
@@ -66,7 +66,7 @@ impl Links {
     }
 
     /// Files cannot have several names there.
-    pub fn give_up(&self) {
+    pub(crate) fn give_up(&self) {
         self.useless.store(true, Ordering::Relaxed);
     }
 
@@ -75,7 +75,7 @@ impl Links {
     ///
     /// # Errors
     /// When it cannot be removed.
-    pub fn remove(&self) -> Result<(), Errno> {
+    pub(crate) fn remove(&self) -> Result<(), Errno> {
         let dir = match openat(&self.base, NAME, DIRECTORY, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(()),
             dir => dir?,

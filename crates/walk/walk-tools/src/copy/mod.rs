@@ -1,13 +1,13 @@
 //! Copying of trees, common to `cp` and `sync`.
 
-pub mod attributes;
-pub mod copier;
-pub mod data;
-pub mod delete;
-pub mod large;
-pub mod links;
-pub mod pieces;
+pub(crate) mod attributes;
+pub(crate) mod copier;
+pub(crate) mod data;
+pub(crate) mod delete;
+pub(crate) mod large;
+pub(crate) mod links;
+pub(crate) mod pieces;
 mod several;
-pub mod temporary;
-pub mod twin;
-pub mod wanted;
+pub(crate) mod temporary;
+pub(crate) mod twin;
+pub(crate) mod wanted;

@@ -28,7 +28,7 @@ const BETWEEN_VARIABLE: &str = "PANDOFS_COPY_FORCED_AFTER_MS";
 
 /// Pieces of copies that this process has made and not forced to disk yet.
 #[derive(Debug)]
-pub struct Pieces {
+pub(crate) struct Pieces {
     between: Duration,
     /// By the copies' inodes.
     unforced: Mutex<HashMap<(u64, u64), Unforced>>,
@@ -41,7 +41,7 @@ struct Unforced {
 }
 
 impl Pieces {
-    pub fn new() -> Pieces {
+    pub(crate) fn new() -> Pieces {
         let given = std::env::var(BETWEEN_VARIABLE).ok();
         let given = given.and_then(|it| it.parse().ok());
         Pieces {
@@ -53,7 +53,7 @@ impl Pieces {
     /// A piece of a copy was made. From time to time all that were are forced to disk, and written
     /// down; at once if the walk is being ended, as another process may decide what becomes of the
     /// copy.
-    pub fn made(
+    pub(crate) fn made(
         &self,
         dir: BorrowedFd<'_>,
         copy: &CStr,
@@ -83,7 +83,7 @@ impl Pieces {
 
     /// Ends the work on a copy in this run. All pieces of it are forced to disk and written down;
     /// whether there are any.
-    pub fn keep(&self, dir: BorrowedFd<'_>, copy: &CStr, size: u64) -> bool {
+    pub(crate) fn keep(&self, dir: BorrowedFd<'_>, copy: &CStr, size: u64) -> bool {
         let to = openat(dir, copy, KNOWN, Mode::empty());
         let Ok((to, stat)) = to.and_then(|to| fstat(&to).map(|stat| (to, stat))) else {
             return false;
@@ -99,7 +99,7 @@ impl Pieces {
     }
 
     /// A copy is finished, or given up.
-    pub fn forget(&self, dir: BorrowedFd<'_>, copy: &CStr, to: Option<BorrowedFd<'_>>) {
+    pub(crate) fn forget(&self, dir: BorrowedFd<'_>, copy: &CStr, to: Option<BorrowedFd<'_>>) {
         if let Some(Ok(stat)) = to.map(fstat) {
             let key = (stat.st_dev, stat.st_ino);
             let mut all = self.unforced.lock().unwrap_or_else(PoisonError::into_inner);
@@ -126,7 +126,7 @@ const KNOWN: OFlags = OFlags::WRONLY
     .union(OFlags::CLOEXEC);
 
 /// Begins to write down which pieces of a copy, which is to have such a name, are on disk: none.
-pub fn begin(dir: BorrowedFd<'_>, copy: &CStr, name: &CStr, of: &Stat, to: BorrowedFd<'_>) {
+pub(crate) fn begin(dir: BorrowedFd<'_>, copy: &CStr, name: &CStr, of: &Stat, to: BorrowedFd<'_>) {
     let known = || -> Result<(), Errno> {
         let stat = fstat(to)?;
         let beside = temporary::known(copy);
@@ -144,7 +144,7 @@ pub fn begin(dir: BorrowedFd<'_>, copy: &CStr, name: &CStr, of: &Stat, to: Borro
 }
 
 /// Returns what an earlier run has left of a copy: the copy, and whether each piece is in it.
-pub fn left(dir: BorrowedFd<'_>, copy: &CString, of: &Stat) -> Option<Vec<bool>> {
+pub(crate) fn left(dir: BorrowedFd<'_>, copy: &CString, of: &Stat) -> Option<Vec<bool>> {
     let stat = Stat::of(dir, copy).ok()?;
     if stat.kind() != FileType::RegularFile || stat.links() != 1 || stat.size() != of.size() {
         return None;
@@ -157,7 +157,7 @@ pub fn left(dir: BorrowedFd<'_>, copy: &CString, of: &Stat) -> Option<Vec<bool>>
 }
 
 /// The name that a copy which an earlier run has left is to have.
-pub fn name(dir: BorrowedFd<'_>, copy: &CStr) -> Option<CString> {
+pub(crate) fn name(dir: BorrowedFd<'_>, copy: &CStr) -> Option<CString> {
     let size = Stat::of(dir, copy).ok()?.size();
     CString::new(written(dir, copy, size)?.name()).ok()
 }

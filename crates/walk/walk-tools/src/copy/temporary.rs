@@ -14,7 +14,7 @@ const DIGITS: usize = 32;
 const KNOWN: &[u8] = b".pieces";
 
 /// Of the copy of an entry with this name, somewhere below this root.
-pub fn of(root: &CStr, name: &CStr) -> CString {
+pub(crate) fn of(root: &CStr, name: &CStr) -> CString {
     let mut hasher = blake3::Hasher::new_derive_key("pandofs cp 1: temporary name");
     hasher.update(root.to_bytes_with_nul());
     hasher.update(name.to_bytes());
@@ -24,12 +24,12 @@ pub fn of(root: &CStr, name: &CStr) -> CString {
 }
 
 /// Of the file beside a copy with such a name that says which pieces of it are there.
-pub fn known(name: &CStr) -> CString {
+pub(crate) fn known(name: &CStr) -> CString {
     CString::new([name.to_bytes(), KNOWN].concat()).unwrap_or_default()
 }
 
 /// The copy whose name, or whose file beside it, this is.
-pub fn copy(name: &CStr) -> CString {
+pub(crate) fn copy(name: &CStr) -> CString {
     let bytes = name.to_bytes();
     CString::new(bytes.strip_suffix(KNOWN).unwrap_or(bytes)).unwrap_or_default()
 }
@@ -37,7 +37,7 @@ pub fn copy(name: &CStr) -> CString {
 /// Returns whether it is such a name, or that of the directory for names of files with several. A
 /// file with one is left from a copy that was ended, and no part of a tree: copied, it could come
 /// to the very name that another copy has as yet.
-pub fn is_one(name: &CStr) -> bool {
+pub(crate) fn is_one(name: &CStr) -> bool {
     let digits = name.to_bytes().strip_prefix(PREFIX);
     let digits = digits.map(|it| it.strip_suffix(KNOWN).unwrap_or(it));
     name == links::NAME

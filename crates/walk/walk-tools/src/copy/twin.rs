@@ -9,7 +9,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A directory that is being copied.
 #[derive(Debug)]
-pub struct Twin {
+pub(crate) struct Twin {
     slot: Slot,
     /// The counterpart does not exist, and is not made: nothing is, in a dry run.
     pub missing: bool,
@@ -18,14 +18,14 @@ pub struct Twin {
 
 /// Files that are copied piece by piece, and are finished when their directory is left.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Larges {
+pub(crate) struct Larges {
     pub files: Vec<Large>,
     /// Names of copies of which a piece failed.
     pub failed: Vec<CString>,
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Large {
+pub(crate) struct Large {
     pub name: CString,
     /// Temporary name of the copy, unless it has its own at once, as a file with several names
     /// does.
@@ -37,7 +37,7 @@ pub struct Large {
 
 /// A file as it was before any of it was copied.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Seen {
+pub(crate) struct Seen {
     pub size: u64,
     /// Seconds and nanoseconds.
     pub modified: (i64, u32),
@@ -45,7 +45,7 @@ pub struct Seen {
 }
 
 impl Seen {
-    pub fn of(stat: &Stat) -> Seen {
+    pub(crate) fn of(stat: &Stat) -> Seen {
         let pair = |time: Time| (time.seconds, time.nanoseconds);
         Seen {
             size: stat.size(),
@@ -55,7 +55,7 @@ impl Seen {
     }
 
     /// The times of access and modification.
-    pub fn times(&self) -> Timestamps {
+    pub(crate) fn times(&self) -> Timestamps {
         let timespec = |(seconds, nanoseconds): (i64, u32)| Timespec {
             tv_sec: seconds,
             tv_nsec: i64::from(nanoseconds),
@@ -68,7 +68,7 @@ impl Seen {
 }
 
 impl Twin {
-    pub fn larges(&self) -> MutexGuard<'_, Larges> {
+    pub(crate) fn larges(&self) -> MutexGuard<'_, Larges> {
         self.large.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Options of copying.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     /// The command, for what is said.
     pub tool: &'static str,
     /// Files that have the same size and time of modification already are left alone.
@@ -38,24 +38,24 @@ pub struct Wanted {
 
 impl Wanted {
     /// Returns whether it matters what is there already.
-    pub fn looks(&self) -> bool {
+    pub(crate) fn looks(&self) -> bool {
         self.update || self.dry_run || self.no_clobber || self.newer
     }
 
     /// Returns whether what is there already may be taken for the copy by its name, or its name and
     /// size: no part of a file may have its name then, as a run that is killed would leave it for
     /// ever.
-    pub fn takes_names(&self) -> bool {
+    pub(crate) fn takes_names(&self) -> bool {
         self.no_clobber || self.newer || self.size_only
     }
 
     /// Returns whether what is there already is left as it is.
-    pub fn leaves(&self, new: &Stat, old: &Stat) -> bool {
+    pub(crate) fn leaves(&self, new: &Stat, old: &Stat) -> bool {
         self.no_clobber || self.newer && old.modified() >= new.modified()
     }
 
     /// Returns whether an entry is left out.
-    pub fn leaves_out<D>(&self, entry: &mut Entry<'_, D>) -> bool {
+    pub(crate) fn leaves_out<D>(&self, entry: &mut Entry<'_, D>) -> bool {
         !self.excluded.is_empty()
             && is_excluded(&self.excluded, entry)
             && !is_excluded(&self.included, entry)
@@ -64,7 +64,7 @@ impl Wanted {
 
 /// Counts of work done. Bytes are those of data that was copied, without holes.
 #[derive(Clone, Copy, Debug, Default, Serialize, Deserialize)]
-pub struct Counts {
+pub(crate) struct Counts {
     pub directories: u64,
     pub files: u64,
     pub hard_links: u64,
@@ -78,7 +78,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    pub fn add(&mut self, other: &Counts) {
+    pub(crate) fn add(&mut self, other: &Counts) {
         self.directories += other.directories;
         self.files += other.files;
         self.hard_links += other.hard_links;
@@ -92,7 +92,7 @@ impl Counts {
 }
 
 /// Returns whether an entry is among these.
-pub fn is_excluded<D>(excluded: &[(bool, Glob)], entry: &mut Entry<'_, D>) -> bool {
+pub(crate) fn is_excluded<D>(excluded: &[(bool, Glob)], entry: &mut Entry<'_, D>) -> bool {
     excluded.iter().any(|(of_path, glob)| {
         if *of_path {
             glob.matches(entry.path())
@@ -104,7 +104,7 @@ pub fn is_excluded<D>(excluded: &[(bool, Glob)], entry: &mut Entry<'_, D>) -> bo
 
 /// The same where what is walked has one name, and patterns are of paths below another: one pattern
 /// is of the same entries in both trees.
-pub fn is_excluded_as<D>(
+pub(crate) fn is_excluded_as<D>(
     excluded: &[(bool, Glob)],
     (walked, named): (&OsStr, &OsStr),
     entry: &mut Entry<'_, D>,

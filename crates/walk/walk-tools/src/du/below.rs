@@ -5,14 +5,14 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 /// A directory and what is below it.
 #[derive(Debug)]
-pub struct Below {
+pub(crate) struct Below {
     pub bytes: AtomicU64,
     /// The latest time, nanoseconds since 1970.
     pub moment: AtomicI64,
 }
 
 impl Below {
-    pub fn add_both(&self, bytes: u64, moment: i64) {
+    pub(crate) fn add_both(&self, bytes: u64, moment: i64) {
         self.bytes.fetch_add(bytes, Ordering::Relaxed);
         self.moment.fetch_max(moment, Ordering::Relaxed);
     }

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write;
 
 /// Levels of directories that the map shows.
-pub const LEVELS: u32 = 4;
+pub(crate) const LEVELS: u32 = 4;
 /// Directories of each thread that the page may show: the largest.
 const KEPT: usize = 4_000;
 /// Parts of the page's width below which a directory is not drawn.
@@ -19,7 +19,7 @@ const HEAD: f64 = 14.0;
 
 /// A directory with all below it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-pub struct Area {
+pub(crate) struct Area {
     pub bytes: u64,
     pub path: Vec<u8>,
     pub depth: u32,
@@ -27,17 +27,17 @@ pub struct Area {
 
 /// Directories that may be shown.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Areas(Vec<Area>);
+pub(crate) struct Areas(Vec<Area>);
 
 impl Areas {
-    pub fn push(&mut self, area: Area) {
+    pub(crate) fn push(&mut self, area: Area) {
         self.0.push(area);
         if self.0.len() >= 2 * KEPT {
             self.trim();
         }
     }
 
-    pub fn add(&mut self, other: &Areas) {
+    pub(crate) fn add(&mut self, other: &Areas) {
         other.0.iter().for_each(|area| self.push(area.clone()));
     }
 
@@ -58,7 +58,12 @@ struct Rectangle {
 }
 
 /// The whole page.
-pub fn page(title: &str, areas: &Areas, tables: &[Report], facts: &[(&str, String)]) -> String {
+pub(crate) fn page(
+    title: &str,
+    areas: &Areas,
+    tables: &[Report],
+    facts: &[(&str, String)],
+) -> String {
     let mut html = format!(
         "<!DOCTYPE html>\n<html lang='en'><head><meta charset='utf-8'><title>{title}</title><style>\
          body{{font:15px/1.45 system-ui,sans-serif;max-width:1000px;margin:2em auto;padding:0 1em;color:#222}}\

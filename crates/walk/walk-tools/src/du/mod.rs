@@ -1,8 +1,8 @@
 //! Parts of `du`: units, tables, the page.
 
-pub mod below;
-pub mod html;
-pub mod names;
-pub mod tables;
-pub mod times;
-pub mod units;
+pub(crate) mod below;
+pub(crate) mod html;
+pub(crate) mod names;
+pub(crate) mod tables;
+pub(crate) mod times;
+pub(crate) mod units;

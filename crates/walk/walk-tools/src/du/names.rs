@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 
 /// Files with several names of which one was met.
 #[derive(Debug, Default)]
-pub struct Names {
+pub(crate) struct Names {
     /// In parts, so that threads rarely wait for one another.
     parts: [Mutex<HashSet<(u64, u64)>>; 16],
     /// By earlier runs, of which another process tells.
@@ -17,7 +17,7 @@ pub struct Names {
 
 impl Names {
     /// Those were met by earlier runs, of which this process tells or another one.
-    pub fn met_before(before: Vec<(u64, u64)>, tells: bool) -> Names {
+    pub(crate) fn met_before(before: Vec<(u64, u64)>, tells: bool) -> Names {
         let mut names = Names::default();
         if tells {
             names.add(before);
@@ -28,7 +28,7 @@ impl Names {
     }
 
     /// Returns whether it is the first name of its file.
-    pub fn is_first(&self, stat: &Stat) -> bool {
+    pub(crate) fn is_first(&self, stat: &Stat) -> bool {
         if !has_several(stat) {
             return true;
         }
@@ -42,14 +42,14 @@ impl Names {
     }
 
     /// Those that were met of which this process tells, for a checkpoint.
-    pub fn all(&self) -> Vec<(u64, u64)> {
+    pub(crate) fn all(&self) -> Vec<(u64, u64)> {
         let parts = self.parts.iter();
         let all = parts.map(|part| part.lock().unwrap_or_else(PoisonError::into_inner).clone());
         all.flatten().collect()
     }
 
     /// Those were met before.
-    pub fn add(&self, met: impl IntoIterator<Item = (u64, u64)>) {
+    pub(crate) fn add(&self, met: impl IntoIterator<Item = (u64, u64)>) {
         for identity in met {
             let part = &self.parts[(identity.1 % 16) as usize];
             let mut seen = part.lock().unwrap_or_else(PoisonError::into_inner);
@@ -59,13 +59,13 @@ impl Names {
 }
 
 /// Returns whether it is a file with several names.
-pub fn has_several(stat: &Stat) -> bool {
+pub(crate) fn has_several(stat: &Stat) -> bool {
     stat.links() > 1 && stat.kind() != FileType::Directory
 }
 
 /// Without roots that are in others, which would count twice: the first of those is left that are
 /// the same.
-pub fn apart(roots: &[OsString]) -> Vec<OsString> {
+pub(crate) fn apart(roots: &[OsString]) -> Vec<OsString> {
     let real: Vec<Option<PathBuf>> = roots
         .iter()
         .map(|root| {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
+pub(crate) enum By {
     /// Owner
     User,
     /// Group
@@ -21,12 +21,12 @@ pub enum By {
 }
 
 impl By {
-    pub const ALL: [By; 4] = [By::User, By::Group, By::Age, By::Size];
+    pub(crate) const ALL: [By; 4] = [By::User, By::Group, By::Age, By::Size];
 }
 
 /// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Serialize)]
-pub struct Report {
+pub(crate) struct Report {
     pub by: By,
     /// Whether bytes are what files hold, rather than what they take on disk.
     pub apparent: bool,
@@ -36,7 +36,7 @@ pub struct Report {
 }
 
 #[derive(Serialize)]
-pub struct Row {
+pub(crate) struct Row {
     pub name: String,
     pub entries: u64,
     pub bytes: u64,
@@ -44,13 +44,13 @@ pub struct Row {
 
 /// Entries and bytes of one group.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Sum {
+pub(crate) struct Sum {
     pub entries: u64,
     pub bytes: u64,
 }
 
 impl Sum {
-    pub fn add(&mut self, other: &Sum) {
+    pub(crate) fn add(&mut self, other: &Sum) {
         self.entries += other.entries;
         self.bytes += other.bytes;
     }
@@ -58,11 +58,11 @@ impl Sum {
 
 /// The groups of each table that is wanted.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Tables(Vec<BTreeMap<u64, Sum>>);
+pub(crate) struct Tables(Vec<BTreeMap<u64, Sum>>);
 
 impl Tables {
     /// Counts an entry in all of them.
-    pub fn count(&mut self, wanted: &[By], groups: &[Option<u64>], bytes: u64) {
+    pub(crate) fn count(&mut self, wanted: &[By], groups: &[Option<u64>], bytes: u64) {
         self.0.resize(wanted.len(), BTreeMap::new());
         for (table, group) in self.0.iter_mut().zip(groups) {
             if let Some(group) = group {
@@ -72,7 +72,7 @@ impl Tables {
         }
     }
 
-    pub fn add(&mut self, other: &Tables) {
+    pub(crate) fn add(&mut self, other: &Tables) {
         if self.0.len() < other.0.len() {
             self.0.resize(other.0.len(), BTreeMap::new());
         }
@@ -84,7 +84,7 @@ impl Tables {
     }
 
     /// The table with this number, which is of these groups.
-    pub fn report(&self, number: usize, by: By, apparent: bool) -> Report {
+    pub(crate) fn report(&self, number: usize, by: By, apparent: bool) -> Report {
         let groups = self.0.get(number);
         let mut rows: Vec<Row> = groups
             .into_iter()
@@ -111,12 +111,12 @@ impl Tables {
 impl Report {
     /// # Errors
     /// Never, as far as anybody knows.
-    pub fn json(&self) -> Result<String> {
+    pub(crate) fn json(&self) -> Result<String> {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
     /// A chart for a terminal.
-    pub fn chart(&self, shown: impl Fn(u64) -> String) -> String {
+    pub(crate) fn chart(&self, shown: impl Fn(u64) -> String) -> String {
         let mut text = String::new();
         let most = self.groups.iter().map(|row| row.bytes).max().unwrap_or(0);
         for row in &self.groups {
@@ -161,7 +161,7 @@ const SIZES: [(u64, &str); 9] = [
 
 impl By {
     /// Returns the group of an entry, if any.
-    pub fn group(self, stat: &Stat, now: i64) -> Option<u64> {
+    pub(crate) fn group(self, stat: &Stat, now: i64) -> Option<u64> {
         match self {
             By::User => Some(u64::from(stat.uid())),
             By::Group => Some(u64::from(stat.gid())),
@@ -178,7 +178,7 @@ impl By {
         }
     }
 
-    pub fn name(self, group: u64) -> String {
+    pub(crate) fn name(self, group: u64) -> String {
         match self {
             By::User => crate::find::users::user_name(group as u32),
             By::Group => crate::find::users::group_name(group as u32),

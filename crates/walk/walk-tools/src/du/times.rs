@@ -8,7 +8,7 @@ use pandofs_walk_fs::{Stat, StatxFlags};
 
 /// Time that `--time` is about.
 #[derive(ValueEnum, Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TimeOf {
+pub(crate) enum TimeOf {
     Mtime,
     #[value(alias = "access", alias = "use")]
     Atime,
@@ -18,7 +18,7 @@ pub enum TimeOf {
 
 impl TimeOf {
     /// Returns the field of `statx` that it needs.
-    pub fn field(self) -> StatxFlags {
+    pub(crate) fn field(self) -> StatxFlags {
         match self {
             TimeOf::Mtime => StatxFlags::MTIME,
             TimeOf::Atime => StatxFlags::ATIME,
@@ -27,7 +27,7 @@ impl TimeOf {
     }
 
     /// Nanoseconds since 1970.
-    pub fn of(self, stat: &Stat) -> i64 {
+    pub(crate) fn of(self, stat: &Stat) -> i64 {
         let which = match self {
             TimeOf::Mtime => Which::Modified,
             TimeOf::Atime => Which::Accessed,
@@ -40,7 +40,7 @@ impl TimeOf {
 }
 
 /// Nanoseconds since 1970, in the zone where we are, in a style of `--time-style`.
-pub fn shown(moment: i64, style: &str) -> String {
+pub(crate) fn shown(moment: i64, style: &str) -> String {
     let Ok(at) = Timestamp::from_nanosecond(i128::from(moment)) else {
         return moment.to_string();
     };

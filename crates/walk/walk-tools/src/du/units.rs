@@ -4,7 +4,7 @@ use crate::text::{human, human_thousands};
 
 /// In what sizes are printed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unit {
+pub(crate) enum Unit {
     /// `1.5M`, by 1,024
     Human,
     /// `1.5M`, by 1,000
@@ -14,7 +14,7 @@ pub enum Unit {
 }
 
 impl Unit {
-    pub fn shown(&self, bytes: u64) -> String {
+    pub(crate) fn shown(&self, bytes: u64) -> String {
         match self {
             Unit::Human => human(bytes),
             Unit::Thousands => human_thousands(bytes),
@@ -26,7 +26,7 @@ impl Unit {
     ///
     /// # Errors
     /// When it is no size.
-    pub fn parse(text: &str) -> Result<Unit, String> {
+    pub(crate) fn parse(text: &str) -> Result<Unit, String> {
         if text == "human-readable" {
             return Ok(Unit::Human);
         }
@@ -47,7 +47,7 @@ impl Unit {
 ///
 /// # Errors
 /// When it is no size.
-pub fn size(text: &str) -> Result<u64, String> {
+pub(crate) fn size(text: &str) -> Result<u64, String> {
     let wrong = || format!("'{text}' is no size like 512, 4K or 1MB");
     let digits = text.len()
         - text
@@ -79,7 +79,7 @@ pub fn size(text: &str) -> Result<u64, String> {
 
 /// Sizes that are shown.
 #[derive(Clone, Copy, Debug)]
-pub enum Threshold {
+pub(crate) enum Threshold {
     AtLeast(u64),
     AtMost(u64),
 }
@@ -88,7 +88,7 @@ pub enum Threshold {
 ///
 /// # Errors
 /// When it is no size.
-pub fn threshold(text: &str) -> Result<Threshold, String> {
+pub(crate) fn threshold(text: &str) -> Result<Threshold, String> {
     match text.strip_prefix('-') {
         Some(text) => size(text).map(Threshold::AtMost),
         None => size(text).map(Threshold::AtLeast),
@@ -96,7 +96,7 @@ pub fn threshold(text: &str) -> Result<Threshold, String> {
 }
 
 impl Threshold {
-    pub fn shows(self, bytes: u64) -> bool {
+    pub(crate) fn shows(self, bytes: u64) -> bool {
         match self {
             Threshold::AtLeast(least) => bytes >= least,
             Threshold::AtMost(most) => bytes <= most,

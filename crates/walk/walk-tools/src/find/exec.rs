@@ -17,7 +17,7 @@ const BATCH_BYTES: usize = 512 << 10;
 
 /// A command with `{}` in it.
 #[derive(Debug)]
-pub struct Exec {
+pub(crate) struct Exec {
     pub words: Vec<OsString>,
     /// Run in the entry's directory.
     pub in_directory: bool,
@@ -29,7 +29,7 @@ pub struct Exec {
 
 impl Exec {
     /// Runs it for one entry. Whether it ended well.
-    pub fn run(&self, path: &[u8], place: &Place<'_>, failed: &AtomicBool) -> bool {
+    pub(crate) fn run(&self, path: &[u8], place: &Place<'_>, failed: &AtomicBool) -> bool {
         let name = if self.in_directory { &place.name } else { path };
         let words: Vec<OsString> = self.words.iter().map(|word| replace(word, name)).collect();
         let directory = self.in_directory.then(|| place.directory.path());
@@ -52,7 +52,7 @@ impl Exec {
     }
 
     /// Runs it for the names gathered, and forgets them. That it failed is seen in the exit code.
-    pub fn run_batch(&self, names: &mut Names, failed: &AtomicBool) {
+    pub(crate) fn run_batch(&self, names: &mut Names, failed: &AtomicBool) {
         if names.names.is_empty() {
             return;
         }
@@ -93,7 +93,7 @@ impl Exec {
 
 /// Names that wait for a command with `+`.
 #[derive(Debug, Default)]
-pub struct Names {
+pub(crate) struct Names {
     names: Vec<OsString>,
     bytes: usize,
     /// That of them all, for `-execdir`.
@@ -101,12 +101,12 @@ pub struct Names {
 }
 
 impl Names {
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.names.is_empty()
     }
 
     /// Returns whether there are enough.
-    pub fn push(&mut self, path: &[u8]) -> bool {
+    pub(crate) fn push(&mut self, path: &[u8]) -> bool {
         self.names.push(OsStr::from_bytes(path).to_owned());
         // A pointer goes with each.
         self.bytes += path.len() + 1 + size_of::<usize>();
@@ -117,7 +117,7 @@ impl Names {
     ///
     /// # Errors
     /// When too many are open.
-    pub fn keep(&mut self, directory: &Directory<'_>) -> rustix::io::Result<()> {
+    pub(crate) fn keep(&mut self, directory: &Directory<'_>) -> rustix::io::Result<()> {
         if self.directory.is_none() {
             self.directory = Some(directory.open()?);
         }
@@ -127,7 +127,7 @@ impl Names {
 
 /// Place of an entry, for commands that run there.
 #[derive(Debug)]
-pub struct Place<'p> {
+pub(crate) struct Place<'p> {
     pub directory: Directory<'p>,
     /// Its name there.
     pub name: Vec<u8>,
@@ -135,7 +135,7 @@ pub struct Place<'p> {
 
 /// A directory that commands run in.
 #[derive(Debug)]
-pub enum Directory<'p> {
+pub(crate) enum Directory<'p> {
     /// By descriptor, as the path may be too long or have changed.
     Open(BorrowedFd<'p>),
     /// That of a root.
@@ -144,7 +144,7 @@ pub enum Directory<'p> {
 
 impl<'p> Place<'p> {
     /// Of an entry of a directory.
-    pub fn of_entry(directory: BorrowedFd<'p>, name: &[u8]) -> Place<'p> {
+    pub(crate) fn of_entry(directory: BorrowedFd<'p>, name: &[u8]) -> Place<'p> {
         Place {
             directory: Directory::Open(directory),
             name: [b"./", name].concat(),
@@ -152,7 +152,7 @@ impl<'p> Place<'p> {
     }
 
     /// Of a root: the directory that its last name is in, as in GNU find.
-    pub fn of_root(root: &[u8]) -> Place<'static> {
+    pub(crate) fn of_root(root: &[u8]) -> Place<'static> {
         let Some(end) = root.iter().rposition(|byte| *byte != b'/') else {
             return Place {
                 directory: Directory::Path("/".into()),

@@ -21,7 +21,7 @@ use std::sync::atomic::AtomicBool;
 
 /// An expression. Operands are evaluated from left to right, and no further than needed.
 #[derive(Debug)]
-pub enum Expression {
+pub(crate) enum Expression {
     And(Vec<Expression>),
     Or(Vec<Expression>),
     /// All of them; the last one's value.
@@ -34,7 +34,7 @@ pub enum Expression {
 
 /// Something that is so or not.
 #[derive(Debug)]
-pub enum Test {
+pub(crate) enum Test {
     Name(Glob),
     Path(Glob),
     LinkName(Glob),
@@ -67,7 +67,7 @@ pub enum Test {
 
 /// Something that is done.
 #[derive(Debug)]
-pub enum Action {
+pub(crate) enum Action {
     Print,
     Print0,
     Printf(Format),
@@ -83,7 +83,7 @@ pub enum Action {
 
 /// Times of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Which {
+pub(crate) enum Which {
     Accessed,
     Changed,
     Modified,
@@ -93,7 +93,7 @@ pub enum Which {
 
 impl Which {
     /// Returns the time. A file of unknown birth time is as old as can be.
-    pub fn of(self, stat: &Stat) -> Time {
+    pub(crate) fn of(self, stat: &Stat) -> Time {
         match self {
             Which::Accessed => stat.accessed(),
             Which::Changed => stat.changed(),
@@ -108,7 +108,7 @@ impl Which {
 
 /// `+1.5` units is more, `-1.5` less, `1.5` just so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Age {
+pub(crate) struct Age {
     pub sign: Ordering,
     /// Nanoseconds.
     pub number: i128,
@@ -118,26 +118,26 @@ pub struct Age {
 
 /// `+7` is more, `-7` less, `7` just so.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Compare {
+pub(crate) struct Compare {
     pub sign: Ordering,
     pub number: u64,
 }
 
 impl Compare {
-    pub fn holds(self, value: u64) -> bool {
+    pub(crate) fn holds(self, value: u64) -> bool {
         value.cmp(&self.number) == self.sign
     }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Permissions {
+pub(crate) enum Permissions {
     Exactly(u32),
     AllOf(u32),
     AnyOf(u32),
 }
 
 /// Context of an evaluation.
-pub struct Scene<'s> {
+pub(crate) struct Scene<'s> {
     pub out: &'s mut Part,
     pub execs: &'s [Exec],
     /// One for each command.
@@ -154,7 +154,7 @@ pub struct Scene<'s> {
 
 impl Expression {
     /// Returns whether the first thing that is done with any entry is to look at its attributes.
-    pub fn looks_first(&self) -> bool {
+    pub(crate) fn looks_first(&self) -> bool {
         match self {
             Expression::And(all) | Expression::Or(all) | Expression::List(all) => {
                 all.first().is_some_and(Expression::looks_first)
@@ -177,7 +177,7 @@ impl Expression {
         }
     }
 
-    pub fn evaluate(&self, entry: &mut Entry<'_, ()>, scene: &mut Scene<'_>) -> bool {
+    pub(crate) fn evaluate(&self, entry: &mut Entry<'_, ()>, scene: &mut Scene<'_>) -> bool {
         match self {
             Expression::And(all) => all.iter().all(|it| it.evaluate(entry, scene)),
             Expression::Or(any) => any.iter().any(|it| it.evaluate(entry, scene)),
@@ -301,10 +301,10 @@ fn other_kind(entry: &mut Entry<'_, ()>, followed: bool) -> FileType {
 }
 
 /// Seconds.
-pub const DAY: i64 = 86_400;
+pub(crate) const DAY: i64 = 86_400;
 
 /// The last name of a root's path; of other entries the name.
-pub fn base(name: &[u8]) -> &[u8] {
+pub(crate) fn base(name: &[u8]) -> &[u8] {
     let end = name.iter().rposition(|byte| *byte != b'/');
     match end {
         None => &name[..name.len().min(1)],

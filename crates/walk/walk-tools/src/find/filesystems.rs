@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 /// The kinds of file systems by their devices, as `Stat::device` has these.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct FileSystems(Arc<HashMap<u64, String>>);
+pub(crate) struct FileSystems(Arc<HashMap<u64, String>>);
 
 impl FileSystems {
     /// Those that are mounted now.
     ///
     /// # Errors
     /// When the kernel does not tell.
-    pub fn mounted() -> Result<FileSystems> {
+    pub(crate) fn mounted() -> Result<FileSystems> {
         let path = "/proc/self/mountinfo";
         let text = std::fs::read_to_string(path).context(path)?;
         Ok(FileSystems::parse(&text))
@@ -31,7 +31,7 @@ impl FileSystems {
     }
 
     /// `unknown` if it is none of them.
-    pub fn of(&self, device: u64) -> &str {
+    pub(crate) fn of(&self, device: u64) -> &str {
         self.0.get(&device).map_or("unknown", String::as_str)
     }
 }

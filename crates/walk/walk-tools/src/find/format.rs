@@ -17,7 +17,7 @@ use std::sync::OnceLock;
 
 /// Format of `-printf`.
 #[derive(Debug, Default)]
-pub struct Format {
+pub(crate) struct Format {
     parts: Vec<Part>,
 }
 
@@ -44,7 +44,7 @@ struct Pad {
 impl Format {
     /// # Errors
     /// When it has a directive that is not known here.
-    pub fn parse(text: &[u8]) -> Result<Format> {
+    pub(crate) fn parse(text: &[u8]) -> Result<Format> {
         let mut parts = Vec::new();
         let mut plain = Vec::new();
         let mut rest = text;
@@ -73,13 +73,13 @@ impl Format {
     }
 
     /// Returns whether it says when files were made.
-    pub fn needs_birth(&self) -> bool {
+    pub(crate) fn needs_birth(&self) -> bool {
         let born = |part: &Part| matches!(part, Part::Time { which, .. } if *which == Which::Born);
         self.parts.iter().any(born)
     }
 
     /// Appends what it says of the entry.
-    pub fn write(&self, entry: &mut Entry<'_, ()>, out: &mut Vec<u8>) {
+    pub(crate) fn write(&self, entry: &mut Entry<'_, ()>, out: &mut Vec<u8>) {
         for part in &self.parts {
             match part {
                 Part::Bytes(bytes) => out.extend_from_slice(bytes),
@@ -428,7 +428,7 @@ fn write_time(time: Time, field: char, out: &mut Vec<u8>) {
 }
 
 /// A line as `ls -dils` has it, control characters escaped.
-pub fn ls(entry: &mut Entry<'_, ()>, now: Time, out: &mut Vec<u8>) {
+pub(crate) fn ls(entry: &mut Entry<'_, ()>, now: Time, out: &mut Vec<u8>) {
     let Ok(stat) = entry.stat().copied() else {
         return;
     };

@@ -1,15 +1,15 @@
 //! The language of find: expressions, their parser, and their evaluation.
 
-pub mod exec;
-pub mod expression;
-pub mod filesystems;
-pub mod format;
-pub mod glob;
-pub mod numbers;
-pub mod parse;
-pub mod permissions;
-pub mod primaries;
-pub mod regexes;
-pub mod selinux;
-pub mod users;
-pub mod values;
+pub(crate) mod exec;
+pub(crate) mod expression;
+pub(crate) mod filesystems;
+pub(crate) mod format;
+pub(crate) mod glob;
+pub(crate) mod numbers;
+pub(crate) mod parse;
+pub(crate) mod permissions;
+pub(crate) mod primaries;
+pub(crate) mod regexes;
+pub(crate) mod selinux;
+pub(crate) mod users;
+pub(crate) mod values;

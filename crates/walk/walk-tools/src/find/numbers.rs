@@ -3,7 +3,7 @@
 use std::fmt::Write;
 
 /// Digits, and zeros before them up to so many.
-pub fn at_least(digits: String, count: Option<usize>) -> String {
+pub(crate) fn at_least(digits: String, count: Option<usize>) -> String {
     let count = count.unwrap_or(1);
     // C writes nothing for 0 in no digits.
     if count == 0 && digits == "0" {
@@ -13,7 +13,7 @@ pub fn at_least(digits: String, count: Option<usize>) -> String {
 }
 
 /// A number that is not negative as C's `%g` has it, with so many digits that count.
-pub fn general(value: f64, digits: usize, keeps_zeros: bool) -> String {
+pub(crate) fn general(value: f64, digits: usize, keeps_zeros: bool) -> String {
     if value.is_infinite() {
         return "inf".to_owned();
     }

@@ -15,7 +15,7 @@ use std::os::unix::ffi::OsStrExt;
 
 /// Query of a command line.
 #[derive(Debug)]
-pub struct Query {
+pub(crate) struct Query {
     pub roots: Vec<OsString>,
     pub expression: Expression,
     pub execs: Vec<Exec>,
@@ -41,14 +41,14 @@ pub struct Query {
 
 impl Query {
     /// Returns whether it does more than to list what it finds.
-    pub fn acts(&self) -> bool {
+    pub(crate) fn acts(&self) -> bool {
         self.deletes || !self.execs.is_empty() || !self.files.is_empty()
     }
 }
 
 /// # Errors
 /// When it is none of find's, or asks for what this find does not do.
-pub fn parse(words: &[OsString]) -> Result<Query> {
+pub(crate) fn parse(words: &[OsString]) -> Result<Query> {
     let mut parser = Parser {
         words,
         at: 0,

@@ -2,7 +2,7 @@
 
 /// Reads an octal number, or clauses as chmod has them: `u+rw,g=r,o-x`, applied to no permissions
 /// at all.
-pub fn parse(text: &str) -> Option<u32> {
+pub(crate) fn parse(text: &str) -> Option<u32> {
     if text.starts_with(|c: char| c.is_ascii_digit()) {
         return u32::from_str_radix(text, 8)
             .ok()
@@ -60,7 +60,7 @@ pub fn parse(text: &str) -> Option<u32> {
 }
 
 /// `drwxr-xr-x`
-pub fn letters(mode: u32) -> String {
+pub(crate) fn letters(mode: u32) -> String {
     let kind = match mode & 0o170_000 {
         0o040_000 => 'd',
         0o120_000 => 'l',

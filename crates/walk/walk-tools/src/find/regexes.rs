@@ -11,7 +11,7 @@ const BACKTRACK_STEPS: usize = 1 << 30;
 
 /// Syntaxes of `-regextype`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Syntax {
+pub(crate) enum Syntax {
     /// find's own: `\(`, `\|` and `\)` group, `+` and `?` repeat.
     Emacs,
     /// `\(`, `\)`, `\{`, `\}`, and with GNU `\|`, `\+`, `\?`.
@@ -24,7 +24,7 @@ pub enum Syntax {
 
 /// Pattern that matches whole paths.
 #[derive(Debug)]
-pub enum Pattern {
+pub(crate) enum Pattern {
     Plain(Regex),
     RefersBack(fancy_regex::Regex),
 }
@@ -32,7 +32,7 @@ pub enum Pattern {
 impl Pattern {
     /// # Errors
     /// When the search would take for ever.
-    pub fn is_match(&self, path: &[u8]) -> Result<bool> {
+    pub(crate) fn is_match(&self, path: &[u8]) -> Result<bool> {
         match self {
             Pattern::Plain(regex) => Ok(regex.is_match(path)),
             // Nothing in a pattern matches what is no text, as in GNU find: a dot does not either.
@@ -47,7 +47,7 @@ impl Pattern {
 impl Syntax {
     /// # Errors
     /// When find or this has no such syntax.
-    pub fn named(name: &str) -> Result<Syntax> {
+    pub(crate) fn named(name: &str) -> Result<Syntax> {
         Ok(match name {
             "emacs" | "findutils-default" => Syntax::Emacs,
             "posix-basic" | "grep" | "sed" | "ed" => Syntax::Basic,
@@ -65,7 +65,7 @@ impl Syntax {
 ///
 /// # Errors
 /// When it is none.
-pub fn compile(pattern: &str, syntax: Syntax, fold: bool) -> Result<Pattern> {
+pub(crate) fn compile(pattern: &str, syntax: Syntax, fold: bool) -> Result<Pattern> {
     let (translated, refers_back) = translate(pattern, syntax);
     let whole = format!("^(?:{translated})$");
     // As in GNU find: in its own syntax a dot is no newline.

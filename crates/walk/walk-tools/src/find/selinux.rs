@@ -13,7 +13,7 @@ const ATTRIBUTE: &str = "security.selinux";
 const MOST_BYTES: usize = 64 << 10;
 
 /// Returns whether the kernel has it switched on.
-pub fn is_there() -> bool {
+pub(crate) fn is_there() -> bool {
     Path::new("/sys/fs/selinux/enforce").exists()
 }
 
@@ -21,7 +21,7 @@ pub fn is_there() -> bool {
 ///
 /// # Errors
 /// When it has none.
-pub fn context(entry: &mut Entry<'_, ()>) -> Result<Vec<u8>, Errno> {
+pub(crate) fn context(entry: &mut Entry<'_, ()>) -> Result<Vec<u8>, Errno> {
     // The call for attributes takes a path: the directory is open, which is short.
     let fd = entry.dir_fd().as_raw_fd();
     let name = OsStr::from_bytes(entry.name().to_bytes());

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 type Known = Mutex<Option<HashMap<u32, String>>>;
 
 /// A user's name, or the number if it has none.
-pub fn user_name(uid: u32) -> String {
+pub(crate) fn user_name(uid: u32) -> String {
     static KNOWN: Known = Mutex::new(None);
     remembered(&KNOWN, uid, || {
         let user = User::from_uid(Uid::from_raw(uid)).ok().flatten();
@@ -17,7 +17,7 @@ pub fn user_name(uid: u32) -> String {
 }
 
 /// A group's name, or the number if it has none.
-pub fn group_name(gid: u32) -> String {
+pub(crate) fn group_name(gid: u32) -> String {
     static KNOWN: Known = Mutex::new(None);
     remembered(&KNOWN, gid, || {
         let group = Group::from_gid(Gid::from_raw(gid)).ok().flatten();
@@ -35,20 +35,20 @@ fn remembered(known: &Known, id: u32, look: impl FnOnce() -> Option<String>) -> 
 }
 
 /// The number of a user given by name or number.
-pub fn user_number(name: &str) -> Option<u32> {
+pub(crate) fn user_number(name: &str) -> Option<u32> {
     let user = User::from_name(name).ok().flatten();
     user.map(|user| user.uid.as_raw())
         .or_else(|| name.parse().ok())
 }
 
 /// The numbers of a user given by name, and of the group that the user logs in with.
-pub fn login(name: &str) -> Option<(u32, u32)> {
+pub(crate) fn login(name: &str) -> Option<(u32, u32)> {
     let user = User::from_name(name).ok().flatten()?;
     Some((user.uid.as_raw(), user.gid.as_raw()))
 }
 
 /// The number of a group given by name or number.
-pub fn group_number(name: &str) -> Option<u32> {
+pub(crate) fn group_number(name: &str) -> Option<u32> {
     let group = Group::from_name(name).ok().flatten();
     group
         .map(|group| group.gid.as_raw())

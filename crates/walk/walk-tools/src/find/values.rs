@@ -9,7 +9,7 @@ use parse_datetime::parse_datetime;
 use std::cmp::Ordering;
 
 /// The end of today, where we are. GNU find counts from there after `-daystart`.
-pub fn tomorrow() -> Result<Time> {
+pub(crate) fn tomorrow() -> Result<Time> {
     let end = Zoned::now().start_of_day().and_then(|day| day.tomorrow());
     let end = end.context("-daystart: today has no end")?;
     Ok(Time {
@@ -20,7 +20,7 @@ pub fn tomorrow() -> Result<Time> {
 
 /// A date as GNU's tools take them, in the zone where we are unless it says another; `@` and
 /// seconds since 1970.
-pub fn moment(text: &str) -> Option<Time> {
+pub(crate) fn moment(text: &str) -> Option<Time> {
     let at = parse_datetime(text).ok()?;
     Some(Time {
         seconds: at.unix_epoch_second(),
@@ -28,14 +28,14 @@ pub fn moment(text: &str) -> Option<Time> {
     })
 }
 
-pub fn just(number: u32) -> Compare {
+pub(crate) fn just(number: u32) -> Compare {
     Compare {
         sign: Ordering::Equal,
         number: u64::from(number),
     }
 }
 
-pub fn compare(text: &str) -> Option<Compare> {
+pub(crate) fn compare(text: &str) -> Option<Compare> {
     let (sign, digits) = match text.as_bytes().first()? {
         b'+' => (Ordering::Greater, &text[1..]),
         b'-' => (Ordering::Less, &text[1..]),
@@ -47,7 +47,7 @@ pub fn compare(text: &str) -> Option<Compare> {
 }
 
 /// Of units of so many seconds, with up to nine decimals.
-pub fn age(text: &str, unit: i64) -> Option<Age> {
+pub(crate) fn age(text: &str, unit: i64) -> Option<Age> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let plain = fraction.len() <= 9 && fraction.bytes().all(|byte| byte.is_ascii_digit());
     let Compare { sign, number } = compare(whole).filter(|_| plain)?;
@@ -56,7 +56,7 @@ pub fn age(text: &str, unit: i64) -> Option<Age> {
     Some(Age { sign, number, unit })
 }
 
-pub fn size(text: &str) -> Result<Test> {
+pub(crate) fn size(text: &str) -> Result<Test> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
     let unit = match &text[digits.len()..] {
         "b" | "" => 512,
@@ -76,7 +76,7 @@ pub fn size(text: &str) -> Result<Test> {
     ))
 }
 
-pub fn kinds(text: &str) -> Result<Vec<FileType>> {
+pub(crate) fn kinds(text: &str) -> Result<Vec<FileType>> {
     text.split(',')
         .map(|letter| {
             Ok(match letter {
@@ -93,7 +93,7 @@ pub fn kinds(text: &str) -> Result<Vec<FileType>> {
         .collect()
 }
 
-pub fn permissions_test(text: &str) -> Result<Test> {
+pub(crate) fn permissions_test(text: &str) -> Result<Test> {
     let bits =
         |text| permissions::parse(text).with_context(|| format!("-perm: '{text}' is no mode"));
     Ok(Test::Permissions(

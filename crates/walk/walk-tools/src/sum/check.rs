@@ -6,7 +6,7 @@ use crate::text::{count, shown};
 
 /// Says of each that is wanted whether it is so, and on standard error how many are not; whether
 /// some are not.
-pub fn report(wanted: &Digests, found: &Digests, out: &Output, interrupted: bool) -> bool {
+pub(crate) fn report(wanted: &Digests, found: &Digests, out: &Output, interrupted: bool) -> bool {
     let (mut differ, mut unread) = (0, 0);
     for (name, digest) in wanted {
         let word = match found.get(name) {

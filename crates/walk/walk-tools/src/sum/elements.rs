@@ -10,11 +10,11 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// A directory that is summed up.
 #[derive(Debug, Default)]
-pub struct Below(Mutex<Elements>);
+pub(crate) struct Below(Mutex<Elements>);
 
 /// Its entries, as far as they are known.
 #[derive(Debug, Default)]
-pub struct Elements {
+pub(crate) struct Elements {
     pub set: SetHash,
     pub larges: Vec<Large>,
     pub pieces: Vec<Piece>,
@@ -22,7 +22,7 @@ pub struct Elements {
 
 /// A file that is read piece by piece.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Large {
+pub(crate) struct Large {
     pub name: CString,
     pub size: u64,
     pub attributes: Vec<u8>,
@@ -30,14 +30,14 @@ pub struct Large {
 
 /// Hash of a piece.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Piece {
+pub(crate) struct Piece {
     pub name: CString,
     pub number: u64,
     pub value: ChainingValue,
 }
 
 impl Below {
-    pub fn lock(&self) -> MutexGuard<'_, Elements> {
+    pub(crate) fn lock(&self) -> MutexGuard<'_, Elements> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

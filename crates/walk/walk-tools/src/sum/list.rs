@@ -7,10 +7,10 @@ use std::ffi::OsStr;
 use std::io::Read;
 
 /// Digests of roots, by their names as they were given.
-pub type Digests = BTreeMap<Vec<u8>, [u8; 32]>;
+pub(crate) type Digests = BTreeMap<Vec<u8>, [u8; 32]>;
 
 /// A line as b3sum and sha256sum write them.
-pub fn line(name: &[u8], digest: &[u8; 32], out: &mut Vec<u8>) {
+pub(crate) fn line(name: &[u8], digest: &[u8; 32], out: &mut Vec<u8>) {
     let escaped = name
         .iter()
         .any(|byte| matches!(byte, b'\n' | b'\\' | b'\r'));
@@ -34,7 +34,7 @@ pub fn line(name: &[u8], digest: &[u8; 32], out: &mut Vec<u8>) {
 ///
 /// # Errors
 /// When it cannot be read, or is none.
-pub fn read_list(path: &OsStr) -> Result<Digests> {
+pub(crate) fn read_list(path: &OsStr) -> Result<Digests> {
     let mut text = Vec::new();
     let read = if path == "-" {
         std::io::stdin().lock().read_to_end(&mut text).map(drop)

@@ -1,5 +1,5 @@
 //! Parts of `sum`: lists of digests, directories.
 
-pub mod check;
-pub mod elements;
-pub mod list;
+pub(crate) mod check;
+pub(crate) mod elements;
+pub(crate) mod list;

@@ -9,7 +9,7 @@
 use std::fmt::Write;
 
 /// Records of access control lists begin so.
-pub const RECORD: &[u8] = b"SCHILY.acl.";
+pub(crate) const RECORD: &[u8] = b"SCHILY.acl.";
 /// And so do the attributes.
 const ATTRIBUTE: &[u8] = b"system.posix_acl_";
 /// Scopes, which come after either.
@@ -28,7 +28,7 @@ const OTHER: u16 = 0x20;
 
 /// Errors of a text.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Malformed {
+pub(crate) enum Malformed {
     #[error("'{0}' is no entry")]
     Entry(String),
     #[error("no user or group is called '{0}' on this system")]
@@ -41,7 +41,7 @@ pub enum Malformed {
 
 /// Whether an entry is for a user or a group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Who {
+pub(crate) enum Who {
     User,
     Group,
 }
@@ -55,20 +55,23 @@ struct Item {
 }
 
 /// Returns the list that an attribute is, if it is one.
-pub fn scope_of(attribute: &[u8]) -> Option<&'static [u8]> {
+pub(crate) fn scope_of(attribute: &[u8]) -> Option<&'static [u8]> {
     let name = attribute.strip_prefix(ATTRIBUTE)?;
     SCOPES.into_iter().find(|scope| *scope == name)
 }
 
 /// The attribute of one of the two lists.
-pub fn attribute_of(scope: &[u8]) -> Option<Vec<u8>> {
+pub(crate) fn attribute_of(scope: &[u8]) -> Option<Vec<u8>> {
     let scope = SCOPES.into_iter().find(|it| *it == scope)?;
     Some([ATTRIBUTE, scope].concat())
 }
 
 /// An attribute's value as text, with numbers where `name` has none; none if it is not of that
 /// form.
-pub fn to_text(value: &[u8], mut name: impl FnMut(Who, u32) -> Option<String>) -> Option<Vec<u8>> {
+pub(crate) fn to_text(
+    value: &[u8],
+    mut name: impl FnMut(Who, u32) -> Option<String>,
+) -> Option<Vec<u8>> {
     let (version, entries) = value.split_first_chunk::<4>()?;
     let (entries, rest) = entries.as_chunks::<8>();
     if u32::from_le_bytes(*version) != VERSION || !rest.is_empty() {
@@ -123,7 +126,7 @@ fn is_word(name: &str) -> bool {
 ///
 /// # Errors
 /// When the text is no access control list, or of somebody who is not known.
-pub fn from_text(
+pub(crate) fn from_text(
     text: &[u8],
     mut number: impl FnMut(Who, &str, Option<u32>) -> Option<u32>,
 ) -> Result<Vec<u8>, Malformed> {

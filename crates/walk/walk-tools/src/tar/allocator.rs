@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A file with several names: its identity, and a path.
-pub type Claim = ((u64, u64), Vec<u8>);
+pub(crate) type Claim = ((u64, u64), Vec<u8>);
 
 /// An answer.
 #[derive(Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Place {
+pub(crate) enum Place {
     At(u64),
     /// It is to be a link to this path, which has a place.
     After(Vec<u8>),
@@ -21,7 +21,7 @@ pub enum Place {
 
 /// State of an archive that is being written.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Allocator {
+pub(crate) struct Allocator {
     /// Bytes that have been given away.
     end: u64,
     /// The first path of each file with several names.
@@ -30,12 +30,12 @@ pub struct Allocator {
 }
 
 impl Allocator {
-    pub fn end(&self) -> u64 {
+    pub(crate) fn end(&self) -> u64 {
         self.end
     }
 
     /// Returns a place for this many bytes, for the first to claim it.
-    pub fn place(&mut self, bytes: u64, claim: Option<Claim>) -> Place {
+    pub(crate) fn place(&mut self, bytes: u64, claim: Option<Claim>) -> Place {
         if let Some((identity, path)) = claim {
             if let Some(first) = self.names.get(&identity) {
                 return Place::After(first.clone());
@@ -48,14 +48,14 @@ impl Allocator {
     }
 
     /// Asks for a place where another process has the allocator; none without an answer.
-    pub fn ask(rpc: &Rpc, bytes: u64, claim: Option<Claim>) -> Option<Place> {
+    pub(crate) fn ask(rpc: &Rpc, bytes: u64, claim: Option<Claim>) -> Option<Place> {
         let question = postcard::to_stdvec(&(bytes, claim)).ok()?;
         postcard::from_bytes(&rpc.ask(&question)?).ok()
     }
 
     /// Returns the handler of that. Its answer to an invalid request is empty, which counts as a
     /// breakdown.
-    pub fn answerer(
+    pub(crate) fn answerer(
         allocator: &Arc<Mutex<Allocator>>,
     ) -> impl FnMut(&[u8]) -> Vec<u8> + Send + use<> {
         let allocator = Arc::clone(allocator);
@@ -76,11 +76,11 @@ mod pairs {
 
     type Names = HashMap<(u64, u64), Vec<u8>>;
 
-    pub fn serialize<S: Serializer>(names: &Names, to: S) -> Result<S::Ok, S::Error> {
+    pub(super) fn serialize<S: Serializer>(names: &Names, to: S) -> Result<S::Ok, S::Error> {
         to.collect_seq(names)
     }
 
-    pub fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Names, D::Error> {
+    pub(super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Names, D::Error> {
         Ok(Vec::deserialize(from)?.into_iter().collect())
     }
 }

@@ -16,7 +16,7 @@ const TAKING: &[u8] = b"fCXTI";
 
 /// Paths and the directories that they are in: `-C` holds for the paths after it.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct TarArgs(Vec<TarArg>);
+pub(crate) struct TarArgs(Vec<TarArg>);
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum TarArg {
@@ -26,14 +26,14 @@ enum TarArg {
 
 /// Paths that are in one directory, to go to from where one is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Place {
+pub(crate) struct Place {
     pub directories: Vec<OsString>,
     pub paths: Vec<OsString>,
 }
 
 impl TarArgs {
     /// The paths, by directory: at least one place.
-    pub fn places(&self) -> Vec<Place> {
+    pub(crate) fn places(&self) -> Vec<Place> {
         let mut places = vec![Place::default()];
         let mut last = 0;
         for word in &self.0 {
@@ -104,7 +104,7 @@ impl FromArgMatches for TarArgs {
 
 /// A command line in which `tar cvf ARCHIVE PATH`, as people have typed it for fifty years, is
 /// `tar -c -v -f=ARCHIVE PATH`.
-pub fn plain(line: Vec<OsString>) -> Vec<OsString> {
+pub(crate) fn plain(line: Vec<OsString>) -> Vec<OsString> {
     let is_tar = line.get(1).is_some_and(|word| word == "tar");
     let Some(bundle) = line.get(2).filter(|_| is_tar) else {
         return line;
@@ -132,7 +132,7 @@ pub fn plain(line: Vec<OsString>) -> Vec<OsString> {
 ///
 /// # Errors
 /// When it cannot be read.
-pub fn names_in(file: &OsStr, with_nul: bool) -> anyhow::Result<Vec<OsString>> {
+pub(crate) fn names_in(file: &OsStr, with_nul: bool) -> anyhow::Result<Vec<OsString>> {
     let list = if file == "-" {
         let mut list = Vec::new();
         std::io::stdin().lock().read_to_end(&mut list)?;
@@ -210,7 +210,7 @@ const ESCAPES: [(u8, u8); 8] = [
 
 /// Appends a name in one line as GNU tar prints it, which [`names_in`] reads: with octal numbers
 /// for what is invisible.
-pub fn quote(name: &[u8], out: &mut Vec<u8>) {
+pub(crate) fn quote(name: &[u8], out: &mut Vec<u8>) {
     use std::io::Write;
     for chunk in name.utf8_chunks() {
         for letter in chunk.valid().chars() {

@@ -7,14 +7,14 @@ const BUDGET_BYTES: usize = 8 << 20;
 
 /// Counter of the bytes of files that wait in memory.
 #[derive(Debug, Default)]
-pub struct ByteBudget {
+pub(crate) struct ByteBudget {
     bytes: Mutex<usize>,
     fewer: Condvar,
 }
 
 impl ByteBudget {
     /// Takes so many, after a wait until there is room for them.
-    pub fn take(&self, bytes: usize) {
+    pub(crate) fn take(&self, bytes: usize) {
         let mut taken = self.bytes.lock().unwrap_or_else(PoisonError::into_inner);
         while *taken > 0 && *taken + bytes > BUDGET_BYTES {
             taken = self
@@ -25,7 +25,7 @@ impl ByteBudget {
         *taken += bytes;
     }
 
-    pub fn give_back(&self, bytes: usize) {
+    pub(crate) fn give_back(&self, bytes: usize) {
         *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) -= bytes;
         self.fewer.notify_one();
     }

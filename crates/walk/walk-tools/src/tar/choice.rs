@@ -9,21 +9,21 @@ use std::os::unix::ffi::OsStrExt;
 /// Patterns of what is left out. As in GNU tar they match a path from any of its names on, and `*`
 /// matches slashes.
 #[derive(Clone, Debug, Default)]
-pub struct Excluded(Vec<Glob>);
+pub(crate) struct Excluded(Vec<Glob>);
 
 impl Excluded {
-    pub fn new<'p>(patterns: impl IntoIterator<Item = &'p [u8]>) -> Excluded {
+    pub(crate) fn new<'p>(patterns: impl IntoIterator<Item = &'p [u8]>) -> Excluded {
         let patterns = patterns.into_iter();
         let patterns = patterns.map(|it| it.strip_suffix(b"/").unwrap_or(it));
         Excluded(patterns.map(|it| Glob::new(it, false)).collect())
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
     /// Returns whether a path is left out by itself.
-    pub fn has(&self, path: &[u8]) -> bool {
+    pub(crate) fn has(&self, path: &[u8]) -> bool {
         let starts = path.iter().enumerate();
         let starts = starts.filter(|(_, byte)| **byte == b'/');
         let starts = starts.map(|(at, _)| at + 1);
@@ -48,7 +48,7 @@ fn ends(path: &[u8]) -> impl Iterator<Item = usize> {
 
 /// Choice of the members of an archive.
 #[derive(Clone, Debug, Default)]
-pub struct Choice {
+pub(crate) struct Choice {
     /// Paths, without what means nothing in them, as they were given, and whether there was one.
     names: HashMap<Vec<u8>, (OsString, bool)>,
     patterns: Vec<(Glob, OsString, bool)>,
@@ -62,7 +62,7 @@ pub struct Choice {
 impl Choice {
     /// All, if there are no names. With `wildcards` they are patterns. So many names at the
     /// beginning of each path are taken away.
-    pub fn new(
+    pub(crate) fn new(
         names: &[OsString],
         wildcards: bool,
         recursive: bool,
@@ -89,7 +89,7 @@ impl Choice {
     }
 
     /// Returns whether a member is wanted; it has its new name then.
-    pub fn takes(&mut self, member: &mut Member) -> bool {
+    pub(crate) fn takes(&mut self, member: &mut Member) -> bool {
         if !self.is_wanted(&member.path) || self.excluded.has_or_is_below(&member.path) {
             return false;
         }
@@ -128,7 +128,7 @@ impl Choice {
     }
 
     /// Returns what was asked for and is not in the archive.
-    pub fn missing(&self) -> Vec<&OsString> {
+    pub(crate) fn missing(&self) -> Vec<&OsString> {
         let names = self.names.values();
         let patterns = self.patterns.iter().map(|(_, name, found)| (name, found));
         let all = names.map(|(name, found)| (name, found)).chain(patterns);

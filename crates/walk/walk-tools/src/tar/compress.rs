@@ -14,7 +14,7 @@ use std::process::{Child, Command, Stdio};
 
 /// A compression of archives.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Format {
+pub(crate) enum Format {
     Known(&'static Known),
     /// A program of the user's; with `-d` it does the opposite.
     Program(OsString),
@@ -22,7 +22,7 @@ pub enum Format {
 
 /// A usual format.
 #[derive(Debug, PartialEq, Eq)]
-pub struct Known {
+pub(crate) struct Known {
     pub name: &'static str,
     pub option: &'static str,
     /// First bytes of its files.
@@ -33,28 +33,28 @@ pub struct Known {
     programs: &'static [&'static [&'static str]],
 }
 
-pub static GZIP: Known = Known {
+pub(crate) static GZIP: Known = Known {
     name: "gzip",
     option: "-z",
     magic: b"\x1f\x8b",
     suffixes: &[".gz", ".tgz", ".taz"],
     programs: &[&["pigz"], &["gzip"]],
 };
-pub static BZIP2: Known = Known {
+pub(crate) static BZIP2: Known = Known {
     name: "bzip2",
     option: "-j",
     magic: b"BZh",
     suffixes: &[".bz2", ".tbz", ".tbz2", ".tz2"],
     programs: &[&["lbzip2"], &["pbzip2"], &["bzip2"]],
 };
-pub static XZ: Known = Known {
+pub(crate) static XZ: Known = Known {
     name: "xz",
     option: "-J",
     magic: b"\xfd7zXZ\0",
     suffixes: &[".xz", ".txz"],
     programs: &[&["xz", "-T0"]],
 };
-pub static ZSTD: Known = Known {
+pub(crate) static ZSTD: Known = Known {
     name: "zstd",
     option: "--zstd",
     magic: b"\x28\xb5\x2f\xfd",
@@ -66,7 +66,7 @@ static ALL: [&Known; 4] = [&GZIP, &BZIP2, &XZ, &ZSTD];
 
 impl Known {
     /// Returns the compression of a file that begins so.
-    pub fn of_beginning(bytes: &[u8]) -> Option<&'static Known> {
+    pub(crate) fn of_beginning(bytes: &[u8]) -> Option<&'static Known> {
         ALL.into_iter().find(|it| bytes.starts_with(it.magic))
     }
 
@@ -74,14 +74,14 @@ impl Known {
     ///
     /// # Errors
     /// When it cannot be read.
-    pub fn of_file(file: &File) -> std::io::Result<Option<&'static Known>> {
+    pub(crate) fn of_file(file: &File) -> std::io::Result<Option<&'static Known>> {
         let mut bytes = [0; 8];
         let read = file.read_at(&mut bytes, 0)?;
         Ok(Known::of_beginning(&bytes[..read]))
     }
 
     /// Returns the compression for a file of this name.
-    pub fn of_name(name: &Path) -> Option<&'static Known> {
+    pub(crate) fn of_name(name: &Path) -> Option<&'static Known> {
         let name = name.as_os_str().as_bytes();
         let has = |suffix: &&str| name.ends_with(suffix.as_bytes());
         ALL.into_iter().find(|it| it.suffixes.iter().any(has))
@@ -90,7 +90,7 @@ impl Known {
 
 /// A program that compresses, or does the opposite.
 #[derive(Debug)]
-pub struct Filter {
+pub(crate) struct Filter {
     program: String,
     child: Child,
 }
@@ -100,7 +100,7 @@ impl Filter {
     ///
     /// # Errors
     /// When there is no such program.
-    pub fn compress(format: &Format, to: File) -> Result<(Filter, File)> {
+    pub(crate) fn compress(format: &Format, to: File) -> Result<(Filter, File)> {
         let mut filter = start(format, false, |command| {
             let to = to.try_clone()?;
             command.stdin(Stdio::piped()).stdout(to);
@@ -116,7 +116,7 @@ impl Filter {
     ///
     /// # Errors
     /// When there is no such program.
-    pub fn expand(format: &Format, from: &File) -> Result<(Filter, File)> {
+    pub(crate) fn expand(format: &Format, from: &File) -> Result<(Filter, File)> {
         let mut filter = start(format, true, |command| {
             command.stdin(from.try_clone()?).stdout(Stdio::piped());
             Ok(())
@@ -131,7 +131,7 @@ impl Filter {
     ///
     /// # Errors
     /// When it failed.
-    pub fn finish(mut self) -> Result<()> {
+    pub(crate) fn finish(mut self) -> Result<()> {
         let status = self.child.wait().context("waiting for a program")?;
         if !status.success() {
             bail!("{} failed: {status}", self.program);
@@ -143,7 +143,7 @@ impl Filter {
     ///
     /// # Errors
     /// When it failed.
-    pub fn drain(self, mut pipe: &File) -> Result<()> {
+    pub(crate) fn drain(self, mut pipe: &File) -> Result<()> {
         let mut buffer = vec![0; 64 << 10];
         loop {
             match pipe.read(&mut buffer) {
@@ -156,7 +156,7 @@ impl Filter {
     }
 
     /// Ends it: its output is not wanted.
-    pub fn stop(mut self) {
+    pub(crate) fn stop(mut self) {
         // It may have ended already.
         let _ = self.child.kill();
         let _ = self.child.wait();

@@ -34,7 +34,7 @@ const SMALL_BYTES: u64 = 1 << 20;
 
 /// Whether a directory is in the archive before a link that leads out of it.
 #[derive(Debug)]
-pub struct InArchive(AtomicBool);
+pub(crate) struct InArchive(AtomicBool);
 
 impl DirState for InArchive {
     fn new(_seed: [u64; 2]) -> InArchive {
@@ -43,7 +43,7 @@ impl DirState for InArchive {
 }
 
 /// State that all threads share.
-pub struct Archive {
+pub(crate) struct Archive {
     pub sink: Sink,
     /// The archive's own identity, which is not put in it.
     pub itself: Option<(u64, u64)>,
@@ -62,7 +62,7 @@ pub struct Archive {
 }
 
 /// One thread's writer.
-pub struct Creator<'c> {
+pub(crate) struct Creator<'c> {
     archive: &'c Archive,
     meter: Arc<Meter>,
     copying: Copying,
@@ -111,7 +111,7 @@ struct Piece {
 }
 
 impl<'c> Creator<'c> {
-    pub fn new(archive: &'c Archive, meter: &Arc<Meter>, out: Part) -> Creator<'c> {
+    pub(crate) fn new(archive: &'c Archive, meter: &Arc<Meter>, out: Part) -> Creator<'c> {
         Creator {
             archive,
             meter: Arc::clone(meter),

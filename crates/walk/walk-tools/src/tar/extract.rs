@@ -36,7 +36,7 @@ const WAITING_JOBS: usize = 256;
 
 /// Counts of what was unpacked.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct Unpacked {
+pub(crate) struct Unpacked {
     pub members: u64,
     pub bytes: u64,
     /// Why the rest of the archive was not.
@@ -44,7 +44,7 @@ pub struct Unpacked {
 }
 
 /// An archive.
-pub struct Source<'e> {
+pub(crate) struct Source<'e> {
     pub input: &'e File,
     /// Once more, if it can be read anywhere.
     pub archive: Option<&'e File>,
@@ -55,7 +55,7 @@ pub struct Source<'e> {
 
 /// Options of unpacking.
 #[derive(Clone, Debug, Default)]
-pub struct Wanted {
+pub(crate) struct Wanted {
     pub choice: Choice,
     pub existing: Existing,
     pub keeping: Keeping,
@@ -67,7 +67,7 @@ pub struct Wanted {
 /// # Errors
 /// When the processes do not find together. What could not be made is reported, and counted by the
 /// meter.
-pub fn extract(
+pub(crate) fn extract(
     from: &Source<'_>,
     root: OwnedFd,
     options: &Options,

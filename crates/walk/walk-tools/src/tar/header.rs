@@ -10,13 +10,13 @@ use serde::{Deserialize, Serialize};
 use std::io::Write;
 
 /// Headers, and everything else, come in multiples of this.
-pub const BLOCK: usize = 512;
+pub(crate) const BLOCK: usize = 512;
 /// Archives are multiples of this.
-pub const RECORD: u64 = 10_240;
+pub(crate) const RECORD: u64 = 10_240;
 
 /// Kinds of members.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub enum Kind {
+pub(crate) enum Kind {
     #[default]
     File,
     HardLink,
@@ -43,7 +43,7 @@ impl Kind {
 
 /// A member, but for its data.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Member {
+pub(crate) struct Member {
     pub kind: Kind,
     pub path: Vec<u8>,
     /// Target of a link, or the member of which this is another name.
@@ -69,7 +69,7 @@ pub struct Member {
 impl Member {
     /// Headers, up to where the data begin, and the number of bytes that have to follow before the
     /// filling up.
-    pub fn headers(&self) -> (Vec<u8>, u64) {
+    pub(crate) fn headers(&self) -> (Vec<u8>, u64) {
         let mut map = Vec::new();
         let mut stored = if self.kind == Kind::File {
             self.size
@@ -187,7 +187,7 @@ fn record(records: &mut Vec<u8>, key: &[u8], value: &[u8]) {
 }
 
 /// Zeros up to the next multiple of a block.
-pub fn fill_up(bytes: &mut Vec<u8>) {
+pub(crate) fn fill_up(bytes: &mut Vec<u8>) {
     bytes.resize(bytes.len().next_multiple_of(BLOCK), 0);
 }
 

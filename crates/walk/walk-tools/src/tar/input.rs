@@ -7,7 +7,7 @@ use std::fs::File;
 
 /// An archive that is read, expanded if need be.
 #[derive(Debug)]
-pub struct Input {
+pub(crate) struct Input {
     pub file: File,
     /// It can be read anywhere.
     pub seekable: bool,
@@ -20,7 +20,7 @@ impl Input {
     ///
     /// # Errors
     /// When it cannot be read, or there is no program to expand it.
-    pub fn open(name: &OsStr, format: Option<Format>) -> Result<Input> {
+    pub(crate) fn open(name: &OsStr, format: Option<Format>) -> Result<Input> {
         let file: File = if name == "-" {
             rustix::io::dup(rustix::stdio::stdin())?.into()
         } else {
@@ -52,7 +52,7 @@ impl Input {
     ///
     /// # Errors
     /// When it failed.
-    pub fn finish(self, is_whole: bool) -> Result<()> {
+    pub(crate) fn finish(self, is_whole: bool) -> Result<()> {
         match self.filter {
             Some(filter) if is_whole => filter.drain(&self.file),
             Some(filter) => {

@@ -24,7 +24,7 @@ type Link = (Vec<u8>, Vec<u8>, (i64, u32));
 const WAITING_PATHS: usize = 1 << 16;
 
 /// Jobs that are kept until then, mostly not in memory.
-pub struct Last {
+pub(crate) struct Last {
     /// The deepest first.
     directories: Sorted,
     /// In the order of the archive.
@@ -36,7 +36,7 @@ pub struct Last {
 
 impl Last {
     /// With files in this directory, if there have to be some.
-    pub fn new(directory: &Path) -> Last {
+    pub(crate) fn new(directory: &Path) -> Last {
         Last {
             directories: Sorted::new(directory),
             links: Sorted::new(directory),
@@ -47,14 +47,14 @@ impl Last {
 
     /// # Errors
     /// When the file cannot be written.
-    pub fn add_directory(&mut self, member: &Member) -> Result<()> {
+    pub(crate) fn add_directory(&mut self, member: &Member) -> Result<()> {
         let key = directory_key(&member.path);
         Ok(self.directories.push(key, postcard::to_stdvec(member)?)?)
     }
 
     /// # Errors
     /// When the file cannot be written.
-    pub fn add_link(&mut self, member: &Member) -> Result<()> {
+    pub(crate) fn add_link(&mut self, member: &Member) -> Result<()> {
         self.linked.insert(Key::of(&member.path));
         self.linked.insert(Key::of(&member.target));
         let link = postcard::to_stdvec(&(
@@ -66,11 +66,11 @@ impl Last {
     }
 
     /// Returns whether a link waits that has this path, or leads to it.
-    pub fn has_link(&self, key: Key) -> bool {
+    pub(crate) fn has_link(&self, key: Key) -> bool {
         self.linked.contains(&key)
     }
 
-    pub fn has_enough_links(&self) -> bool {
+    pub(crate) fn has_enough_links(&self) -> bool {
         self.linked.len() >= WAITING_PATHS
     }
 

@@ -16,7 +16,7 @@ const OWNER_AND_SIZE: usize = 19;
 
 /// Detail about each member.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Detail {
+pub(crate) enum Detail {
     Nothing,
     Name,
     All,
@@ -24,7 +24,7 @@ pub enum Detail {
 
 /// Form of the list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Says {
+pub(crate) enum Says {
     /// As GNU tar does, with names of owners.
     Names,
     /// With their numbers.
@@ -35,7 +35,7 @@ pub enum Says {
 
 /// Lists members.
 #[derive(Debug)]
-pub struct Listing {
+pub(crate) struct Listing {
     out: Part,
     detail: Detail,
     says: Says,
@@ -65,7 +65,7 @@ struct Row<'r> {
 }
 
 impl Listing {
-    pub fn new(out: Part, detail: Detail, says: Says) -> Listing {
+    pub(crate) fn new(out: Part, detail: Detail, says: Says) -> Listing {
         Listing {
             out,
             detail,
@@ -75,7 +75,7 @@ impl Listing {
     }
 
     /// A member, in a line of its own.
-    pub fn show(&mut self, member: &Member) {
+    pub(crate) fn show(&mut self, member: &Member) {
         if self.detail == Detail::Nothing {
             return;
         }

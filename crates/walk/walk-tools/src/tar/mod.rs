@@ -2,23 +2,23 @@
 //!
 //! Sparse files are those of GNU tar 1.0.
 
-pub mod acl;
-pub mod allocator;
-pub mod args;
-pub mod byte_budget;
-pub mod choice;
-pub mod compress;
-pub mod create;
-pub mod extract;
-pub mod fields;
-pub mod header;
-pub mod input;
-pub mod last;
-pub mod listing;
-pub mod parse;
-pub mod pending;
-pub mod read;
-pub mod resolve_beneath;
-pub mod sink;
-pub mod sorted;
-pub mod unpack;
+pub(crate) mod acl;
+pub(crate) mod allocator;
+pub(crate) mod args;
+pub(crate) mod byte_budget;
+pub(crate) mod choice;
+pub(crate) mod compress;
+pub(crate) mod create;
+pub(crate) mod extract;
+pub(crate) mod fields;
+pub(crate) mod header;
+pub(crate) mod input;
+pub(crate) mod last;
+pub(crate) mod listing;
+pub(crate) mod parse;
+pub(crate) mod pending;
+pub(crate) mod read;
+pub(crate) mod resolve_beneath;
+pub(crate) mod sink;
+pub(crate) mod sorted;
+pub(crate) mod unpack;

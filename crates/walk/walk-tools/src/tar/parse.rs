@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = i64::MAX as u64;
 
 /// Headers before a member's data in the archive.
 #[derive(Debug)]
-pub struct Found {
+pub(crate) struct Found {
     pub member: Member,
     /// Bytes of data that follow, without filling up. For a sparse file its pieces one after the
     /// other.
@@ -26,7 +26,7 @@ pub struct Found {
 
 /// Reads an archive from its beginning, counting.
 #[derive(Debug)]
-pub struct Parser<R> {
+pub(crate) struct Parser<R> {
     pub input: R,
     /// Position of the next byte.
     pub at: u64,
@@ -34,7 +34,7 @@ pub struct Parser<R> {
 }
 
 impl<R: Read> Parser<R> {
-    pub fn new(input: R) -> Parser<R> {
+    pub(crate) fn new(input: R) -> Parser<R> {
         Parser {
             input,
             at: 0,
@@ -46,7 +46,7 @@ impl<R: Read> Parser<R> {
     ///
     /// # Errors
     /// When the archive cannot be read, or is none.
-    pub fn next(&mut self) -> Result<Option<Found>> {
+    pub(crate) fn next(&mut self) -> Result<Option<Found>> {
         let mut records = self.global.clone();
         let (mut long_name, mut long_target) = (None, None);
         let begun = self.at;
@@ -133,7 +133,7 @@ impl<R: Read> Parser<R> {
     ///
     /// # Errors
     /// When there are not enough.
-    pub fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
+    pub(crate) fn read(&mut self, bytes: &mut [u8]) -> Result<()> {
         let got = read_all(&mut self.input, bytes)?;
         self.at += got as u64;
         ensure!(
@@ -148,7 +148,7 @@ impl<R: Read> Parser<R> {
     ///
     /// # Errors
     /// When there are not enough.
-    pub fn pass_over(&mut self, bytes: u64, archive: Option<&File>) -> Result<()>
+    pub(crate) fn pass_over(&mut self, bytes: u64, archive: Option<&File>) -> Result<()>
     where
         R: BufRead,
     {
@@ -178,7 +178,7 @@ impl<R: Read> Parser<R> {
     ///
     /// # Errors
     /// When it has fewer.
-    pub fn is_there(&self, bytes: u64, archive: &File) -> Result<()> {
+    pub(crate) fn is_there(&self, bytes: u64, archive: &File) -> Result<()> {
         let length = archive.metadata()?.len();
         let end = self.at.checked_add(bytes);
         ensure!(

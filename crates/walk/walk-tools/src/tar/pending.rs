@@ -11,10 +11,10 @@ use std::sync::{Condvar, Mutex, PoisonError};
 /// Hash of a path: the same for all its names in archives, and in all processes. Two paths may
 /// share one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Key(pub u64);
+pub(crate) struct Key(pub u64);
 
 impl Key {
-    pub fn of(path: &[u8]) -> Key {
+    pub(crate) fn of(path: &[u8]) -> Key {
         let mut hasher = DefaultHasher::new();
         let names = path.split(|byte| *byte == b'/');
         for name in names.filter(|name| !matches!(*name, b"" | b".")) {
@@ -26,20 +26,20 @@ impl Key {
 
 /// Paths that threads are at, or will be, and with how many members.
 #[derive(Debug, Default)]
-pub struct Pending {
+pub(crate) struct Pending {
     paths: Mutex<HashMap<Key, u64>>,
     fewer: Condvar,
 }
 
 impl Pending {
     /// Begins something at a path. The caller has waited for it, or need not.
-    pub fn begin(&self, key: Key) {
+    pub(crate) fn begin(&self, key: Key) {
         let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
         *paths.entry(key).or_default() += 1;
     }
 
     /// It is done.
-    pub fn done(&self, key: Key) {
+    pub(crate) fn done(&self, key: Key) {
         let mut paths = self.paths.lock().unwrap_or_else(PoisonError::into_inner);
         let left = paths.get_mut(&key);
         assert!(left.is_some(), "it was not begun");
@@ -53,12 +53,12 @@ impl Pending {
     }
 
     /// Waits until no thread is at a path.
-    pub fn wait(&self, key: Key) {
+    pub(crate) fn wait(&self, key: Key) {
         self.wait_while(|paths| paths.contains_key(&key));
     }
 
     /// Waits until all is done that was begun.
-    pub fn wait_for_all(&self) {
+    pub(crate) fn wait_for_all(&self) {
         self.wait_while(|paths| !paths.is_empty());
     }
 

@@ -17,7 +17,7 @@ use std::os::unix::ffi::OsStrExt;
 const BUFFER_BYTES: usize = 256 << 10;
 
 /// An archive, and what is wanted of it.
-pub struct Reading<'r> {
+pub(crate) struct Reading<'r> {
     pub input: &'r File,
     /// It can be read anywhere.
     pub seekable: bool,
@@ -29,7 +29,7 @@ pub struct Reading<'r> {
 
 /// Counts of what was read.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Was {
+pub(crate) struct Was {
     pub members: u64,
     pub bytes: u64,
 }
@@ -39,7 +39,7 @@ impl Reading<'_> {
     ///
     /// # Errors
     /// When the archive cannot be read or the data cannot be written.
-    pub fn run(mut self, meter: &Meter) -> Result<Was> {
+    pub(crate) fn run(mut self, meter: &Meter) -> Result<Was> {
         let mut was = Was::default();
         let archive = self.seekable.then_some(self.input);
         let mut parser = Parser::new(BufReader::with_capacity(1 << 20, self.input));

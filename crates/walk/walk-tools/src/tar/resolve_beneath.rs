@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Why a path leads nowhere.
 #[derive(Clone, Copy, Debug, thiserror::Error)]
-pub enum Nowhere {
+pub(crate) enum Nowhere {
     #[error("the path leads out of the directory")]
     Out,
     #[error("{0}")]
@@ -23,14 +23,18 @@ pub enum Nowhere {
 
 /// Directories that this run has made. What was there before is to be left as it is.
 #[derive(Clone, Debug, Default)]
-pub struct Own(Arc<Mutex<HashSet<(u64, u64)>>>);
+pub(crate) struct Own(Arc<Mutex<HashSet<(u64, u64)>>>);
 
 impl Own {
     /// Makes one, and knows it before anybody can ask for it.
     ///
     /// # Errors
     /// When it cannot be made, or is there.
-    pub fn make(&self, spot: &Spot, make: impl FnOnce() -> Result<(), Errno>) -> Result<(), Errno> {
+    pub(crate) fn make(
+        &self,
+        spot: &Spot,
+        make: impl FnOnce() -> Result<(), Errno>,
+    ) -> Result<(), Errno> {
         let mut own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         make()?;
         own.insert(Stat::of(spot.dir(), &spot.name)?.identity());
@@ -38,14 +42,14 @@ impl Own {
     }
 
     /// Returns whether it is one of them.
-    pub fn has(&self, stat: &Stat) -> bool {
+    pub(crate) fn has(&self, stat: &Stat) -> bool {
         let own = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         own.contains(&stat.identity())
     }
 }
 
 /// One thread's way through a directory.
-pub struct Resolver {
+pub(crate) struct Resolver {
     root: Arc<OwnedFd>,
     own: Option<Own>,
     /// The directories on the way to where it was last, from the root: mostly the next way is
@@ -60,20 +64,20 @@ pub struct Resolver {
 const OPEN_DIRECTORIES: usize = 64;
 
 /// A name in an open directory.
-pub struct Spot {
+pub(crate) struct Spot {
     dir: Arc<OwnedFd>,
     pub name: CString,
 }
 
 impl Spot {
-    pub fn dir(&self) -> BorrowedFd<'_> {
+    pub(crate) fn dir(&self) -> BorrowedFd<'_> {
         self.dir.as_fd()
     }
 }
 
 impl Resolver {
     /// Directories that are made on the way are known as such.
-    pub fn new(root: Arc<OwnedFd>, own: Option<Own>) -> Resolver {
+    pub(crate) fn new(root: Arc<OwnedFd>, own: Option<Own>) -> Resolver {
         Resolver {
             root,
             own,
@@ -86,7 +90,7 @@ impl Resolver {
     ///
     /// # Errors
     /// When it leads out, or through what is no directory.
-    pub fn spot(&mut self, path: &[u8]) -> Result<Spot, Nowhere> {
+    pub(crate) fn spot(&mut self, path: &[u8]) -> Result<Spot, Nowhere> {
         let mut names = Vec::new();
         for name in path.split(|byte| *byte == b'/') {
             match name {
@@ -147,7 +151,7 @@ impl Resolver {
     }
 
     /// Lets go of the directories on the way: they may be others by now.
-    pub fn forget(&mut self) {
+    pub(crate) fn forget(&mut self) {
         self.way.clear();
         self.open_from = 0;
     }

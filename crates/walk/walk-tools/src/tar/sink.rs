@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// An archive that is being written. In a file, threads of all processes write to places of their
 /// own at once; in a pipe, one after the other.
 #[derive(Debug)]
-pub struct Sink {
+pub(crate) struct Sink {
     fd: OwnedFd,
     /// Of the first process.
     allocator: Arc<Mutex<Allocator>>,
@@ -24,7 +24,7 @@ pub struct Sink {
 }
 
 impl Sink {
-    pub fn new(
+    pub(crate) fn new(
         fd: OwnedFd,
         seekable: bool,
         allocator: Arc<Mutex<Allocator>>,
@@ -39,11 +39,11 @@ impl Sink {
         }
     }
 
-    pub fn is_seekable(&self) -> bool {
+    pub(crate) fn is_seekable(&self) -> bool {
         self.seekable
     }
 
-    pub fn fd(&self) -> BorrowedFd<'_> {
+    pub(crate) fn fd(&self) -> BorrowedFd<'_> {
         self.fd.as_fd()
     }
 
@@ -51,7 +51,7 @@ impl Sink {
     ///
     /// # Errors
     /// When the walk has broken down.
-    pub fn place(&self, bytes: u64, claim: Option<Claim>) -> Result<Place, Errno> {
+    pub(crate) fn place(&self, bytes: u64, claim: Option<Claim>) -> Result<Place, Errno> {
         if let Some(rpc) = &self.rpc {
             return Allocator::ask(rpc, bytes, claim).ok_or(Errno::CANCELED);
         }
@@ -63,7 +63,7 @@ impl Sink {
     }
 
     /// The turn to write to a pipe.
-    pub fn turn(&self) -> MutexGuard<'_, ()> {
+    pub(crate) fn turn(&self) -> MutexGuard<'_, ()> {
         self.turn.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -71,7 +71,7 @@ impl Sink {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write_at(&self, bytes: &[u8], at: u64) -> Result<(), Errno> {
+    pub(crate) fn write_at(&self, bytes: &[u8], at: u64) -> Result<(), Errno> {
         let mut written = 0;
         while written < bytes.len() {
             let rest = &bytes[written..];
@@ -84,7 +84,7 @@ impl Sink {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn write_next(&self, bytes: &[u8], _turn: &MutexGuard<'_, ()>) -> Result<(), Errno> {
+    pub(crate) fn write_next(&self, bytes: &[u8], _turn: &MutexGuard<'_, ()>) -> Result<(), Errno> {
         let mut written = 0;
         while written < bytes.len() {
             written += retry_on_intr(|| write(&self.fd, &bytes[written..]))?;
@@ -97,7 +97,7 @@ impl Sink {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn append(
+    pub(crate) fn append(
         &self,
         bytes: &[u8],
         claim: Option<Claim>,
@@ -123,7 +123,7 @@ impl Sink {
     }
 
     /// Ends a pipe so that its reader finds a member without its data, if it is still read.
-    pub fn spoil(&self) {
+    pub(crate) fn spoil(&self) {
         let member = Member {
             kind: Kind::File,
             path: b"interrupted".to_vec(),
@@ -137,7 +137,7 @@ impl Sink {
     ///
     /// # Errors
     /// When it cannot be written.
-    pub fn finish(&self) -> Result<u64> {
+    pub(crate) fn finish(&self) -> Result<u64> {
         let allocator = self
             .allocator
             .lock()

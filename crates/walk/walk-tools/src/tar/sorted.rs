@@ -26,7 +26,7 @@ type Record = (Vec<u8>, u64, Vec<u8>);
 
 /// Records that are being gathered.
 #[derive(Debug)]
-pub struct Sorted {
+pub(crate) struct Sorted {
     directory: PathBuf,
     most: usize,
     gathered: Vec<Record>,
@@ -39,7 +39,7 @@ pub struct Sorted {
 
 impl Sorted {
     /// With a file in this directory, if there has to be one.
-    pub fn new(directory: &Path) -> Sorted {
+    pub(crate) fn new(directory: &Path) -> Sorted {
         Sorted {
             directory: directory.to_owned(),
             most: GATHERED_BYTES,
@@ -53,7 +53,7 @@ impl Sorted {
 
     /// # Errors
     /// When the file cannot be made or written.
-    pub fn push(&mut self, key: Vec<u8>, value: Vec<u8>) -> io::Result<()> {
+    pub(crate) fn push(&mut self, key: Vec<u8>, value: Vec<u8>) -> io::Result<()> {
         self.bytes += key.len() + value.len() + RECORD_BYTES;
         self.gathered.push((key, self.next, value));
         self.next += 1;
@@ -88,7 +88,7 @@ impl Sorted {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn finish(mut self) -> io::Result<Merged> {
+    pub(crate) fn finish(mut self) -> io::Result<Merged> {
         self.gathered.sort_unstable();
         let mut merged = Merged {
             runs: Vec::new(),
@@ -138,7 +138,7 @@ impl Read for FilePart {
 
 /// Records in their order.
 #[derive(Debug)]
-pub struct Merged {
+pub(crate) struct Merged {
     runs: Vec<Run>,
     /// The first of each run.
     first: BinaryHeap<Reverse<(Record, usize)>>,
@@ -160,7 +160,7 @@ impl Merged {
     ///
     /// # Errors
     /// When the file cannot be read.
-    pub fn next(&mut self) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
+    pub(crate) fn next(&mut self) -> io::Result<Option<(Vec<u8>, Vec<u8>)>> {
         let Some(Reverse(((key, _, value), run))) = self.first.pop() else {
             return Ok(None);
         };

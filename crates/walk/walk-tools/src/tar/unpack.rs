@@ -22,7 +22,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 /// Treatment of existing entries.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Existing {
+pub(crate) enum Existing {
     #[default]
     Replace,
     /// It stays, and that is a failure.
@@ -35,7 +35,7 @@ pub enum Existing {
 
 /// Attributes that members keep besides their data.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Keeping {
+pub(crate) struct Keeping {
     pub owner: bool,
     /// Owners are those whose numbers, not whose names, the archive has.
     pub numeric: bool,
@@ -123,7 +123,7 @@ pub(super) struct Shared<'e> {
 
 impl Shared<'_> {
     /// Does jobs until there are no more.
-    pub fn work(&self, jobs: &Mutex<Receiver<Job>>) {
+    pub(super) fn work(&self, jobs: &Mutex<Receiver<Job>>) {
         let mut resolver = self.resolver();
         let mut copying = Copying::new();
         loop {
@@ -240,7 +240,7 @@ impl Shared<'_> {
         Ok(copying.copy_to(&self.methods, archive.as_fd(), file, range, to)?)
     }
 
-    pub fn attributes(&self, fd: BorrowedFd<'_>, member: &Member) -> Result<(), Trouble> {
+    pub(super) fn attributes(&self, fd: BorrowedFd<'_>, member: &Member) -> Result<(), Trouble> {
         let failed = |what| move |error| Trouble::Attribute(what, error);
         if self.keeping.owner {
             let (uid, gid) = (Uid::from_raw(member.uid), Gid::from_raw(member.gid));
@@ -256,7 +256,7 @@ impl Shared<'_> {
         extended
     }
 
-    pub fn attributes_at(&self, spot: &Spot, member: &Member) -> Result<(), Trouble> {
+    pub(super) fn attributes_at(&self, spot: &Spot, member: &Member) -> Result<(), Trouble> {
         let failed = |what| move |error| Trouble::Attribute(what, error);
         let flags = AtFlags::SYMLINK_NOFOLLOW;
         let (dir, name) = (spot.dir(), &*spot.name);
@@ -278,7 +278,7 @@ impl Shared<'_> {
     }
 
     /// Makes a file in the place of what may be there.
-    pub fn make_file(&self, spot: &Spot, member: &Member) -> Result<OwnedFd, Trouble> {
+    pub(super) fn make_file(&self, spot: &Spot, member: &Member) -> Result<OwnedFd, Trouble> {
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::CLOEXEC;
         let mode = Mode::RUSR | Mode::WUSR;
         let time = (member.seconds, member.nanoseconds);
@@ -287,7 +287,7 @@ impl Shared<'_> {
 
     /// Makes something, in the place of what may be there unless that is a directory, or is to
     /// stay. Of seconds and nanoseconds it is newer than what is there.
-    pub fn in_place<T>(
+    pub(super) fn in_place<T>(
         &self,
         spot: &Spot,
         time: (i64, u32),
@@ -313,19 +313,19 @@ impl Shared<'_> {
     }
 
     /// A way through the directory that is unpacked to.
-    pub fn resolver(&self) -> Resolver {
+    pub(super) fn resolver(&self) -> Resolver {
         Resolver::new(Arc::clone(self.root), self.own.clone())
     }
 
     /// Removes what there is of a large file that this run made and will not finish.
-    pub fn give_up(&self, resolver: &mut Resolver, member: &Member) {
+    pub(super) fn give_up(&self, resolver: &mut Resolver, member: &Member) {
         self.not_made.fetch_add(1, Ordering::Relaxed);
         if let Ok(spot) = resolver.spot(&member.path) {
             let _ = unlinkat(spot.dir(), &*spot.name, AtFlags::empty());
         }
     }
 
-    pub fn failed(&self, path: &[u8], trouble: &Trouble) {
+    pub(super) fn failed(&self, path: &[u8], trouble: &Trouble) {
         // It is there without an attribute.
         if !matches!(trouble, Trouble::Attribute(..)) {
             self.not_made.fetch_add(1, Ordering::Relaxed);
@@ -333,7 +333,7 @@ impl Shared<'_> {
         self.report(path, trouble);
     }
 
-    pub fn report(&self, path: &[u8], trouble: &Trouble) {
+    pub(super) fn report(&self, path: &[u8], trouble: &Trouble) {
         if let Trouble::Left = trouble {
             return;
         }

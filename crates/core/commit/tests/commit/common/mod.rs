@@ -6,22 +6,22 @@ use pandofs_api::{
 use pandofs_commit::{Coordination, Participation, ParticipationState, StepState};
 use pandofs_types::{Attr, CommitProtocol, FileKind, FsError, Ino, ShardId, Time, TxId};
 
-pub const HOME: ShardId = ShardId(0);
-pub const A: ShardId = ShardId(1);
-pub const B: ShardId = ShardId(2);
-pub const C: ShardId = ShardId(3);
+pub(crate) const HOME: ShardId = ShardId(0);
+pub(crate) const A: ShardId = ShardId(1);
+pub(crate) const B: ShardId = ShardId(2);
+pub(crate) const C: ShardId = ShardId(3);
 
-pub const TX: TxId = TxId {
+pub(crate) const TX: TxId = TxId {
     coordinator: HOME,
     sequence: 7,
 };
-pub const AGE: Age = Age {
+pub(crate) const AGE: Age = Age {
     time: Time(1_000),
     tx: TX,
 };
 
 /// A step told from others by its inode.
-pub fn step(serial: u64) -> Step {
+pub(crate) fn step(serial: u64) -> Step {
     Step::Touch(step::Touch {
         ino: Ino(serial),
         must_own: None,
@@ -30,7 +30,7 @@ pub fn step(serial: u64) -> Step {
 }
 
 /// A result told from others by its inode.
-pub fn result(serial: u64) -> StepResult {
+pub(crate) fn result(serial: u64) -> StepResult {
     let attr = Attr {
         ino: Ino(serial),
         kind: FileKind::File,
@@ -58,21 +58,21 @@ pub fn result(serial: u64) -> StepResult {
     }
 }
 
-pub fn nothing() -> StepResult {
+pub(crate) fn nothing() -> StepResult {
     StepResult::default()
 }
 
-pub fn not_found() -> Refused {
+pub(crate) fn not_found() -> Refused {
     Refused::Fs(FsError::NotFound)
 }
 
 /// An operation whose step `n` is `step(n)` on `shards[n]`; the coordinator's own give `result(n)`.
-pub fn operation(shards: &[ShardId]) -> Coordination {
+pub(crate) fn operation(shards: &[ShardId]) -> Coordination {
     operation_by(shards, CommitProtocol::S2pcMp)
 }
 
 /// The same, decided by another protocol.
-pub fn operation_by(shards: &[ShardId], protocol: CommitProtocol) -> Coordination {
+pub(crate) fn operation_by(shards: &[ShardId], protocol: CommitProtocol) -> Coordination {
     let steps = (0..)
         .zip(shards)
         .map(|(n, &shard)| {
@@ -87,17 +87,17 @@ pub fn operation_by(shards: &[ShardId], protocol: CommitProtocol) -> Coordinatio
 }
 
 /// The same after its first messages.
-pub fn started(shards: &[ShardId]) -> Coordination {
+pub(crate) fn started(shards: &[ShardId]) -> Coordination {
     let mut coordination = operation(shards);
     coordination.start();
     coordination
 }
 
-pub fn states(coordination: &Coordination) -> Vec<StepState> {
+pub(crate) fn states(coordination: &Coordination) -> Vec<StepState> {
     coordination.steps.iter().map(|entry| entry.state).collect()
 }
 
-pub fn participation(state: ParticipationState) -> Participation {
+pub(crate) fn participation(state: ParticipationState) -> Participation {
     Participation {
         tx: TX,
         number: StepNumber(1),
@@ -107,11 +107,11 @@ pub fn participation(state: ParticipationState) -> Participation {
 }
 
 /// `Do`, to prepare.
-pub fn prepare(number: u16) -> CommitMessage {
+pub(crate) fn prepare(number: u16) -> CommitMessage {
     prepare_step(number, step(u64::from(number)))
 }
 
-pub fn prepare_step(number: u16, step: Step) -> CommitMessage {
+pub(crate) fn prepare_step(number: u16, step: Step) -> CommitMessage {
     CommitMessage::Do {
         tx: TX,
         number: StepNumber(number),
@@ -122,11 +122,11 @@ pub fn prepare_step(number: u16, step: Step) -> CommitMessage {
 }
 
 /// `Do`, to decide.
-pub fn decide(number: u16) -> CommitMessage {
+pub(crate) fn decide(number: u16) -> CommitMessage {
     decide_step(number, step(u64::from(number)))
 }
 
-pub fn decide_step(number: u16, step: Step) -> CommitMessage {
+pub(crate) fn decide_step(number: u16, step: Step) -> CommitMessage {
     CommitMessage::Do {
         tx: TX,
         number: StepNumber(number),
@@ -137,11 +137,11 @@ pub fn decide_step(number: u16, step: Step) -> CommitMessage {
 }
 
 /// `Prepared` with `result(number)` and nothing that follows.
-pub fn prepared(number: u16) -> CommitMessage {
+pub(crate) fn prepared(number: u16) -> CommitMessage {
     prepared_with(number, vec![])
 }
 
-pub fn prepared_with(number: u16, follow: Vec<(ShardId, Step)>) -> CommitMessage {
+pub(crate) fn prepared_with(number: u16, follow: Vec<(ShardId, Step)>) -> CommitMessage {
     let result = result(u64::from(number));
     CommitMessage::Prepared {
         tx: TX,
@@ -152,7 +152,7 @@ pub fn prepared_with(number: u16, follow: Vec<(ShardId, Step)>) -> CommitMessage
 }
 
 /// `Committed` with `result(number)`.
-pub fn committed(number: u16) -> CommitMessage {
+pub(crate) fn committed(number: u16) -> CommitMessage {
     let result = result(u64::from(number));
     CommitMessage::Committed {
         tx: TX,
@@ -161,7 +161,7 @@ pub fn committed(number: u16) -> CommitMessage {
     }
 }
 
-pub fn refused(number: u16, why: Refused) -> CommitMessage {
+pub(crate) fn refused(number: u16, why: Refused) -> CommitMessage {
     CommitMessage::Refused {
         tx: TX,
         number: StepNumber(number),
@@ -169,14 +169,14 @@ pub fn refused(number: u16, why: Refused) -> CommitMessage {
     }
 }
 
-pub fn ack(number: u16) -> CommitMessage {
+pub(crate) fn ack(number: u16) -> CommitMessage {
     CommitMessage::Ack {
         tx: TX,
         number: StepNumber(number),
     }
 }
 
-pub fn outcome(number: u16, commit: bool) -> CommitMessage {
+pub(crate) fn outcome(number: u16, commit: bool) -> CommitMessage {
     CommitMessage::Outcome {
         tx: TX,
         number: StepNumber(number),
@@ -184,21 +184,21 @@ pub fn outcome(number: u16, commit: bool) -> CommitMessage {
     }
 }
 
-pub fn finished(number: u16) -> CommitMessage {
+pub(crate) fn finished(number: u16) -> CommitMessage {
     CommitMessage::Finished {
         tx: TX,
         number: StepNumber(number),
     }
 }
 
-pub fn inquire(number: u16) -> CommitMessage {
+pub(crate) fn inquire(number: u16) -> CommitMessage {
     CommitMessage::Inquire {
         tx: TX,
         number: StepNumber(number),
     }
 }
 
-pub fn inquire_outcome(number: u16) -> CommitMessage {
+pub(crate) fn inquire_outcome(number: u16) -> CommitMessage {
     CommitMessage::InquireOutcome {
         tx: TX,
         number: StepNumber(number),

@@ -92,7 +92,7 @@ impl Rates {
 }
 
 /// Everything that section 5.1 shows.
-pub fn figures(options: &Options) -> Vec<Figure> {
+pub(crate) fn figures(options: &Options) -> Vec<Figure> {
     let kinds = [NAMESPACE_1, NAMESPACE_2].map(|kind| kind.scaled_down(options.divisor()));
     let spaces = kinds.map(|kind| Space::generate(kind, options.seed));
     let studies: Vec<Study> = spaces

@@ -10,7 +10,7 @@ use crate::space::Space;
 use pandofs_report::{Axis, Figure};
 
 /// Figure 12.
-pub fn scalability(spaces: &[Space], options: &Options) -> Vec<Figure> {
+pub(super) fn scalability(spaces: &[Space], options: &Options) -> Vec<Figure> {
     let servers: &[u32] = if options.quick {
         &[1, 4, 16, 64]
     } else {
@@ -81,7 +81,7 @@ pub fn scalability(spaces: &[Space], options: &Options) -> Vec<Figure> {
 }
 
 /// Figure 13: six servers with 800 MB each, eight client nodes.
-pub fn real_system(space: &Space, options: &Options) -> Vec<Figure> {
+pub(super) fn real_system(space: &Space, options: &Options) -> Vec<Figure> {
     const REAL_SERVERS: usize = 6;
     const NODES: usize = 8;
     // "A multi-process program with plenty of concurrent processes": how many, the paper does not

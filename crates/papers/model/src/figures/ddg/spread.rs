@@ -18,7 +18,7 @@ struct Curves {
 }
 
 /// Branch points, and distribution.
-pub fn figures(varied: Varied, studies: &[Study], options: &Options) -> [Figure; 2] {
+pub(super) fn figures(varied: Varied, studies: &[Study], options: &Options) -> [Figure; 2] {
     let values = varied.values(options);
     let figure = |id: &str, what: &str, y: Axis| {
         let id = format!("ddg-{id}-{}", varied.name().to_lowercase());

@@ -20,16 +20,16 @@ struct Curves {
 
 /// The value that a figure varies.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Varied {
+pub(super) enum Varied {
     FileWidth,
     DirWidth,
     DirDepth,
 }
 
 impl Varied {
-    pub const ALL: [Varied; 3] = [Varied::FileWidth, Varied::DirWidth, Varied::DirDepth];
+    pub(super) const ALL: [Varied; 3] = [Varied::FileWidth, Varied::DirWidth, Varied::DirDepth];
 
-    pub fn values(self, options: &Options) -> Vec<u32> {
+    pub(super) fn values(self, options: &Options) -> Vec<u32> {
         let all = match self {
             Varied::FileWidth => FILE_WIDTHS,
             Varied::DirWidth => DIR_WIDTHS,
@@ -39,7 +39,7 @@ impl Varied {
         all.into_iter().step_by(step).collect()
     }
 
-    pub fn set(self, value: u32) -> Granules {
+    pub(super) fn set(self, value: u32) -> Granules {
         let (dir_depth, dir_width, file_width) = BASE;
         match self {
             Varied::FileWidth => (dir_depth, dir_width, value),
@@ -48,7 +48,7 @@ impl Varied {
         }
     }
 
-    pub fn name(self) -> &'static str {
+    pub(super) fn name(self) -> &'static str {
         match self {
             Varied::FileWidth => "FileWid",
             Varied::DirWidth => "DirWid",
@@ -65,7 +65,7 @@ impl Varied {
         }
     }
 
-    pub fn figures(self, studies: &[Study], options: &Options) -> [Figure; 2] {
+    pub(super) fn figures(self, studies: &[Study], options: &Options) -> [Figure; 2] {
         let values = self.values(options);
         let (changes, stat) = self.numbers();
         let figure = |number: u32, what: &str| {

@@ -26,6 +26,7 @@ pub enum Bench {
 }
 
 impl Bench {
+    /// In the order of the paper.
     pub const ALL: [Bench; 3] = [Bench::Macro1, Bench::Metarates, Bench::Macro2];
 
     /// Returns the phases that the model has a rate of.
@@ -41,13 +42,19 @@ impl Bench {
 /// A measurement. All was below one directory, whose policies these are.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Live {
+    /// The workload.
     pub bench: Bench,
+    /// Of directories.
     pub policy: DirPolicy,
+    /// Of files.
     pub file_policy: FilePolicy,
+    /// Of the running system.
     pub servers: usize,
+    /// Threads of the driver.
     pub clients: usize,
     /// Files of the name space, about; of macrobenchmark 2 operations of all clients together.
     pub files: u32,
+    /// Of the name space and of the order of operations.
     pub seed: u64,
     /// Operations a second of each of [`Bench::phases`].
     pub rates: Vec<f64>,

@@ -2,7 +2,7 @@
 
 use super::Bench;
 
-pub fn id(bench: Bench) -> &'static str {
+pub(super) fn id(bench: Bench) -> &'static str {
     match bench {
         Bench::Macro1 => "live-macro1",
         Bench::Metarates => "live-metarates",
@@ -10,7 +10,7 @@ pub fn id(bench: Bench) -> &'static str {
     }
 }
 
-pub fn title(bench: Bench) -> &'static str {
+pub(super) fn title(bench: Bench) -> &'static str {
     match bench {
         Bench::Macro1 => "Macrobenchmark 1, live and modelled",
         Bench::Metarates => "One directory (metarates), live and modelled",
@@ -19,7 +19,7 @@ pub fn title(bench: Bench) -> &'static str {
 }
 
 /// Why live and modelled figures differ.
-pub fn why_they_differ(bench: Bench) -> &'static str {
+pub(super) fn why_they_differ(bench: Bench) -> &'static str {
     match bench {
         Bench::Macro1 => {
             "where they differ: in the model each server has a processor and a disk of its own and clients cost nothing but \

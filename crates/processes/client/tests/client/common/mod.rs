@@ -18,11 +18,11 @@ use std::sync::{Arc, Mutex};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-pub const ME: Credentials = Credentials::user(1_000, 1_000, Vec::new());
-pub const KEY: HashKey = HashKey(1, 2);
+pub(crate) const ME: Credentials = Credentials::user(1_000, 1_000, Vec::new());
+pub(crate) const KEY: HashKey = HashKey(1, 2);
 
 /// The reaction of a server to a request.
-pub enum Reaction {
+pub(crate) enum Reaction {
     Answer(AnswerBody),
     /// Closes the connection without an answer.
     HangUp,
@@ -30,9 +30,9 @@ pub enum Reaction {
     Silence,
 }
 
-pub type Script = dyn Fn(&RequestBody) -> Reaction + Send + Sync;
+pub(crate) type Script = dyn Fn(&RequestBody) -> Reaction + Send + Sync;
 
-pub struct Fake {
+pub(crate) struct Fake {
     address: Address,
     shared: Arc<Shared>,
     accepting: Option<JoinHandle<()>>,
@@ -53,7 +53,7 @@ struct Shared {
 
 impl Fake {
     /// A server that answers by the script; at the address that the map has for it.
-    pub fn start(
+    pub(crate) fn start(
         map: &ClusterMap,
         id: u16,
         script: impl Fn(&RequestBody) -> Reaction + Send + Sync + 'static,
@@ -89,44 +89,44 @@ impl Fake {
     }
 
     /// As if its process was killed and started again: connections are lost.
-    pub fn restart(&self) {
+    pub(crate) fn restart(&self) {
         self.shared.boot.fetch_add(1, Ordering::SeqCst);
         self.hang_up();
     }
 
     /// As if its machine had lost power and was started again; what the script remembers is the
     /// test's to change.
-    pub fn restart_machine(&self) {
+    pub(crate) fn restart_machine(&self) {
         self.shared.machine.fetch_add(1, Ordering::SeqCst);
         self.restart();
     }
 
     /// As if it had heard nothing of the session for too long: it lets go of it and closes its
     /// connections.
-    pub fn expire(&self) {
+    pub(crate) fn expire(&self) {
         self.shared.known_since.fetch_add(1, Ordering::SeqCst);
         self.hang_up();
     }
 
     /// Closes all connections.
-    pub fn hang_up(&self) {
+    pub(crate) fn hang_up(&self) {
         for stream in self.shared.streams.lock().unwrap().drain(..) {
             let _ = stream.shutdown(Shutdown::Both);
         }
     }
 
     /// All requests so far.
-    pub fn seen(&self) -> Vec<RequestBody> {
+    pub(crate) fn seen(&self) -> Vec<RequestBody> {
         self.shared.seen.lock().unwrap().clone()
     }
 
     /// The sessions that have connected so far, in their order.
-    pub fn greeted(&self) -> Vec<Peer> {
+    pub(crate) fn greeted(&self) -> Vec<Peer> {
         self.shared.greeted.lock().unwrap().clone()
     }
 
     /// The requests to shards so far.
-    pub fn asked(&self) -> Vec<ShardRequest> {
+    pub(crate) fn asked(&self) -> Vec<ShardRequest> {
         let shard_request = |body| match body {
             RequestBody::Shard(request) => Some(request),
             _ => None,
@@ -218,7 +218,7 @@ fn send(stream: &mut Stream, value: &impl serde::Serialize) {
 }
 
 /// A map of this many servers with sockets in the folder; shard `s` is led by server `s % servers`.
-pub fn map(folder: &Path, servers: u16, shards: u16) -> ClusterMap {
+pub(crate) fn map(folder: &Path, servers: u16, shards: u16) -> ClusterMap {
     let server = |id: u16| ServerInfo {
         id: ServerId(id),
         addresses: vec![format!("unix:{}/{id}", folder.display())],
@@ -239,12 +239,12 @@ pub fn map(folder: &Path, servers: u16, shards: u16) -> ClusterMap {
     map
 }
 
-pub fn client(map: &ClusterMap) -> Client {
+pub(crate) fn client(map: &ClusterMap) -> Client {
     Client::connect(map.clone(), Options::default()).unwrap()
 }
 
 /// A client that gives up after this time.
-pub fn soft_client(map: &ClusterMap, soft: Duration) -> Client {
+pub(crate) fn soft_client(map: &ClusterMap, soft: Duration) -> Client {
     let options = Options {
         soft: Some(soft),
         ..Options::default()
@@ -252,12 +252,12 @@ pub fn soft_client(map: &ClusterMap, soft: Duration) -> Client {
     Client::connect(map.clone(), options).unwrap()
 }
 
-pub fn name(text: &str) -> Name {
+pub(crate) fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
 }
 
 /// A name whose first radix bit is `bit`: it belongs to partition `bit` of two.
-pub fn name_in(bit: u32) -> Name {
+pub(crate) fn name_in(bit: u32) -> Name {
     let names = (0..).map(|number| name(&format!("name {number}")));
     names
         .into_iter()
@@ -265,11 +265,11 @@ pub fn name_in(bit: u32) -> Name {
         .unwrap()
 }
 
-pub fn position(name: &Name) -> Position {
+pub(crate) fn position(name: &Name) -> Position {
     KEY.position(name.as_bytes())
 }
 
-pub fn attr(ino: Ino, kind: FileKind) -> Attr {
+pub(crate) fn attr(ino: Ino, kind: FileKind) -> Attr {
     Attr {
         ino,
         kind,
@@ -288,7 +288,7 @@ pub fn attr(ino: Ino, kind: FileKind) -> Attr {
     }
 }
 
-pub fn layout(servers: u16) -> Layout {
+pub(crate) fn layout(servers: u16) -> Layout {
     Layout {
         unit: 4_096,
         count: servers,
@@ -298,7 +298,7 @@ pub fn layout(servers: u16) -> Layout {
 }
 
 /// An empty file kept in its inode.
-pub fn file(ino: Ino) -> InodeReply {
+pub(crate) fn file(ino: Ino) -> InodeReply {
     let body = FileBody::Inline {
         data: Vec::new(),
         layout: layout(1),
@@ -311,7 +311,7 @@ pub fn file(ino: Ino) -> InodeReply {
     }
 }
 
-pub fn dir(ino: Ino, map: DirMap) -> InodeReply {
+pub(crate) fn dir(ino: Ino, map: DirMap) -> InodeReply {
     let settings = DirSettings::default();
     let attr = Attr {
         nlink: 2,
@@ -331,7 +331,7 @@ pub fn dir(ino: Ino, map: DirMap) -> InodeReply {
 }
 
 /// The entry of a name whose inode is on the answering shard.
-pub fn entry(inode: InodeReply, shard: ShardId) -> Reply {
+pub(crate) fn entry(inode: InodeReply, shard: ShardId) -> Reply {
     let (ino, kind) = (inode.attr.ino, inode.attr.kind);
     Reply::Entry(EntryReply {
         ino,
@@ -341,20 +341,20 @@ pub fn entry(inode: InodeReply, shard: ShardId) -> Reply {
     })
 }
 
-pub fn ok(reply: Reply) -> Reaction {
+pub(crate) fn ok(reply: Reply) -> Reaction {
     Reaction::Answer(AnswerBody::Shard(Ok(reply)))
 }
 
-pub fn refuse(refusal: impl Into<Refusal>) -> Reaction {
+pub(crate) fn refuse(refusal: impl Into<Refusal>) -> Reaction {
     Reaction::Answer(AnswerBody::Shard(Err(refusal.into())))
 }
 
-pub fn data(reply: DataReply) -> Reaction {
+pub(crate) fn data(reply: DataReply) -> Reaction {
     Reaction::Answer(AnswerBody::Data(reply))
 }
 
 /// A request that a test does not expect shows as the client's error.
-pub fn unexpected(request: &RequestBody) -> Reaction {
+pub(crate) fn unexpected(request: &RequestBody) -> Reaction {
     match request {
         RequestBody::Ping | RequestBody::Goodbye { .. } => Reaction::Answer(AnswerBody::Done),
         other => refuse(Refusal::Malformed(format!(
@@ -364,7 +364,7 @@ pub fn unexpected(request: &RequestBody) -> Reaction {
 }
 
 /// Waits until the condition holds.
-pub fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
+pub(crate) fn eventually(what: &str, mut holds: impl FnMut() -> bool) {
     let deadline = Instant::now() + Duration::from_secs(20);
     while !holds() {
         assert!(Instant::now() < deadline, "not within 20 s: {what}");

@@ -16,7 +16,7 @@ impl<F: Raw> Checked<F> {
     ///
     /// # Errors
     /// [`SumsError::Damaged`] when the system does not have all of it any more: these blocks do not fit their checksums.
-    pub fn write_again(&self) -> Result<(), SumsError> {
+    pub(crate) fn write_again(&self) -> Result<(), SumsError> {
         let header = self.ready()?;
         let length = self.data.length()?;
         let mut at = 0;

@@ -59,7 +59,7 @@ impl<F: Raw> Checked<F> {
     ///
     /// # Errors
     /// The system's.
-    pub fn create(
+    pub(crate) fn create(
         data: impl FnOnce() -> io::Result<F>,
         sums: F,
         current: u64,
@@ -87,7 +87,7 @@ impl<F: Raw> Checked<F> {
     ///
     /// # Errors
     /// The system's.
-    pub fn open(
+    pub(crate) fn open(
         data: F,
         sums: F,
         current: u64,
@@ -136,18 +136,18 @@ impl<F: Raw> Checked<F> {
     }
 
     /// Waits until data and checksums are on disk, by `sync`.
-    pub fn sync(&self, sync: impl Fn(&F) -> io::Result<()>) -> io::Result<()> {
+    pub(crate) fn sync(&self, sync: impl Fn(&F) -> io::Result<()>) -> io::Result<()> {
         sync(&self.data)?;
         sync(&self.sums.0)
     }
 
     /// The same of the checksums alone.
-    pub fn sync_sums(&self, sync: impl Fn(&F) -> io::Result<()>) -> io::Result<()> {
+    pub(crate) fn sync_sums(&self, sync: impl Fn(&F) -> io::Result<()>) -> io::Result<()> {
         sync(&self.sums.0)
     }
 
     /// The data's file, for what changes nothing in it.
-    pub fn data(&self) -> &F {
+    pub(crate) fn data(&self) -> &F {
         &self.data
     }
 
@@ -168,7 +168,7 @@ impl<F: Raw> Checked<F> {
 
     /// Whether it says on disk that it is settled, or may: then [`Checked::unsettle`] comes before any
     /// change.
-    pub fn must_unsettle(&self) -> bool {
+    pub(crate) fn must_unsettle(&self) -> bool {
         let header = self.header();
         header.settled || (header.generation != self.current && !header.doubtful)
     }
@@ -177,7 +177,7 @@ impl<F: Raw> Checked<F> {
     ///
     /// # Errors
     /// The system's.
-    pub fn unsettle(&self) -> io::Result<()> {
+    pub(crate) fn unsettle(&self) -> io::Result<()> {
         let mut header = self.ready()?;
         header.settled = false;
         header.generation = self.current;
@@ -188,7 +188,7 @@ impl<F: Raw> Checked<F> {
     ///
     /// # Errors
     /// The system's.
-    pub fn settle(&self) -> io::Result<()> {
+    pub(crate) fn settle(&self) -> io::Result<()> {
         let mut header = self.ready()?;
         if header.doubtful || header.settled {
             return Ok(());
@@ -197,16 +197,16 @@ impl<F: Raw> Checked<F> {
         self.sums.put_header(&header)
     }
 
-    pub fn is_settled(&self) -> bool {
+    pub(crate) fn is_settled(&self) -> bool {
         self.header().settled
     }
 
-    pub fn is_doubtful(&self) -> bool {
+    pub(crate) fn is_doubtful(&self) -> bool {
         self.header().doubtful
     }
 
     /// Cuts of the file that it has followed, 0 if none.
-    pub fn truncations(&self) -> u32 {
+    pub(crate) fn truncations(&self) -> u32 {
         self.header().truncations
     }
 
@@ -216,7 +216,7 @@ impl<F: Raw> Checked<F> {
     ///
     /// # Errors
     /// The system's.
-    pub fn follow(&self, truncations: u32) -> io::Result<()> {
+    pub(crate) fn follow(&self, truncations: u32) -> io::Result<()> {
         let mut header = self.ready()?;
         header.truncations = truncations;
         self.sums.put_header(&header)
@@ -226,7 +226,7 @@ impl<F: Raw> Checked<F> {
     ///
     /// # Errors
     /// The system's.
-    pub fn end_doubt(&self) -> io::Result<()> {
+    pub(crate) fn end_doubt(&self) -> io::Result<()> {
         let mut header = self.ready()?;
         header.doubtful = false;
         header.generation = self.current;
@@ -237,7 +237,7 @@ impl<F: Raw> Checked<F> {
     ///
     /// # Errors
     /// [`SumsError`].
-    pub fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, SumsError> {
+    pub(crate) fn read(&self, offset: u64, length: usize) -> Result<Vec<u8>, SumsError> {
         let header = self.ready()?;
         let before = (offset % BLOCK) as usize;
         let whole = (before + length).next_multiple_of(CHECKSUM_BLOCK_BYTES);
@@ -255,7 +255,7 @@ impl<F: Raw> Checked<F> {
     ///
     /// # Errors
     /// [`SumsError`].
-    pub fn judge(&self, first: u64, bytes: &[u8], filled: usize) -> Result<(), SumsError> {
+    pub(crate) fn judge(&self, first: u64, bytes: &[u8], filled: usize) -> Result<(), SumsError> {
         let header = self.ready()?;
         self.expect(&header, first, bytes, filled)
     }
@@ -298,7 +298,7 @@ impl<F: Raw> Checked<F> {
 
     /// # Errors
     /// [`SumsError::Damaged`] when a block is damaged of which only a part is to be written.
-    pub fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), SumsError> {
+    pub(crate) fn write(&self, offset: u64, bytes: &[u8]) -> Result<(), SumsError> {
         let mut header = self.ready()?;
         let end = offset + bytes.len() as u64;
         let first = offset / BLOCK;
@@ -342,7 +342,7 @@ impl<F: Raw> Checked<F> {
     ///
     /// # Errors
     /// The system's.
-    pub fn truncate(&self, length: u64) -> io::Result<()> {
+    pub(crate) fn truncate(&self, length: u64) -> io::Result<()> {
         let mut header = self.ready()?;
         let has = self.data.length()?;
         if has <= length {
@@ -370,7 +370,7 @@ impl<F: Raw> Checked<F> {
     ///
     /// # Errors
     /// The system's.
-    pub fn allocate(&self, range: &Range<u64>, allocation: Allocation) -> io::Result<()> {
+    pub(crate) fn allocate(&self, range: &Range<u64>, allocation: Allocation) -> io::Result<()> {
         let mut header = self.ready()?;
         if range.is_empty() {
             return Ok(());

@@ -82,7 +82,7 @@ pub(super) enum Found {
 }
 
 impl Header {
-    pub fn encode(&self) -> [u8; HEADER_BYTES] {
+    pub(super) fn encode(&self) -> [u8; HEADER_BYTES] {
         let mut bytes = [0; HEADER_BYTES];
         bytes[..8].copy_from_slice(&MAGIC);
         bytes[8..10].copy_from_slice(&VERSION.to_be_bytes());
@@ -108,7 +108,7 @@ impl Header {
         bytes
     }
 
-    pub fn decode(bytes: &[u8; HEADER_BYTES]) -> Found {
+    pub(super) fn decode(bytes: &[u8; HEADER_BYTES]) -> Found {
         if bytes.iter().all(|&byte| byte == 0) {
             return Found::Nothing;
         }
@@ -156,30 +156,30 @@ pub(crate) fn has_broken_header(bytes: &[u8]) -> bool {
 pub(super) struct Sidecar<F>(pub F);
 
 impl<F: Raw> Sidecar<F> {
-    pub fn header(&self) -> io::Result<Found> {
+    pub(super) fn header(&self) -> io::Result<Found> {
         let mut bytes = [0; HEADER_BYTES];
         self.0.read(&mut bytes, 0)?;
         Ok(Header::decode(&bytes))
     }
 
-    pub fn put_header(&self, header: &Header) -> io::Result<()> {
+    pub(super) fn put_header(&self, header: &Header) -> io::Result<()> {
         self.0.write(&header.encode(), 0)
     }
 
     /// The checksums of blocks from `first` on.
-    pub fn read(&self, first: u64, count: usize) -> io::Result<Vec<u32>> {
+    pub(super) fn read(&self, first: u64, count: usize) -> io::Result<Vec<u32>> {
         let mut bytes = vec![0; count * SUM_BYTES as usize];
         self.0.read(&mut bytes, place(first))?;
         Ok(decode_sums(&bytes))
     }
 
-    pub fn write(&self, first: u64, sums: &[u32]) -> io::Result<()> {
+    pub(super) fn write(&self, first: u64, sums: &[u32]) -> io::Result<()> {
         let bytes: Vec<u8> = sums.iter().flat_map(|sum| sum.to_be_bytes()).collect();
         self.0.write(&bytes, place(first))
     }
 
     /// Makes these blocks' checksums those of holes.
-    pub fn clear(&self, blocks: &Range<u64>) -> io::Result<()> {
+    pub(super) fn clear(&self, blocks: &Range<u64>) -> io::Result<()> {
         let end = place(blocks.end).min(self.0.length()?);
         let start = place(blocks.start);
         if start < end {
@@ -189,7 +189,7 @@ impl<F: Raw> Sidecar<F> {
     }
 
     /// Lets go of all checksums from block `count` on.
-    pub fn truncate(&self, count: u64) -> io::Result<()> {
+    pub(super) fn truncate(&self, count: u64) -> io::Result<()> {
         let end = place(count);
         if self.0.length()? > end {
             self.0.set_length(end)?;
@@ -198,7 +198,7 @@ impl<F: Raw> Sidecar<F> {
     }
 
     /// Has room for these checksums from now on.
-    pub fn reserve(&self, blocks: &Range<u64>) -> io::Result<()> {
+    pub(super) fn reserve(&self, blocks: &Range<u64>) -> io::Result<()> {
         let range = place(blocks.start)..place(blocks.end);
         let kept = Allocation::Reserve { keep_size: true };
         self.0.allocate(&range, kept)

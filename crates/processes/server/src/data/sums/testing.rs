@@ -15,7 +15,7 @@ type Page = [u8; PAGE];
 
 /// Effect of a step.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Fate {
+pub(super) enum Fate {
     /// The process ends there, of a write this many thousandths having been done.
     Killed { done: usize },
     /// The system refuses it, of a write this many thousandths having been done; the process goes on.
@@ -40,21 +40,21 @@ struct Content {
 
 /// A file of the machine.
 #[derive(Clone, Debug)]
-pub struct SimFile {
+pub(super) struct SimFile {
     content: Arc<Mutex<Content>>,
     fuse: Arc<Mutex<Fuse>>,
 }
 
 /// The machine.
 #[derive(Debug)]
-pub struct Machine {
+pub(super) struct Machine {
     pub data: SimFile,
     pub sums: SimFile,
     pub notes: Arc<Mutex<Vec<Note>>>,
 }
 
 impl Machine {
-    pub fn new() -> Machine {
+    pub(super) fn new() -> Machine {
         let fuse = Arc::new(Mutex::new(Fuse::default()));
         let file = || SimFile {
             content: Arc::default(),
@@ -72,37 +72,37 @@ impl Machine {
         Box::new(move |note| notes.lock().unwrap().push(note))
     }
 
-    pub fn create(&self, generation: u64) -> io::Result<Checked<SimFile>> {
+    pub(super) fn create(&self, generation: u64) -> io::Result<Checked<SimFile>> {
         let (data, sums) = (self.data.clone(), self.sums.clone());
         Checked::create(|| Ok(data), sums, generation, self.notes())
     }
 
-    pub fn open(&self, generation: u64, lost: &[u64]) -> io::Result<Checked<SimFile>> {
+    pub(super) fn open(&self, generation: u64, lost: &[u64]) -> io::Result<Checked<SimFile>> {
         let (data, sums) = (self.data.clone(), self.sums.clone());
         let is_lost = |generation| lost.contains(&generation);
         Checked::open(data, sums, generation, is_lost, self.notes())
     }
 
     /// At the step after `left` more of them.
-    pub fn plan(&self, left: u64, fate: Fate) {
+    pub(super) fn plan(&self, left: u64, fate: Fate) {
         let mut fuse = self.data.fuse.lock().unwrap();
         fuse.left = Some((left, fate));
     }
 
     /// Whether the process was killed; another one may begin.
-    pub fn revive(&self) -> bool {
+    pub(super) fn revive(&self) -> bool {
         let mut fuse = self.data.fuse.lock().unwrap();
         fuse.left = None;
         std::mem::take(&mut fuse.is_dead)
     }
 
     /// Steps that were made since the last call.
-    pub fn take_steps(&self) -> u64 {
+    pub(super) fn take_steps(&self) -> u64 {
         std::mem::take(&mut self.data.fuse.lock().unwrap().steps)
     }
 
     /// Loses the power: each page has what was not synced, or not, by itself.
-    pub fn lose_power(&self, random: &mut StdRng) {
+    pub(super) fn lose_power(&self, random: &mut StdRng) {
         self.data.lose_power(random);
         self.sums.lose_power(random);
     }
@@ -114,15 +114,15 @@ impl SimFile {
     }
 
     /// All of it, as a reader of the cache sees it.
-    pub fn bytes(&self) -> Vec<u8> {
+    pub(super) fn bytes(&self) -> Vec<u8> {
         self.content().bytes.clone()
     }
 
-    pub fn flip(&self, at: usize, bit: u8) {
+    pub(super) fn flip(&self, at: usize, bit: u8) {
         self.content().bytes[at] ^= 1 << bit;
     }
 
-    pub fn sync(&self) -> io::Result<()> {
+    pub(super) fn sync(&self) -> io::Result<()> {
         self.step(|_| ())?;
         let mut content = self.content();
         content.pages.clear();

@@ -8,7 +8,7 @@ use std::sync::{Arc, Condvar, Mutex};
 const AT_START: u64 = 2;
 
 /// A log whose syncs wait until they are let go.
-pub struct HeldLog {
+pub(crate) struct HeldLog {
     /// Its contents.
     pub log: MemoryLog,
     state: Mutex<Held>,
@@ -25,7 +25,7 @@ struct Held {
 }
 
 impl HeldLog {
-    pub fn new() -> Arc<HeldLog> {
+    pub(crate) fn new() -> Arc<HeldLog> {
         // Those at start go through.
         let state = Mutex::new(Held {
             allowed: AT_START,
@@ -38,16 +38,16 @@ impl HeldLog {
         })
     }
 
-    pub fn begun(&self) -> u64 {
+    pub(crate) fn begun(&self) -> u64 {
         (self.state.lock().unwrap().begun + 1).saturating_sub(AT_START)
     }
 
-    pub fn allow(&self, syncs: u64) {
+    pub(crate) fn allow(&self, syncs: u64) {
         self.state.lock().unwrap().allowed = syncs.saturating_add(AT_START - 1);
         self.changed.notify_all();
     }
 
-    pub fn fail(&self) {
+    pub(crate) fn fail(&self) {
         self.state.lock().unwrap().fails = true;
         self.allow(u64::MAX);
     }

@@ -8,14 +8,14 @@ use pandofs_wire::frame;
 use pandofs_wire::hello::{Hello, HelloAnswer, Machine, Peer};
 use pandofs_wire::message::PeerFrame;
 
-pub const OTHER: ServerId = ServerId(1);
+pub(crate) const OTHER: ServerId = ServerId(1);
 
-pub fn listen(memory: &Memory) -> Listener {
+pub(crate) fn listen(memory: &Memory) -> Listener {
     Listener::bind(&Address::Unix(socket(memory.dir.path(), 1))).unwrap()
 }
 
 /// Takes the server's link, as server `OTHER` would.
-pub fn accept(listener: &Listener) -> Connection {
+pub(crate) fn accept(listener: &Listener) -> Connection {
     let stream = listener.accept().unwrap();
     stream.set_read_timeout(Some(DEADLINE)).unwrap();
     let mut link = Connection::over(stream);
@@ -32,17 +32,17 @@ pub fn accept(listener: &Listener) -> Connection {
     link
 }
 
-pub fn messages(link: &mut Connection) -> Vec<PeerMessage> {
+pub(crate) fn messages(link: &mut Connection) -> Vec<PeerMessage> {
     let frame: PeerFrame = frame::decode(&link.next_body().expect("a frame")).unwrap();
     frame.messages
 }
 
-pub fn send(connection: &mut Connection, messages: Vec<PeerMessage>) {
+pub(crate) fn send(connection: &mut Connection, messages: Vec<PeerMessage>) {
     connection.write_frame(&PeerFrame { messages });
 }
 
 /// The other server's shards, which have promised that something will be done to the server's data objects.
-pub struct Shards {
+pub(crate) struct Shards {
     listener: Listener,
     to_server: Connection,
     /// Answers come over it.
@@ -52,7 +52,7 @@ pub struct Shards {
 
 impl Shards {
     /// `memory`: of a server that knows the other one.
-    pub fn connect(memory: &Memory, server: &Address) -> Shards {
+    pub(crate) fn connect(memory: &Memory, server: &Address) -> Shards {
         Shards {
             listener: listen(memory),
             to_server: Connection::welcomed(server, Peer::Server { id: OTHER }),
@@ -61,7 +61,7 @@ impl Shards {
         }
     }
 
-    pub fn ask(&mut self, request: DataRequest) -> DataReply {
+    pub(crate) fn ask(&mut self, request: DataRequest) -> DataReply {
         self.ticket += 1;
         let ticket = self.ticket;
         send(

@@ -1,7 +1,7 @@
 //! A client, a cluster of one or more servers in memory, and waiting.
 
-pub mod held_log;
-pub mod link;
+pub(crate) mod held_log;
+pub(crate) mod link;
 
 use pandofs_api::{
     AdminReply, AdminRequest, DataReply, DataRequest, Refusal, Reply, Request, ServerStatus,
@@ -28,19 +28,19 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 /// The longest that a test waits for what has to happen.
-pub const DEADLINE: Duration = Duration::from_secs(30);
-pub const FS: FsId = FsId(0x1234);
-pub const ID: ServerId = ServerId(0);
-pub const SHARDS: u16 = 8;
+pub(crate) const DEADLINE: Duration = Duration::from_secs(30);
+pub(crate) const FS: FsId = FsId(0x1234);
+pub(crate) const ID: ServerId = ServerId(0);
+pub(crate) const SHARDS: u16 = 8;
 
 /// The socket on which server `id` listens.
-pub fn socket(dir: &Path, id: u16) -> PathBuf {
+pub(crate) fn socket(dir: &Path, id: u16) -> PathBuf {
     dir.join(format!("server-{id}.sock"))
 }
 
 /// A map of `servers` servers with sockets in `dir` and [`SHARDS`] shards. Directories are placed at
 /// random, so that a few of them touch every server.
-pub fn map(dir: &Path, servers: u16, flush_interval_ms: u64) -> ClusterMap {
+pub(crate) fn map(dir: &Path, servers: u16, flush_interval_ms: u64) -> ClusterMap {
     let info = |id| ServerInfo {
         id: ServerId(id),
         addresses: vec![format!("unix:{}", socket(dir, id).display())],
@@ -66,7 +66,7 @@ pub fn map(dir: &Path, servers: u16, flush_interval_ms: u64) -> ClusterMap {
 }
 
 /// One server in memory, whose store and log outlive it.
-pub struct Memory {
+pub(crate) struct Memory {
     pub dir: Arc<TempDir>,
     pub map: ClusterMap,
     pub id: ServerId,
@@ -76,18 +76,18 @@ pub struct Memory {
 
 impl Memory {
     /// The only server of its file system. Its log is synced when a request waits for that.
-    pub fn new() -> Memory {
+    pub(crate) fn new() -> Memory {
         Memory::with_map(|dir| map(dir, 1, 3_600_000))
     }
 
-    pub fn with_map(make: impl FnOnce(&Path) -> ClusterMap) -> Memory {
+    pub(crate) fn with_map(make: impl FnOnce(&Path) -> ClusterMap) -> Memory {
         let dir = Arc::new(TempDir::new().unwrap());
         let map = make(dir.path());
         Memory::server(dir, map, ID)
     }
 
     /// All servers of one file system.
-    pub fn cluster(servers: u16) -> Vec<Memory> {
+    pub(crate) fn cluster(servers: u16) -> Vec<Memory> {
         let dir = Arc::new(TempDir::new().unwrap());
         let map = map(dir.path(), servers, 5_000);
         let server = |id| Memory::server(Arc::clone(&dir), map.clone(), ServerId(id));
@@ -110,28 +110,28 @@ impl Memory {
     }
 
     /// The folder of its data objects.
-    pub fn data(&self) -> PathBuf {
+    pub(crate) fn data(&self) -> PathBuf {
         self.dir.path().join(format!("data-{}", self.id))
     }
 
-    pub fn start(&self) -> ServerHandle {
+    pub(crate) fn start(&self) -> ServerHandle {
         self.start_on(self.store.clone(), self.log.clone())
     }
 
-    pub fn start_on(&self, store: Arc<dyn Store>, log: Arc<dyn Log>) -> ServerHandle {
+    pub(crate) fn start_on(&self, store: Arc<dyn Store>, log: Arc<dyn Log>) -> ServerHandle {
         Server::start_on(self.map.clone(), self.id, store, log, &self.data()).unwrap()
     }
 
     /// Leaves what a kill of the process leaves: all that was written to the log, and of the store
     /// only what was flushed.
-    pub fn crash(&mut self) {
+    pub(crate) fn crash(&mut self) {
         self.store = Arc::new(self.store.crash(0));
         self.log = Arc::new(self.log.crash(usize::MAX, false));
     }
 }
 
 /// Waits until `condition` gives something.
-pub fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
+pub(crate) fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T {
     let deadline = Instant::now() + DEADLINE;
     loop {
         if let Some(value) = condition() {
@@ -143,7 +143,7 @@ pub fn eventually<T>(what: &str, mut condition: impl FnMut() -> Option<T>) -> T 
 }
 
 /// One connection, spoken by hand.
-pub struct Connection {
+pub(crate) struct Connection {
     pub stream: Stream,
     pub received: ReadBuffer,
     next_id: u64,
@@ -153,11 +153,11 @@ pub struct Connection {
 
 impl Connection {
     /// Connects and says nothing.
-    pub fn silent(address: &Address) -> Connection {
+    pub(crate) fn silent(address: &Address) -> Connection {
         Connection::over(connect(address, DEADLINE).unwrap())
     }
 
-    pub fn over(stream: Stream) -> Connection {
+    pub(crate) fn over(stream: Stream) -> Connection {
         stream.set_read_timeout(Some(DEADLINE)).unwrap();
         Connection {
             received: ReadBuffer::of(&stream),
@@ -169,7 +169,7 @@ impl Connection {
     }
 
     /// Connects as `peer`, which is to be welcomed.
-    pub fn welcomed(address: &Address, peer: Peer) -> Connection {
+    pub(crate) fn welcomed(address: &Address, peer: Peer) -> Connection {
         let mut connection = Connection::silent(address);
         let answer = connection.hello(&Hello { fs: FS, peer }).unwrap();
         assert!(
@@ -188,12 +188,12 @@ impl Connection {
         connection
     }
 
-    pub fn client(address: &Address, session: u64) -> Connection {
+    pub(crate) fn client(address: &Address, session: u64) -> Connection {
         Connection::of_generation(address, session, 1)
     }
 
     /// A further connection of a client.
-    pub fn of_generation(address: &Address, session: u64, generation: u64) -> Connection {
+    pub(crate) fn of_generation(address: &Address, session: u64, generation: u64) -> Connection {
         Connection::welcomed(
             address,
             Peer::Client {
@@ -203,27 +203,27 @@ impl Connection {
         )
     }
 
-    pub fn admin(address: &Address) -> Connection {
+    pub(crate) fn admin(address: &Address) -> Connection {
         Connection::welcomed(address, Peer::Admin)
     }
 
-    pub fn hello(&mut self, hello: &impl Serialize) -> Result<HelloAnswer, HelloRefusal> {
+    pub(crate) fn hello(&mut self, hello: &impl Serialize) -> Result<HelloAnswer, HelloRefusal> {
         self.write_frame(hello);
         HelloAnswer::decode(&self.next_body().expect("an answer"))
     }
 
-    pub fn write_frame(&mut self, value: &impl Serialize) {
+    pub(crate) fn write_frame(&mut self, value: &impl Serialize) {
         let mut unsent = WriteBuffer::new();
         unsent.push(value).unwrap();
         assert_eq!(unsent.write_to(&mut self.stream).unwrap(), Progress::Done);
     }
 
-    pub fn write_bytes(&mut self, bytes: &[u8]) {
+    pub(crate) fn write_bytes(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).unwrap();
     }
 
     /// The body of the next frame, or `None` when the server has closed the connection.
-    pub fn next_body(&mut self) -> Option<Vec<u8>> {
+    pub(crate) fn next_body(&mut self) -> Option<Vec<u8>> {
         loop {
             if let Some(body) = self.received.next_frame().unwrap() {
                 return Some(body.to_vec());
@@ -242,7 +242,7 @@ impl Connection {
     /// A lane takes what comes over one connection in order, and answers a ping when it reads it. So once one is
     /// answered, the round has ended in which the lane took all that was sent before the ping, and what that round or
     /// an earlier one answered comes before the answer to a second ping. No clock has a part in that.
-    pub fn answers_so_far(&mut self) -> Vec<AnswerFrame> {
+    pub(crate) fn answers_so_far(&mut self) -> Vec<AnswerFrame> {
         let mut answers = Vec::new();
         for _ in 0..2 {
             let ping = self.send(RequestBody::Ping);
@@ -258,14 +258,14 @@ impl Connection {
     }
 
     /// Sends a request; gives its number.
-    pub fn send(&mut self, body: RequestBody) -> u64 {
+    pub(crate) fn send(&mut self, body: RequestBody) -> u64 {
         let id = self.next_id;
         self.next_id += 1;
         self.write_frame(&RequestFrame { id, body });
         id
     }
 
-    pub fn answer(&mut self) -> AnswerFrame {
+    pub(crate) fn answer(&mut self) -> AnswerFrame {
         loop {
             if let Some(frame) = self.received.next_message().unwrap() {
                 return frame;
@@ -276,14 +276,14 @@ impl Connection {
     }
 
     /// Sends a request and waits for its answer, the only one.
-    pub fn ask(&mut self, body: RequestBody) -> AnswerBody {
+    pub(crate) fn ask(&mut self, body: RequestBody) -> AnswerBody {
         let id = self.send(body);
         let answer = self.answer();
         assert_eq!(answer.id, id);
         answer.body
     }
 
-    pub fn shard_request(&mut self, shard: ShardId, request: Request) -> RequestBody {
+    pub(crate) fn shard_request(&mut self, shard: ShardId, request: Request) -> RequestBody {
         self.sequence += 1;
         let slot = SlotId((self.sequence % u64::from(MAX_SLOTS)) as u16);
         let key = RequestKey {
@@ -301,7 +301,7 @@ impl Connection {
         })
     }
 
-    pub fn shard(&mut self, shard: ShardId, request: Request) -> Result<Reply, Refusal> {
+    pub(crate) fn shard(&mut self, shard: ShardId, request: Request) -> Result<Reply, Refusal> {
         let request = self.shard_request(shard, request);
         match self.ask(request) {
             AnswerBody::Shard(result) => result,
@@ -310,11 +310,11 @@ impl Connection {
     }
 
     /// Makes a file in the root directory.
-    pub fn create(&mut self, name: &str) -> Result<Reply, Refusal> {
+    pub(crate) fn create(&mut self, name: &str) -> Result<Reply, Refusal> {
         self.shard(ShardId(0), create(name))
     }
 
-    pub fn lookup(&mut self, name: &str) -> Result<Reply, Refusal> {
+    pub(crate) fn lookup(&mut self, name: &str) -> Result<Reply, Refusal> {
         let name = Name::new(name.as_bytes()).unwrap();
         self.shard(
             ShardId(0),
@@ -325,21 +325,21 @@ impl Connection {
         )
     }
 
-    pub fn data(&mut self, request: DataRequest) -> DataReply {
+    pub(crate) fn data(&mut self, request: DataRequest) -> DataReply {
         match self.ask(RequestBody::Data(request)) {
             AnswerBody::Data(reply) => reply,
             other => panic!("{other:?}"),
         }
     }
 
-    pub fn administer(&mut self, request: AdminRequest) -> AdminReply {
+    pub(crate) fn administer(&mut self, request: AdminRequest) -> AdminReply {
         match self.ask(RequestBody::Admin(request)) {
             AnswerBody::Admin(reply) => reply,
             other => panic!("{other:?}"),
         }
     }
 
-    pub fn status(&mut self) -> ServerStatus {
+    pub(crate) fn status(&mut self) -> ServerStatus {
         match self.administer(AdminRequest::Status) {
             AdminReply::Status(status) => *status,
             other => panic!("{other:?}"),
@@ -347,7 +347,7 @@ impl Connection {
     }
 }
 
-pub fn mkdir(name: &str) -> Request {
+pub(crate) fn mkdir(name: &str) -> Request {
     let name = Name::new(name.as_bytes()).unwrap();
     Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
@@ -357,7 +357,7 @@ pub fn mkdir(name: &str) -> Request {
     })
 }
 
-pub fn create(name: &str) -> Request {
+pub(crate) fn create(name: &str) -> Request {
     let name = Name::new(name.as_bytes()).unwrap();
     Request::Create(op::Create {
         dir: Ino::ROOT,

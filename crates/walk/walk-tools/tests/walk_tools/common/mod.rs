@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant, SystemTime};
 
-pub const ALGORITHMS: [&str; 7] = [
+pub(crate) const ALGORITHMS: [&str; 7] = [
     "h-deqs",
     "h-drqs",
     "drqs",
@@ -21,7 +21,7 @@ pub const ALGORITHMS: [&str; 7] = [
 
 /// Files of all kinds, sizes, ages, permissions and names; directories that are empty, deep and
 /// wide.
-pub fn make_tree(root: &Path) {
+pub(crate) fn make_tree(root: &Path) {
     let names: [&[u8]; 6] = [
         b"plain.c",
         b"with space.RS",
@@ -60,7 +60,7 @@ pub fn make_tree(root: &Path) {
     }
 }
 
-pub fn tree() -> (tempfile::TempDir, PathBuf) {
+pub(crate) fn tree() -> (tempfile::TempDir, PathBuf) {
     let dir = tempfile::tempdir().unwrap();
     let tree = dir.path().join("tree");
     std::fs::create_dir(&tree).unwrap();
@@ -70,7 +70,7 @@ pub fn tree() -> (tempfile::TempDir, PathBuf) {
 
 /// A program run in a directory.
 /// In one locale, wherever the test runs: GNU's expressions match a byte that is no character in that of C alone.
-pub fn run_in(dir: &Path, program: &str, arguments: &[&str]) -> Output {
+pub(crate) fn run_in(dir: &Path, program: &str, arguments: &[&str]) -> Output {
     Command::new(program)
         .args(arguments)
         .env("LC_ALL", "C.UTF-8")
@@ -80,13 +80,13 @@ pub fn run_in(dir: &Path, program: &str, arguments: &[&str]) -> Output {
 }
 
 /// One of our tools.
-pub fn ours(dir: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn ours(dir: &Path, arguments: &[&str]) -> Output {
     run_in(dir, env!("CARGO_BIN_EXE_pandofs-walk"), arguments)
 }
 
 /// The same by somebody who may do no more than permissions say, as root may not without these
 /// capabilities.
-pub fn ours_by_permissions(dir: &Path, arguments: &[&str]) -> Output {
+pub(crate) fn ours_by_permissions(dir: &Path, arguments: &[&str]) -> Output {
     if !rustix::process::geteuid().is_root() {
         return ours(dir, arguments);
     }
@@ -98,7 +98,7 @@ pub fn ours_by_permissions(dir: &Path, arguments: &[&str]) -> Output {
 }
 
 /// Records, sorted.
-pub fn sorted(output: &Output, end: u8) -> Vec<Vec<u8>> {
+pub(crate) fn sorted(output: &Output, end: u8) -> Vec<Vec<u8>> {
     let mut records: Vec<Vec<u8>> = output
         .stdout
         .split(|byte| *byte == end)
@@ -109,14 +109,14 @@ pub fn sorted(output: &Output, end: u8) -> Vec<Vec<u8>> {
     records
 }
 
-pub fn stderr(output: &Output) -> String {
+pub(crate) fn stderr(output: &Output) -> String {
     String::from_utf8_lossy(&output.stderr).into_owned()
 }
 
 /// Runs a tool with a checkpoint at every moment and kills it again and again, each time once it
 /// has written one, until it comes to its end; what that prints. One that comes to its end before
 /// it was killed begins again.
-pub fn killed(dir: &Path, arguments: &[&str], kills: u32) -> Output {
+pub(crate) fn killed(dir: &Path, arguments: &[&str], kills: u32) -> Output {
     let state = dir.join("state");
     let mut left = kills;
     let mut resume: &[&str] = &[];
@@ -173,9 +173,9 @@ pub fn killed(dir: &Path, arguments: &[&str], kills: u32) -> Output {
 }
 
 /// More than two pieces of a large file.
-pub const LARGE_BYTES: usize = 300 << 20;
+pub(crate) const LARGE_BYTES: usize = 300 << 20;
 
-pub fn begin(dir: &Path, arguments: &[&str]) -> Child {
+pub(crate) fn begin(dir: &Path, arguments: &[&str]) -> Child {
     Command::new(env!("CARGO_BIN_EXE_pandofs-walk"))
         .args(arguments)
         .current_dir(dir)
@@ -186,12 +186,12 @@ pub fn begin(dir: &Path, arguments: &[&str]) -> Child {
         .unwrap()
 }
 
-pub fn send(child: &Child, signal: Signal) {
+pub(crate) fn send(child: &Child, signal: Signal) {
     kill_process(Pid::from_child(child), signal).unwrap();
 }
 
 /// Waits for a condition; or until the program has ended, then it is false.
-pub fn becomes(child: &mut Child, condition: impl Fn() -> bool) -> bool {
+pub(crate) fn becomes(child: &mut Child, condition: impl Fn() -> bool) -> bool {
     let end = Instant::now() + Duration::from_secs(120);
     loop {
         if condition() {
@@ -206,18 +206,18 @@ pub fn becomes(child: &mut Child, condition: impl Fn() -> bool) -> bool {
 }
 
 /// A time long ago, so that nothing that is written now has it.
-pub fn long_ago() -> SystemTime {
+pub(crate) fn long_ago() -> SystemTime {
     SystemTime::UNIX_EPOCH + Duration::from_secs(1_000_000_000)
 }
 
-pub fn write_large(path: &Path, byte: u8) {
+pub(crate) fn write_large(path: &Path, byte: u8) {
     std::fs::write(path, vec![byte; LARGE_BYTES]).unwrap();
     let file = File::options().write(true).open(path).unwrap();
     file.set_times(FileTimes::new().set_modified(long_ago()))
         .unwrap();
 }
 
-pub fn names(dir: &Path) -> Vec<String> {
+pub(crate) fn names(dir: &Path) -> Vec<String> {
     let Ok(entries) = std::fs::read_dir(dir) else {
         return Vec::new();
     };
