@@ -53,9 +53,12 @@ pub enum Reply {
     Granted(Option<Box<Granted>>),
     /// A block of inode numbers, which follow one another.
     Numbers {
+        /// The smallest.
         first: Ino,
+        /// At least 1.
         count: u32,
     },
+    /// What came of a batch.
     Batch(Box<BatchReply>),
 }
 
@@ -65,6 +68,7 @@ pub struct Granted {
     /// Random number that is the same for all grants that the session has of the shard at a time, and another one after
     /// these were lost.
     pub incarnation: u64,
+    /// As they are when it is granted.
     pub terms: GrantTerms,
     /// Keys and values as the shard's store has them (`docs/data-layout.md`): the directory, all its entries, all inodes
     /// on this shard that they lead to, with their extended attributes.
@@ -92,6 +96,7 @@ pub struct BatchReply {
     /// [`Granted::incarnation`] of the grants that the session has, which were renewed, those of directories that were
     /// made among them; `None` if it has none.
     pub incarnation: Option<u64>,
+    /// As they are when it is answered.
     pub terms: GrantTerms,
 }
 

@@ -98,7 +98,7 @@ fn read(done: Result<Reply, Stop>) -> Executed {
 
 impl Image {
     /// Takes in what a request has changed.
-    pub fn changed(&mut self, request: &Request, reply: &Reply, batch: &Batch) {
+    pub(crate) fn changed(&mut self, request: &Request, reply: &Reply, batch: &Batch) {
         self.apply(batch);
         match (request, reply) {
             (Request::Mkdir(_), Reply::Entry(entry)) => {

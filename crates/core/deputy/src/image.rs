@@ -24,7 +24,7 @@ pub(crate) struct Image {
 }
 
 impl Image {
-    pub fn of(shard: ShardId) -> Image {
+    pub(crate) fn of(shard: ShardId) -> Image {
         Image {
             shard,
             pairs: BTreeMap::new(),
@@ -35,17 +35,17 @@ impl Image {
     }
 
     /// Bytes of keys and values.
-    pub fn bytes(&self) -> usize {
+    pub(crate) fn bytes(&self) -> usize {
         self.bytes
     }
 
     /// Whether nobody else may change the inode's record.
-    pub fn is_exclusive(&self, ino: Ino) -> bool {
+    pub(crate) fn is_exclusive(&self, ino: Ino) -> bool {
         self.granted.contains(&ino) || self.made.contains(&ino)
     }
 
     /// The directory is granted, with this.
-    pub fn grant(&mut self, dir: Ino, granted: Granted) {
+    pub(crate) fn grant(&mut self, dir: Ino, granted: Granted) {
         for (key, value) in granted.pairs {
             // The shard has not executed what is queued of these.
             let of = keys::parse_ino(&key);
@@ -74,7 +74,7 @@ impl Image {
     }
 
     /// Takes in what an operation has written.
-    pub fn apply(&mut self, batch: &Batch) {
+    pub(crate) fn apply(&mut self, batch: &Batch) {
         for (key, value) in batch.iter() {
             match value {
                 Some(value) => self.put(key.to_vec(), value.to_vec()),
@@ -83,7 +83,7 @@ impl Image {
         }
     }
 
-    pub fn view<'a>(&'a self, map: &'a ClusterMap) -> View<'a> {
+    pub(crate) fn view<'a>(&'a self, map: &'a ClusterMap) -> View<'a> {
         View {
             kv: self,
             shard: self.shard,
@@ -93,7 +93,7 @@ impl Image {
     }
 
     /// The inodes that names of the directory lead to.
-    pub fn children(&self, dir: Ino) -> Result<Vec<EntryRecord>, Stop> {
+    pub(crate) fn children(&self, dir: Ino) -> Result<Vec<EntryRecord>, Stop> {
         let prefix = keys::entry_from(self.shard, dir, Position(0));
         let of_dir = &prefix[..prefix.len() - 8];
         let after = keys::after(of_dir);
@@ -102,7 +102,7 @@ impl Image {
     }
 
     /// Keys of the directory's names, and of the files that they lead to.
-    pub fn entry_keys(&self, dir: Ino) -> Vec<LeaseKey> {
+    pub(crate) fn entry_keys(&self, dir: Ino) -> Vec<LeaseKey> {
         let prefix = keys::entry_from(self.shard, dir, Position(0));
         let of_dir = &prefix[..prefix.len() - 8];
         let entries = self.pairs.range(of_dir.to_vec()..keys::after(of_dir));
@@ -119,7 +119,7 @@ impl Image {
     }
 
     /// Lets go of a directory and of what was made in it.
-    pub fn let_go(&mut self, dir: Ino) -> Result<(), Stop> {
+    pub(crate) fn let_go(&mut self, dir: Ino) -> Result<(), Stop> {
         for child in self.children(dir)? {
             self.made.remove(&child.ino);
             if !self.granted.contains(&child.ino) {
@@ -136,7 +136,7 @@ impl Image {
     }
 
     /// Knows nothing any more of an inode that the session has made.
-    pub fn forget_made(&mut self, ino: Ino) {
+    pub(crate) fn forget_made(&mut self, ino: Ino) {
         if self.made.remove(&ino) {
             self.forget_inode(ino);
         }

@@ -21,6 +21,8 @@
 //! | file | job |
 //! | --- | --- |
 //! | `deputy` | all images of the session: what is done with a request |
+//! | `keeping` | grants as they come and go, batches, inode numbers |
+//! | `of_shard` | image, queue and grants of one shard |
 //! | `image` | the records of one shard, and which of them are known |
 //! | `covers` | requests that an image decides |
 //! | `execute` | a request on an image |
@@ -32,7 +34,9 @@ mod covers;
 mod deputy;
 mod execute;
 mod image;
+mod keeping;
 pub mod limits;
+mod of_shard;
 mod queue;
 mod wishes;
 

@@ -21,6 +21,7 @@ pub const WISH_TERM: Duration = LEASE;
 pub const MAX_WISHES: usize = 1_024;
 /// After a grant was refused, or recalled, none is asked for as long; twice as long with each time.
 pub const MIN_WISH_PAUSE: Duration = Duration::from_millis(250);
+/// The longest such pause.
 pub const MAX_WISH_PAUSE: Duration = Duration::from_secs(30);
 /// Grants are renewed when they end in less than this.
 pub const RENEW_BEFORE: Duration = Duration::from_secs(6);

@@ -15,6 +15,7 @@ const OPERATION_BYTES: usize = 96;
 /// An operation that was answered early and is not executed by its shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
+    /// As it was answered.
     pub request: Request,
     /// `None`: one before it was refused.
     pub refusal: Option<Refusal>,
@@ -45,42 +46,42 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// One after another of which so many operations have ended.
-    pub fn after(ended: u64) -> Queue {
+    pub(crate) fn after(ended: u64) -> Queue {
         Queue {
             ended,
             ..Queue::default()
         }
     }
 
-    pub fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.queued.is_empty()
     }
 
-    pub fn is_full(&self) -> bool {
+    pub(crate) fn is_full(&self) -> bool {
         self.queued.len() >= MAX_QUEUED_OPERATIONS || self.bytes >= MAX_QUEUED_BYTES
     }
 
     /// Operations that have left the queue, ever.
-    pub fn ended(&self) -> u64 {
+    pub(crate) fn ended(&self) -> u64 {
         self.ended
     }
 
     /// Operations that were put into the queue, ever: all of them have ended when [`Queue::ended`] is as large.
-    pub fn begun(&self) -> u64 {
+    pub(crate) fn begun(&self) -> u64 {
         self.ended + self.queued.len() as u64
     }
 
     /// Operations that are in the queue.
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.queued.len()
     }
 
     /// Returns whether an operation is about it.
-    pub fn is_about(&self, ino: Ino) -> bool {
+    pub(crate) fn is_about(&self, ino: Ino) -> bool {
         self.about.contains_key(&ino)
     }
 
-    pub fn push(
+    pub(crate) fn push(
         &mut self,
         caller: &Credentials,
         early: Early,
@@ -102,12 +103,12 @@ impl Queue {
     }
 
     /// Returns whether a batch is under way.
-    pub fn is_under_way(&self) -> bool {
+    pub(crate) fn is_under_way(&self) -> bool {
         self.under_way > 0
     }
 
     /// The next batch, if none is under way and there is something to send.
-    pub fn next_batch(&mut self) -> Option<Batch> {
+    pub(crate) fn next_batch(&mut self) -> Option<Batch> {
         if self.under_way > 0 {
             return None;
         }
@@ -143,7 +144,7 @@ impl Queue {
     ///
     /// # Panics
     /// When none is under way.
-    pub fn answered(&mut self, done: usize, refusal: Option<Refusal>) -> Vec<Lost> {
+    pub(crate) fn answered(&mut self, done: usize, refusal: Option<Refusal>) -> Vec<Lost> {
         assert!(self.under_way > 0, "a batch is answered that was not sent");
         let done = done.min(self.under_way);
         let is_whole = done == self.under_way;

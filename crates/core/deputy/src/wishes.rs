@@ -24,13 +24,13 @@ pub(crate) struct Wishes {
 
 impl Wishes {
     /// A change of the directory's names is asked for; whether to ask for a grant first.
-    pub fn changes(&mut self, dir: Ino, now: Boottime) -> bool {
+    pub(crate) fn changes(&mut self, dir: Ino, now: Boottime) -> bool {
         self.count(dir, now, 1)
             .is_some_and(|wish| wish.changes >= CHANGES_PER_WISH)
     }
 
     /// The session has made the directory: it will make something in it.
-    pub fn made(&mut self, dir: Ino, now: Boottime) {
+    pub(crate) fn made(&mut self, dir: Ino, now: Boottime) {
         self.count(dir, now, CHANGES_PER_WISH);
     }
 
@@ -53,7 +53,7 @@ impl Wishes {
     }
 
     /// A grant was refused, or was recalled: none is asked for some time.
-    pub fn pause(&mut self, dir: Ino, now: Boottime) {
+    pub(crate) fn pause(&mut self, dir: Ino, now: Boottime) {
         self.make_room(now);
         let wish = self.dirs.entry(dir).or_insert(Wish {
             changes: 0,

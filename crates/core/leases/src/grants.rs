@@ -21,17 +21,17 @@ pub(crate) struct Grants {
 }
 
 impl Grants {
-    pub fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.count
     }
 
-    pub fn incarnation(&self, session: SessionId) -> Option<u64> {
+    pub(crate) fn incarnation(&self, session: SessionId) -> Option<u64> {
         Some(self.sessions.get(&session)?.incarnation)
     }
 
     /// Adds a directory, which nobody was granted, to those of the session; returns the incarnation of its grants, `fresh`
     /// if it has had none.
-    pub fn add(&mut self, session: SessionId, dir: Ino, until: Steady, fresh: u64) -> u64 {
+    pub(crate) fn add(&mut self, session: SessionId, dir: Ino, until: Steady, fresh: u64) -> u64 {
         let known = self.sessions.entry(session).or_insert_with(|| {
             self.ends.insert((until, session));
             OfSession {
@@ -47,7 +47,7 @@ impl Grants {
     }
 
     /// Has the grants of a session that has some last until then.
-    pub fn renew(&mut self, session: SessionId, until: Steady) {
+    pub(crate) fn renew(&mut self, session: SessionId, until: Steady) {
         if let Some(known) = self.sessions.get_mut(&session)
             && known.until < until
         {
@@ -58,7 +58,7 @@ impl Grants {
     }
 
     /// A grant is over.
-    pub fn remove(&mut self, session: SessionId, dir: Ino) {
+    pub(crate) fn remove(&mut self, session: SessionId, dir: Ino) {
         let Some(known) = self.sessions.get_mut(&session) else {
             panic!("session {session:?} has no grants");
         };
@@ -71,14 +71,14 @@ impl Grants {
     }
 
     /// A session whose time is up, and all that it was granted.
-    pub fn ended(&self, now: Steady) -> Option<(SessionId, Vec<Ino>)> {
+    pub(crate) fn ended(&self, now: Steady) -> Option<(SessionId, Vec<Ino>)> {
         let &(until, session) = self.ends.first()?;
         let is_over = until <= now;
         is_over.then(|| (session, self.dirs(session)))
     }
 
     /// All that a session was granted, in order.
-    pub fn dirs(&self, session: SessionId) -> Vec<Ino> {
+    pub(crate) fn dirs(&self, session: SessionId) -> Vec<Ino> {
         let known = self.sessions.get(&session).into_iter();
         known.flat_map(|known| &known.dirs).copied().collect()
     }

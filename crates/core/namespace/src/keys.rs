@@ -260,10 +260,12 @@ pub fn leaseholder(shard: ShardId, session: SessionId) -> Vec<u8> {
     with_u64(Kind::Leaseholder, shard, session.0)
 }
 
+/// Key of the note that a session may have grants of this shard.
 pub fn grantholder(shard: ShardId, session: SessionId) -> Vec<u8> {
     with_u64(Kind::Grantholder, shard, session.0)
 }
 
+/// Key of the inode numbers that a session has taken.
 pub fn numbers(shard: ShardId, session: SessionId) -> Vec<u8> {
     with_u64(Kind::Numbers, shard, session.0)
 }

@@ -239,6 +239,7 @@ impl Txn<'_, '_> {
             .put(keys::slot(self.shard, session, slot), encode(record));
     }
 
+    /// Stores the inode numbers that the session has taken and not used.
     pub fn put_numbers(&mut self, session: SessionId, numbers: &NumbersRecord) {
         self.overlay
             .put(keys::numbers(self.shard, session), encode(numbers));

@@ -158,6 +158,7 @@ impl<'a> View<'a> {
         self.typed("slot", &keys::slot(self.shard, session, slot))
     }
 
+    /// Inode numbers that the session has taken and not used; `None` if it never took any.
     pub fn numbers(&self, session: SessionId) -> Result<Option<NumbersRecord>, Stop> {
         self.typed("numbers", &keys::numbers(self.shard, session))
     }

@@ -22,7 +22,7 @@ enum Offer {
     Later,
     Directory {
         image: Image,
-        parts: PartsRecord,
+        parts: Box<PartsRecord>,
     },
 }
 
@@ -265,7 +265,10 @@ impl Shard {
         if image.inodes.iter().any(is_in_use) {
             return Ok(Offer::Nothing);
         }
-        Ok(Offer::Directory { image, parts })
+        Ok(Offer::Directory {
+            image,
+            parts: Box::new(parts),
+        })
     }
 
     /// A request to renew grants.

@@ -97,7 +97,7 @@ pub(crate) enum Cleared {
 
 impl Leases {
     /// Whether there is anybody who has leases or may get some.
-    pub fn is_used(&self) -> bool {
+    pub(crate) fn is_used(&self) -> bool {
         !self.takers.is_empty()
             || self.holders.are_missing()
             || self.grants.holders.are_missing()
@@ -157,7 +157,7 @@ fn note(noted: &mut HashMap<Ino, Changed>, dir: Ino, by: Option<SessionId>, at: 
 
 impl Leases {
     /// The state after a start: these sessions may have had leases, and these grants.
-    pub fn recovered(
+    pub(crate) fn recovered(
         found: BTreeSet<SessionId>,
         granted: BTreeSet<SessionId>,
         now: Steady,
@@ -512,7 +512,7 @@ impl Leases {
         self.holders.reached_disk(session, record);
     }
 
-    pub fn tick(&mut self, commands: &mut Commands) {
+    pub(crate) fn tick(&mut self, commands: &mut Commands) {
         let are_missing = self.holders.are_missing() || self.grants.holders.are_missing();
         if are_missing && self.now >= self.grace {
             let has = false;

@@ -80,11 +80,11 @@ impl Holders {
     }
 
     /// Whether there are such besides this one.
-    pub fn others_are_missing(&self, session: SessionId) -> bool {
+    pub(crate) fn others_are_missing(&self, session: SessionId) -> bool {
         self.missing.iter().any(|missing| *missing != session)
     }
 
-    pub fn is_missing(&self, session: SessionId) -> bool {
+    pub(crate) fn is_missing(&self, session: SessionId) -> bool {
         self.missing.contains(&session)
     }
 

@@ -124,13 +124,13 @@ impl Splits {
     }
 
     /// Whether the directory splits or merges, or is about to, or is to be spread.
-    pub fn concern(&self, dir: Ino) -> bool {
+    pub(crate) fn concern(&self, dir: Ino) -> bool {
         self.copying.contains_key(&dir)
             || self.beginning.contains(&dir)
             || self.spreading.contains_key(&dir)
     }
 
-    pub fn saw_staging(&mut self, split: SplitId, now: Steady) {
+    pub(crate) fn saw_staging(&mut self, split: SplitId, now: Steady) {
         self.staging.insert(split, now);
     }
 

@@ -58,7 +58,7 @@ pub(crate) enum Offered {
 }
 
 impl Grants {
-    pub fn new(session: SessionId, map: Arc<ClusterMap>) -> Grants {
+    pub(crate) fn new(session: SessionId, map: Arc<ClusterMap>) -> Grants {
         Grants {
             is_on: AtomicBool::new(false),
             state: Mutex::new(State {
@@ -78,30 +78,30 @@ impl Grants {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    pub fn is_on(&self) -> bool {
+    pub(crate) fn is_on(&self) -> bool {
         self.is_on.load(Ordering::Relaxed)
     }
 
     /// Operations that were executed here.
-    pub fn executed(&self) -> u64 {
+    pub(crate) fn executed(&self) -> u64 {
         self.state().deputy.executed()
     }
 
     /// Grants are asked for from now on.
-    pub fn begin(&self) {
+    pub(crate) fn begin(&self) {
         self.state().deputy.begin();
         self.is_on.store(true, Ordering::SeqCst);
     }
 
     /// The server of these shards may have forgotten all grants.
-    pub fn lost(&self, shards: Vec<ShardId>) {
+    pub(crate) fn lost(&self, shards: Vec<ShardId>) {
         if self.is_on() {
             self.state().deputy.lost(shards);
         }
     }
 
     /// Until when the name leads to the inode.
-    pub fn entry_until(
+    pub(crate) fn entry_until(
         &self,
         key: LeaseKey,
         name: &pandofs_types::Name,
@@ -117,7 +117,7 @@ impl Grants {
     }
 
     /// Until when the directory is granted.
-    pub fn granted_until(&self, dir: Ino) -> Option<Boottime> {
+    pub(crate) fn granted_until(&self, dir: Ino) -> Option<Boottime> {
         match self.is_on() {
             true => self.state().deputy.granted_until(dir),
             false => None,
@@ -125,7 +125,7 @@ impl Grants {
     }
 
     /// An exclusive inode as the deputy has it, and until when it is.
-    pub fn exclusive(&self, ino: Ino) -> Option<(pandofs_api::InodeReply, Boottime)> {
+    pub(crate) fn exclusive(&self, ino: Ino) -> Option<(pandofs_api::InodeReply, Boottime)> {
         match self.is_on() {
             true => self.state().deputy.exclusive(ino, boottime::now()),
             false => None,
@@ -141,17 +141,17 @@ impl Grants {
     }
 
     /// Whether something is queued for the shard; then it is sent soon.
-    pub fn is_queued(&self, shard: ShardId) -> bool {
+    pub(crate) fn is_queued(&self, shard: ShardId) -> bool {
         self.is_on() && self.state().deputy.queued(shard) > 0
     }
 
     /// Takes the loss of something that was answered, to be told once.
-    pub fn take_loss(&self, ino: Ino) -> bool {
+    pub(crate) fn take_loss(&self, ino: Ino) -> bool {
         self.is_on() && lock(&self.lost).remove(&ino)
     }
 
     /// Ends the threads.
-    pub fn stop(&self) {
+    pub(crate) fn stop(&self) {
         self.state().stopped = true;
         self.work.notify_all();
         self.ended.notify_all();
@@ -172,7 +172,7 @@ fn is_of_grants(request: &Request) -> bool {
 
 impl Core {
     /// Offers a call to the deputy, and waits until it says what is to be done.
-    pub fn offer(&self, call: &mut Call) -> std::result::Result<Offered, Failure> {
+    pub(crate) fn offer(&self, call: &mut Call) -> std::result::Result<Offered, Failure> {
         let ask = Ok(Offered::Ask(Asked::default()));
         if !self.grants.is_on() || call.inner {
             return ask;
@@ -251,7 +251,7 @@ impl Core {
     }
 
     /// A call that a server was asked has ended.
-    pub fn was_asked(
+    pub(crate) fn was_asked(
         &self,
         asked: Asked,
         request: Option<&Request>,
@@ -299,7 +299,7 @@ impl Core {
     ///
     /// # Errors
     /// `Abandoned` if the caller does not want to wait any longer.
-    pub fn settle(&self, ino: Ino) -> Result<()> {
+    pub(crate) fn settle(&self, ino: Ino) -> Result<()> {
         if !self.grants.is_on() {
             return Ok(());
         }
@@ -308,7 +308,7 @@ impl Core {
     }
 
     /// Sends what is queued for these shards.
-    pub fn settle_shards(&self, shards: &[ShardId]) {
+    pub(crate) fn settle_shards(&self, shards: &[ShardId]) {
         if !self.grants.is_on() {
             return;
         }
@@ -321,7 +321,7 @@ impl Core {
     }
 
     /// Sends all that is queued, for the end of the session.
-    pub fn settle_all(&self) {
+    pub(crate) fn settle_all(&self) {
         if !self.grants.is_on() {
             return;
         }
@@ -362,7 +362,7 @@ impl Core {
     }
 
     /// Renews grants that were used of late, and drops what is over. To be called every second.
-    pub fn renew_grants(&self) {
+    pub(crate) fn renew_grants(&self) {
         if !self.grants.is_on() {
             return;
         }
@@ -396,7 +396,7 @@ impl Core {
 
     /// Directories are recalled; whether they are let go of. What is queued of them is sent first; unless it `waits`, they
     /// are given up as they are. Answers with the keys of what is cached of them.
-    pub fn recall_grants(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
+    pub(crate) fn recall_grants(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
         let dirs: Vec<Ino> = keys
             .iter()
             .filter_map(|key| match key {

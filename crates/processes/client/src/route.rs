@@ -73,7 +73,7 @@ impl Core {
     }
 
     /// Sends a request until there is an answer for good.
-    pub fn run(&self, call: &mut Call) -> Result<AnswerBody, Failure> {
+    pub(crate) fn run(&self, call: &mut Call) -> Result<AnswerBody, Failure> {
         let asked = match self.offer(call)? {
             Offered::Answered(answer) => return self.finish(call, Outcome::Answered(answer)),
             Offered::Ask(asked) => asked,

@@ -74,7 +74,7 @@ impl RecallListeners {
     ///
     /// # Errors
     /// The client's; `Protocol` when there are no threads.
-    pub fn listen(self, client: &Client, options: &Options) -> Result<(), ClientError> {
+    pub(crate) fn listen(self, client: &Client, options: &Options) -> Result<(), ClientError> {
         let begun = self.cached.invalidations.begin(self.kernel.clone());
         begun.map_err(|error| {
             ClientError::Protocol(format!("no thread for invalidations: {error}"))

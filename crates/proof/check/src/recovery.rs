@@ -35,13 +35,23 @@ const QUIET_TICKS: u32 = 8;
 /// Reasons why the operations under way cannot be finished.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoveryError {
+    /// What is stored a server refuses as it starts.
     #[error("server {server} cannot start on what it has stored: {source}")]
     Start {
+        /// Its number.
         server: ServerId,
+        /// Why not.
         source: RecoverError,
     },
+    /// What is stored contradicts itself.
     #[error("server {server} cannot go on with what it has stored: {source}")]
-    Lane { server: ServerId, source: LaneError },
+    Lane {
+        /// Its number.
+        server: ServerId,
+        /// Why not.
+        source: LaneError,
+    },
+    /// Messages went to and fro without an end.
     #[error("{undecided} operations did not come to an end")]
     Unending {
         /// How many are left.

@@ -278,10 +278,13 @@ pub enum Fault {
     /// A server joins: there is a newer cluster map, and the server starts `starts` later. Those servers are told of the
     /// map then of which `told` has the bit, each at a moment of its own; others, and clients, have to come to know it.
     Joins {
+        /// When the newer map is announced.
         at: Moment,
         /// Times as much as each of the first servers.
         weight: u32,
+        /// How long after that.
         starts: Moment,
+        /// A bit for each server, by its number.
         told: u16,
         /// In the file that servers and clients read the map is at once, else when all is healed.
         is_in_file: bool,
@@ -338,6 +341,7 @@ pub enum Plant {
 }
 
 impl Plant {
+    /// In the order in which they are listed.
     pub const ALL: [Plant; 22] = [
         Plant::Unsynced,
         Plant::ForgetsDoubt,

@@ -123,7 +123,7 @@ fn new_store(map: &Arc<ClusterMap>, id: ServerId) -> MemoryStore {
 }
 
 impl Server {
-    pub fn create(id: ServerId, map: &Arc<ClusterMap>, scenario: &Scenario) -> Server {
+    pub(crate) fn create(id: ServerId, map: &Arc<ClusterMap>, scenario: &Scenario) -> Server {
         let (plant, skew) = (scenario.plant, &scenario.shape.skew);
         // Nothing covers a wrong write: what is stored is what is read.
         let memory = match plant {
@@ -194,7 +194,12 @@ impl Server {
     }
 
     /// Starts a process, which recovers, goes by the map in the file if that is newer, and runs its first batch.
-    pub fn start(&mut self, now: Moment, seed: u64, file: &Arc<ClusterMap>) -> Result<(), Death> {
+    pub(crate) fn start(
+        &mut self,
+        now: Moment,
+        seed: u64,
+        file: &Arc<ClusterMap>,
+    ) -> Result<(), Death> {
         self.boot += 1;
         let (time, steady) = (self.clock(now), self.steady(now));
         let mut random = Rng::new(seed ^ u64::from(self.id.0) << 32 ^ self.boot << 48);

@@ -26,10 +26,13 @@ pub struct Batch {
 pub struct Early {
     /// Place in the batch's callers.
     pub caller: u16,
+    /// By the server's clock, as far as the session knows it.
     pub time: Time,
+    /// Drawn by the session, as a shard draws one for each record.
     pub random: u64,
     /// Number of the inode that it makes, out of a block that the session has taken.
     pub ino: Option<Ino>,
+    /// As it was executed.
     pub operation: EarlyOperation,
 }
 
@@ -38,7 +41,7 @@ macro_rules! early {
         /// Operation that a session may execute under a grant. (A format: numbered in this order.)
         #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
         pub enum EarlyOperation {
-            $($name($name)),+
+            $(#[allow(missing_docs, reason = "each is the operation of its name")] $name($name)),+
         }
 
         impl EarlyOperation {

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 /// be had now: others look at the directory, it is too large, or it is about to split.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
+    /// A directory whose home is asked.
     pub dir: Ino,
 }
 

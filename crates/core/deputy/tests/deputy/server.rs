@@ -16,19 +16,19 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-pub const SESSION: SessionId = SessionId(9);
-pub const SHARD: ShardId = ShardId(0);
+pub(crate) const SESSION: SessionId = SessionId(9);
+pub(crate) const SHARD: ShardId = ShardId(0);
 const INCARNATION: u64 = 77;
 
-pub fn name(text: &str) -> Name {
+pub(crate) fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
 }
 
-pub fn at(millis: u64) -> Boottime {
+pub(crate) fn at(millis: u64) -> Boottime {
     Boottime::after_start(Duration::from_secs(1_000) + Duration::from_millis(millis))
 }
 
-pub struct Server {
+pub(crate) struct Server {
     pub map: Arc<ClusterMap>,
     pub store: MemoryStore,
     meta: Meta,
@@ -37,7 +37,7 @@ pub struct Server {
 }
 
 impl Server {
-    pub fn new() -> Server {
+    pub(crate) fn new() -> Server {
         let server = ServerInfo {
             id: ServerId(0),
             addresses: vec![],
@@ -81,7 +81,7 @@ impl Server {
     }
 
     /// Executes one request as a shard does that has it alone.
-    pub fn execute(
+    pub(crate) fn execute(
         &mut self,
         caller: &Credentials,
         request: &Request,
@@ -132,7 +132,11 @@ impl Server {
     }
 
     /// As it is asked by the session itself.
-    pub fn ask(&mut self, caller: &Credentials, request: &Request) -> Result<Reply, Refusal> {
+    pub(crate) fn ask(
+        &mut self,
+        caller: &Credentials,
+        request: &Request,
+    ) -> Result<Reply, Refusal> {
         self.time += 1;
         let choices = Choices {
             time: Time(self.time),
@@ -141,7 +145,7 @@ impl Server {
         self.execute(caller, request, &choices)
     }
 
-    pub fn batch(&mut self, batch: Batch) -> BatchReply {
+    pub(crate) fn batch(&mut self, batch: Batch) -> BatchReply {
         let mut done = 0;
         let mut refused = None;
         for early in batch.early {
@@ -185,7 +189,7 @@ impl Server {
     }
 
     /// What a grant of the directory brings.
-    pub fn grant(&self, dir: Ino) -> Granted {
+    pub(crate) fn grant(&self, dir: Ino) -> Granted {
         let mut pairs = Vec::new();
         let mut entry = keys::inode(SHARD, dir);
         entry[0] = keys::Kind::Entry as u8;
@@ -210,7 +214,7 @@ impl Server {
         }
     }
 
-    pub fn numbers(&mut self) -> (Ino, u32) {
+    pub(crate) fn numbers(&mut self) -> (Ino, u32) {
         let first = Ino::new(SHARD, self.next_number);
         self.next_number += 100;
         (first, 100)
@@ -218,7 +222,7 @@ impl Server {
 }
 
 /// A session: its deputy and the server, driven as the client does, with nothing between them.
-pub struct Session {
+pub(crate) struct Session {
     pub deputy: Deputy,
     pub server: Server,
     pub now: u64,
@@ -230,7 +234,7 @@ pub struct Session {
 }
 
 impl Session {
-    pub fn new() -> Session {
+    pub(crate) fn new() -> Session {
         let server = Server::new();
         let mut deputy = Deputy::new(SESSION, Arc::clone(&server.map));
         deputy.begin();
@@ -246,7 +250,7 @@ impl Session {
     }
 
     /// What the deputy wants to be done with a request.
-    pub fn offer(&mut self, request: &Request) -> Taken {
+    pub(crate) fn offer(&mut self, request: &Request) -> Taken {
         self.now += 1;
         self.random += 1;
         let open = &self.open;
@@ -260,7 +264,7 @@ impl Session {
     }
 
     /// Sends one batch, if there is something to send.
-    pub fn send(&mut self) -> bool {
+    pub(crate) fn send(&mut self) -> bool {
         let Some(batch) = self.deputy.next_batch(SHARD) else {
             return false;
         };
@@ -271,19 +275,19 @@ impl Session {
         true
     }
 
-    pub fn drain(&mut self) {
+    pub(crate) fn drain(&mut self) {
         while self.send() {}
     }
 
     /// Asks for a grant and takes it.
-    pub fn grant(&mut self, dir: Ino) {
+    pub(crate) fn grant(&mut self, dir: Ino) {
         let granted = self.server.grant(dir);
         self.deputy
             .granted(dir, at(self.now), Some(granted), at(self.now));
     }
 
     /// The answer to a request, whoever gives it.
-    pub fn ask(&mut self, request: Request) -> Result<Reply, Refusal> {
+    pub(crate) fn ask(&mut self, request: Request) -> Result<Reply, Refusal> {
         for _ in 0..10 {
             match self.offer(&request) {
                 Taken::Answered(answer) => {
@@ -334,7 +338,7 @@ impl Session {
     }
 
     /// A directory in the root that is granted.
-    pub fn granted_dir(&mut self, of: &str) -> Ino {
+    pub(crate) fn granted_dir(&mut self, of: &str) -> Ino {
         let made = self.server.ask(&Credentials::ROOT, &mkdir(Ino::ROOT, of));
         let dir = ino_of(&made.unwrap());
         self.deputy.made_elsewhere(dir, at(self.now));
@@ -347,14 +351,14 @@ impl Session {
     }
 }
 
-pub fn ino_of(reply: &Reply) -> Ino {
+pub(crate) fn ino_of(reply: &Reply) -> Ino {
     match reply {
         Reply::Entry(entry) => entry.ino,
         other => panic!("{other:?} is no entry"),
     }
 }
 
-pub fn mkdir(dir: Ino, of: &str) -> Request {
+pub(crate) fn mkdir(dir: Ino, of: &str) -> Request {
     Request::Mkdir(op::Mkdir {
         dir,
         name: name(of),
@@ -363,7 +367,7 @@ pub fn mkdir(dir: Ino, of: &str) -> Request {
     })
 }
 
-pub fn create(dir: Ino, of: &str) -> Request {
+pub(crate) fn create(dir: Ino, of: &str) -> Request {
     Request::Create(op::Create {
         dir,
         name: name(of),
@@ -374,17 +378,17 @@ pub fn create(dir: Ino, of: &str) -> Request {
     })
 }
 
-pub fn unlink(dir: Ino, of: &str) -> Request {
+pub(crate) fn unlink(dir: Ino, of: &str) -> Request {
     let name = name(of);
     Request::Unlink(op::Unlink { dir, name })
 }
 
-pub fn lookup(dir: Ino, of: &str) -> Request {
+pub(crate) fn lookup(dir: Ino, of: &str) -> Request {
     let name = name(of);
     Request::Lookup(op::Lookup { dir, name })
 }
 
-pub fn rename(dir: Ino, of: &str, new_dir: Ino, to: &str) -> Request {
+pub(crate) fn rename(dir: Ino, of: &str, new_dir: Ino, to: &str) -> Request {
     Request::Rename(op::Rename {
         dir,
         name: name(of),
@@ -396,7 +400,7 @@ pub fn rename(dir: Ino, of: &str, new_dir: Ino, to: &str) -> Request {
     })
 }
 
-pub fn write(ino: Ino, offset: u64, data: &[u8]) -> Request {
+pub(crate) fn write(ino: Ino, offset: u64, data: &[u8]) -> Request {
     Request::WriteInline(op::WriteInline {
         ino,
         offset,

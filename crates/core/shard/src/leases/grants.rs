@@ -49,7 +49,7 @@ pub(super) fn grant_of(key: LeaseKey) -> LeaseKey {
 
 impl Grants {
     /// The session is leased this.
-    pub fn note_lease(&mut self, key: LeaseKey, session: SessionId, now: Steady) {
+    pub(super) fn note_lease(&mut self, key: LeaseKey, session: SessionId, now: Steady) {
         // Whoever is leased a directory's attributes is leased those of its part.
         if let LeaseKey::Entry { dir, .. } | LeaseKey::Parts(dir) = key {
             note(&mut self.leased, dir, Some(session), now);
@@ -57,7 +57,7 @@ impl Grants {
     }
 
     /// A grant is recalled. So many are noted as there may be.
-    pub fn note_recall(&mut self, dir: Ino, now: Steady) {
+    pub(super) fn note_recall(&mut self, dir: Ino, now: Steady) {
         let known = self.recalled.get(&dir).copied();
         if known.is_none() && self.recalled.len() >= MAX_GRANTS_PER_SHARD {
             return;
@@ -68,7 +68,7 @@ impl Grants {
         self.recalled.insert(dir, Recalled { at: now, quiet });
     }
 
-    pub fn tick(&mut self, now: Steady) {
+    pub(super) fn tick(&mut self, now: Steady) {
         self.leased.retain(|_, leased| now < leased.at.after(LEASE));
         self.recalled
             .retain(|_, recalled| now < recalled.at.after(GRANT_RECALLS_TERM));
@@ -89,7 +89,11 @@ impl Grants {
 
 impl Leases {
     /// Has grants of these directories that others have end; whether there are none.
-    pub fn end_grants(&mut self, dirs: impl Iterator<Item = Ino>, session: SessionId) -> Cleared {
+    pub(crate) fn end_grants(
+        &mut self,
+        dirs: impl Iterator<Item = Ino>,
+        session: SessionId,
+    ) -> Cleared {
         let are_missing = self.grants.holders.others_are_missing(session);
         if self.table.grants() == 0 && !are_missing {
             return Cleared::Yes;
@@ -114,7 +118,7 @@ impl Leases {
     /// comes back only when what it did is here, waits 10 s for B. The other way round: A does nothing for so long that
     /// its grants end, B is leased that there is no such name, this shard restarts, and what A did before comes at last.
     /// B believes what it was told for the rest of its lease, as it would if A had been cut off for that much longer.)
-    pub fn clear_batch(&mut self, touched: &[Touched], session: SessionId) -> Cleared {
+    pub(crate) fn clear_batch(&mut self, touched: &[Touched], session: SessionId) -> Cleared {
         if self.holders.are_missing() && !self.holders.is_missing(session) {
             return Cleared::Early;
         }
@@ -122,13 +126,13 @@ impl Leases {
     }
 
     /// Whether a record that is proposed changes any of these.
-    pub fn are_changing(&self, mut keys: impl Iterator<Item = LeaseKey>) -> bool {
+    pub(crate) fn are_changing(&self, mut keys: impl Iterator<Item = LeaseKey>) -> bool {
         !self.changing.is_empty() && keys.any(|key| self.changing.contains_key(&key))
     }
 
     /// Whether the session may have grants, of which the last record applied is `applied`: it takes leases and is on disk as
     /// one that may have some. If it is not yet, this is proposed.
-    pub fn takes_grants(
+    pub(crate) fn takes_grants(
         &mut self,
         commands: &mut Commands,
         applied: u64,
@@ -156,7 +160,7 @@ impl Leases {
     }
 
     /// Whether others look at the directory, or want it.
-    pub fn is_of_others(&self, dir: Ino, session: SessionId) -> bool {
+    pub(crate) fn is_of_others(&self, dir: Ino, session: SessionId) -> bool {
         let grants = &self.grants;
         grants.is_of_others(dir, session, self.now)
             || [LeaseKey::Inode(dir), LeaseKey::Parts(dir)]
@@ -165,34 +169,34 @@ impl Leases {
     }
 
     /// Whether others have a lease of the inode.
-    pub fn is_leased_to_others(&self, ino: Ino, session: SessionId) -> bool {
+    pub(crate) fn is_leased_to_others(&self, ino: Ino, session: SessionId) -> bool {
         self.table.is_held(LeaseKey::Inode(ino), Some(session))
     }
 
     /// Whether somebody else has the directory.
-    pub fn is_granted_to_others(&self, dir: Ino, session: SessionId) -> bool {
+    pub(crate) fn is_granted_to_others(&self, dir: Ino, session: SessionId) -> bool {
         self.table.grants() > 0 && self.table.is_held(LeaseKey::Grant(dir), Some(session))
     }
 
     /// See [`LeaseTable::grant_dir`](pandofs_leases::LeaseTable::grant_dir).
-    pub fn grant_dir(&mut self, session: SessionId, dir: Ino, fresh: u64) -> Option<u64> {
+    pub(crate) fn grant_dir(&mut self, session: SessionId, dir: Ino, fresh: u64) -> Option<u64> {
         self.table.grant_dir(session, dir, fresh)
     }
 
     /// A directory was made by a session that has executed this under grants.
-    pub fn grant_made(&mut self, session: SessionId, dir: Ino) {
+    pub(crate) fn grant_made(&mut self, session: SessionId, dir: Ino) {
         if self.grants.holders.is_kept(session) {
             self.table.grant_made(session, dir);
         }
     }
 
     /// Renews the session's grants; returns their incarnation, if it has any.
-    pub fn renew(&mut self, session: SessionId) -> Option<u64> {
+    pub(crate) fn renew(&mut self, session: SessionId) -> Option<u64> {
         self.table.renew(session)
     }
 
     /// The same if that is their incarnation; whether it is.
-    pub fn renew_if(&mut self, session: SessionId, incarnation: u64) -> bool {
+    pub(crate) fn renew_if(&mut self, session: SessionId, incarnation: u64) -> bool {
         let has = self.table.incarnation(session) == Some(incarnation);
         if has {
             self.renew(session);
@@ -201,7 +205,7 @@ impl Leases {
     }
 
     /// All up to this record, which says that the session may have grants, is on disk.
-    pub fn grantholder_reached_disk(&mut self, session: SessionId, record: u64) {
+    pub(crate) fn grantholder_reached_disk(&mut self, session: SessionId, record: u64) {
         self.grants.holders.reached_disk(session, record);
     }
 }

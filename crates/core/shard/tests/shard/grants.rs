@@ -10,18 +10,18 @@ use pandofs_types::limits::{LEASE, LEASE_QUIET};
 use pandofs_types::{Credentials, FsError, Ino, LeaseKey, SessionId, SetAttr, ShardId, Time};
 use std::time::Duration;
 
-pub const HOLDER: u64 = 7;
-pub const OTHER: u64 = 8;
+pub(crate) const HOLDER: u64 = 7;
+pub(crate) const OTHER: u64 = 8;
 const SHARD: ShardId = ShardId(0);
 
-pub fn lookup(dir: Ino, text: &str) -> Request {
+pub(crate) fn lookup(dir: Ino, text: &str) -> Request {
     Request::Lookup(op::Lookup {
         dir,
         name: name(text),
     })
 }
 
-pub fn mkdir(dir: Ino, text: &str) -> Request {
+pub(crate) fn mkdir(dir: Ino, text: &str) -> Request {
     Request::Mkdir(op::Mkdir {
         dir,
         name: name(text),
@@ -30,14 +30,14 @@ pub fn mkdir(dir: Ino, text: &str) -> Request {
     })
 }
 
-pub fn unlink(dir: Ino, text: &str) -> Request {
+pub(crate) fn unlink(dir: Ino, text: &str) -> Request {
     Request::Unlink(op::Unlink {
         dir,
         name: name(text),
     })
 }
 
-pub fn chmod(ino: Ino, mode: u16) -> Request {
+pub(crate) fn chmod(ino: Ino, mode: u16) -> Request {
     let set = SetAttr {
         mode: Some(mode),
         ..SetAttr::default()
@@ -45,7 +45,7 @@ pub fn chmod(ino: Ino, mode: u16) -> Request {
     Request::SetAttr(op::SetAttr { ino, set })
 }
 
-pub fn rename(dir: Ino, from: &str, to: &str) -> Request {
+pub(crate) fn rename(dir: Ino, from: &str, to: &str) -> Request {
     Request::Rename(op::Rename {
         dir,
         name: name(from),
@@ -71,14 +71,14 @@ fn list(dir: Ino) -> Request {
     })
 }
 
-pub fn answer(step: &Step) -> Option<Result<Reply, Refusal>> {
+pub(crate) fn answer(step: &Step) -> Option<Result<Reply, Refusal>> {
     step.outputs.iter().find_map(|output| match output {
         Output::Answer { result, .. } => Some(result.clone()),
         _ => None,
     })
 }
 
-pub fn recalls(step: &Step) -> Vec<Recall> {
+pub(crate) fn recalls(step: &Step) -> Vec<Recall> {
     let recall = |output: &Output| match output {
         Output::Recall(recall) => Some(recall.clone()),
         _ => None,
@@ -86,13 +86,13 @@ pub fn recalls(step: &Step) -> Vec<Recall> {
     step.outputs.iter().filter_map(recall).collect()
 }
 
-pub fn ask(cluster: &mut Cluster, session: u64, request: Request) -> Step {
+pub(crate) fn ask(cluster: &mut Cluster, session: u64, request: Request) -> Step {
     let input = cluster.request_by(session, 0, request);
     cluster.input(0, input)
 }
 
 /// The answer to a request that waits for nobody.
-pub fn get(cluster: &mut Cluster, session: u64, request: Request) -> Reply {
+pub(crate) fn get(cluster: &mut Cluster, session: u64, request: Request) -> Reply {
     let step = ask(cluster, session, request);
     assert_eq!(recalls(&step), [], "nothing is recalled");
     let answer = answer(&step).expect("it is answered at once");
@@ -101,38 +101,38 @@ pub fn get(cluster: &mut Cluster, session: u64, request: Request) -> Reply {
     answer.expect("it is done")
 }
 
-pub fn takes(cluster: &mut Cluster, session: u64) -> Step {
+pub(crate) fn takes(cluster: &mut Cluster, session: u64) -> Step {
     let session = SessionId(session);
     cluster.input(0, Input::TakesLeases { session })
 }
 
 /// Asks for a grant.
-pub fn granted(cluster: &mut Cluster, session: u64, dir: Ino) -> Option<Granted> {
+pub(crate) fn granted(cluster: &mut Cluster, session: u64, dir: Ino) -> Option<Granted> {
     match get(cluster, session, Request::Grant(op::Grant { dir })) {
         Reply::Granted(granted) => granted.map(|granted| *granted),
         other => panic!("{other:?}"),
     }
 }
 
-pub fn made(reply: Reply) -> Ino {
+pub(crate) fn made(reply: Reply) -> Ino {
     match reply {
         Reply::Entry(entry) => entry.ino,
         other => panic!("{other:?}"),
     }
 }
 
-pub fn later(cluster: &mut Cluster, time: Duration) -> Step {
+pub(crate) fn later(cluster: &mut Cluster, time: Duration) -> Step {
     cluster.now += time.as_nanos() as i64;
     cluster.input(0, Input::Tick)
 }
 
 /// A shard with a directory `d` that the holder may be granted: it and another session take leases and grants, and are on
 /// disk as ones that do.
-pub fn cluster() -> (Cluster, Ino) {
+pub(crate) fn cluster() -> (Cluster, Ino) {
     cluster_of(1, Settings::default())
 }
 
-pub fn cluster_of(shards: u16, settings: Settings) -> (Cluster, Ino) {
+pub(crate) fn cluster_of(shards: u16, settings: Settings) -> (Cluster, Ino) {
     let mut cluster = Cluster::new(shards, DirPolicy::default(), settings);
     for session in [HOLDER, OTHER] {
         takes(&mut cluster, session);
@@ -172,7 +172,7 @@ pub fn cluster_of(shards: u16, settings: Settings) -> (Cluster, Ino) {
 }
 
 /// A batch of operations by root, the numbers of what they make given.
-pub fn batch(cluster: &Cluster, operations: Vec<(Request, Option<Ino>)>) -> op::Batch {
+pub(crate) fn batch(cluster: &Cluster, operations: Vec<(Request, Option<Ino>)>) -> op::Batch {
     let time = Time(cluster.now);
     let early = operations
         .into_iter()
@@ -192,7 +192,7 @@ pub fn batch(cluster: &Cluster, operations: Vec<(Request, Option<Ino>)>) -> op::
 }
 
 /// A block of numbers for the holder.
-pub fn numbers(cluster: &mut Cluster, session: u64) -> impl FnMut() -> Ino + use<> {
+pub(crate) fn numbers(cluster: &mut Cluster, session: u64) -> impl FnMut() -> Ino + use<> {
     let request = Request::TakeNumbers(op::TakeNumbers { count: 100 });
     let step = ask(cluster, session, request);
     let [
@@ -215,7 +215,7 @@ pub fn numbers(cluster: &mut Cluster, session: u64) -> impl FnMut() -> Ino + use
     }
 }
 
-pub fn batch_reply(reply: Reply) -> BatchReply {
+pub(crate) fn batch_reply(reply: Reply) -> BatchReply {
     match reply {
         Reply::Batch(reply) => *reply,
         other => panic!("{other:?}"),
@@ -223,7 +223,7 @@ pub fn batch_reply(reply: Reply) -> BatchReply {
 }
 
 /// The holder gives up what was recalled.
-pub fn give_up(cluster: &mut Cluster, step: &Step, keys: &[LeaseKey]) -> Step {
+pub(crate) fn give_up(cluster: &mut Cluster, step: &Step, keys: &[LeaseKey]) -> Step {
     let mut recalled = recalls(step);
     assert_eq!(recalled.len(), 1, "{step:?}");
     let recall = recalled.remove(0);

@@ -14,7 +14,7 @@ const ASK_PAUSE: Moment = 50 * MILLISECOND;
 
 /// Reason why a worker asks for the cluster map.
 #[derive(Clone, Copy, Debug)]
-pub enum AsksMap {
+pub(crate) enum AsksMap {
     /// The server has a newer one, by which it refused the worker's call.
     ForCall,
     /// No server of the map has the shard that the call is for.
@@ -22,22 +22,22 @@ pub enum AsksMap {
 }
 
 impl Client {
-    pub fn epoch(&self) -> Epoch {
+    pub(crate) fn epoch(&self) -> Epoch {
         self.map.epoch
     }
 
     /// Newer maps that it took up.
-    pub fn maps_learnt(&self) -> u64 {
+    pub(crate) fn maps_learnt(&self) -> u64 {
         self.maps_learnt
     }
 
     /// When it asked a server for something last: by that it hears of a newer map.
-    pub fn last_asked(&self) -> Moment {
+    pub(crate) fn last_asked(&self) -> Moment {
         self.last_asked
     }
 
     /// Servers on its map.
-    pub fn servers(&self) -> usize {
+    pub(crate) fn servers(&self) -> usize {
         self.map.servers.len()
     }
 
@@ -119,7 +119,7 @@ impl Client {
     }
 
     /// A server has told its map.
-    pub fn map_told(
+    pub(crate) fn map_told(
         &mut self,
         history: &mut History,
         asker: Asker,

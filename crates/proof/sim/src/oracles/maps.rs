@@ -14,7 +14,7 @@ use std::collections::BTreeSet;
 const BAD_LUCK: f64 = 1e-9;
 
 /// All is healed, and servers have been told of the newest map before this moment.
-pub fn check(
+pub(crate) fn check(
     newest: &ClusterMap,
     servers: &[Server],
     clients: &[Client],
@@ -40,15 +40,15 @@ pub fn check(
 
 /// Directories that there were when everybody had come to go by the newest map.
 #[derive(Debug)]
-pub struct Before(BTreeSet<Ino>);
+pub(crate) struct Before(BTreeSet<Ino>);
 
 impl Before {
-    pub fn of(dump: &ClusterDump) -> Before {
+    pub(crate) fn of(dump: &ClusterDump) -> Before {
         Before(dirs(dump))
     }
 
     /// Returns how many of those that were made since are on servers that joined: some, if chance alone says where.
-    pub fn check(&self, dump: &ClusterDump, shape: &Shape) -> Result<u64, Finding> {
+    pub(crate) fn check(&self, dump: &ClusterDump, shape: &Shape) -> Result<u64, Finding> {
         let (map, after) = (&dump.map, dirs(dump));
         let made: Vec<&Ino> = after.difference(&self.0).collect();
         let has_joined = |ino: &&&Ino| map.server_of(ino.birth_shard()).0 >= shape.servers;

@@ -4,7 +4,7 @@ mod attributes;
 mod file_locks;
 mod linearizable;
 mod locks;
-pub mod maps;
+pub(crate) mod maps;
 mod numbers;
 mod opens;
 mod preserved;
@@ -98,12 +98,12 @@ impl Moments {
     }
 
     /// Servers have joined, and all servers have come to go by the newest map.
-    pub fn all_go_by_newest(&mut self, dump: &ClusterDump) {
+    pub(crate) fn all_go_by_newest(&mut self, dump: &ClusterDump) {
         self.placed = Some(maps::Before::of(dump));
     }
 
     /// Everything is at rest. Returns the number of directories that were made on servers that had joined.
-    pub fn placed(&self, dump: &ClusterDump, shape: &Shape) -> Result<u64, Finding> {
+    pub(crate) fn placed(&self, dump: &ClusterDump, shape: &Shape) -> Result<u64, Finding> {
         let placed = self.placed.as_ref();
         placed.map_or(Ok(0), |before| before.check(dump, shape))
     }

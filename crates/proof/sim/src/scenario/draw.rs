@@ -77,7 +77,7 @@ pub(super) fn memory(rng: &mut Rng) -> Memory {
 const MADE_AFTERWARDS: Moment = 12;
 
 /// Servers that join, and faults around that; by numbers of its own, as [`memory`].
-pub fn joins(rng: &mut Rng, shape: &Shape, ops: &mut Vec<Planned>, faults: &mut Vec<Fault>) {
+pub(crate) fn joins(rng: &mut Rng, shape: &Shape, ops: &mut Vec<Planned>, faults: &mut Vec<Fault>) {
     if !rng.chance(1, 3) {
         return;
     }

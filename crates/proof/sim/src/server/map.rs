@@ -13,7 +13,7 @@ use std::sync::Arc;
 const LOOK_PAUSE: Moment = 500 * MILLISECOND;
 
 /// A map that a server has taken up.
-pub struct Taken {
+pub(crate) struct Taken {
     pub map: Arc<ClusterMap>,
     /// The last record of each shard that was applied by an older one.
     pub after: BTreeMap<ShardId, u64>,
@@ -21,22 +21,22 @@ pub struct Taken {
 
 impl Server {
     /// The map that the process goes by; `None` if there is no process.
-    pub fn map(&self) -> Option<&Arc<ClusterMap>> {
+    pub(crate) fn map(&self) -> Option<&Arc<ClusterMap>> {
         self.process.as_ref().map(|process| process.lane.map())
     }
 
     /// Whether its process goes by an older map than this.
-    pub fn is_before(&self, epoch: Epoch) -> bool {
+    pub(crate) fn is_before(&self, epoch: Epoch) -> bool {
         self.map().is_some_and(|map| map.epoch < epoch)
     }
 
     /// Whether its process knows this one, so that the two talk.
-    pub fn knows(&self, server: ServerId) -> bool {
+    pub(crate) fn knows(&self, server: ServerId) -> bool {
         self.map().is_some_and(|map| map.server(server).is_some())
     }
 
     /// Whether it begins to look for a newer map.
-    pub fn looks_for_map(&mut self, now: Moment) -> bool {
+    pub(crate) fn looks_for_map(&mut self, now: Moment) -> bool {
         match &mut self.process {
             Some(process) if process.next_look <= now => {
                 process.next_look = now + LOOK_PAUSE;
@@ -47,7 +47,7 @@ impl Server {
     }
 
     /// Somebody brings a map.
-    pub fn offer_map(&mut self, map: &ClusterMap) {
+    pub(crate) fn offer_map(&mut self, map: &ClusterMap) {
         if let Some(process) = &mut self.process {
             process.lane.offer_map(Box::new(map.clone()), None);
             process.is_offered_map = true;
@@ -55,7 +55,7 @@ impl Server {
     }
 
     /// Takes up the map that was offered, if one was; whether that is a newer one.
-    pub fn take_up_map(&mut self) -> Result<bool, Death> {
+    pub(crate) fn take_up_map(&mut self) -> Result<bool, Death> {
         let Some(process) = self
             .process
             .as_mut()

@@ -14,7 +14,7 @@ use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
-pub struct Node {
+pub(crate) struct Node {
     pub lane: Lane<Hearer>,
     pub removed: Removed,
     store: Arc<MemoryStore>,
@@ -30,7 +30,7 @@ const RECENT_READS: usize = 4_000;
 
 impl Node {
     /// The first state of a server.
-    pub fn create(id: ServerId, map: &Arc<ClusterMap>, now: Time, rng: &mut Rng) -> Node {
+    pub(crate) fn create(id: ServerId, map: &Arc<ClusterMap>, now: Time, rng: &mut Rng) -> Node {
         let store = MemoryStore::new();
         for config in configs(map, id, SESSION_TIMEOUT) {
             let mut overlay = Overlay::new(&store);
@@ -51,7 +51,7 @@ impl Node {
     }
 
     /// Works on a batch.
-    pub fn run(&mut self, now: Time, rng: &mut Rng) {
+    pub(crate) fn run(&mut self, now: Time, rng: &mut Rng) {
         let mut random = || rng.next_u64();
         let done = self
             .lane
@@ -60,7 +60,7 @@ impl Node {
     }
 
     /// The orders of the lane, those included that are due by now.
-    pub fn take_commands(&mut self, now: Time) -> Vec<Command<Hearer>> {
+    pub(crate) fn take_commands(&mut self, now: Time) -> Vec<Command<Hearer>> {
         let begun = self.lane.begin_work(Steady(now.0), FLUSH_AFTER);
         begun.expect("the state is sound");
         let mut commands = Vec::new();
@@ -68,18 +68,18 @@ impl Node {
         commands
     }
 
-    pub fn sync(&mut self) {
+    pub(crate) fn sync(&mut self) {
         self.log.sync().expect("memory takes it");
         self.lane.synced().expect("the state is sound");
     }
 
-    pub fn flush(&mut self, written: &[(ShardId, u64)]) {
+    pub(crate) fn flush(&mut self, written: &[(ShardId, u64)]) {
         flush(&*self.store, &*self.log, written).expect("memory takes it");
         self.lane.flushed().expect("the state is sound");
     }
 
     /// Dies, losing some of what the store did not flush, and starts again.
-    pub fn restart(&mut self, now: Time, rng: &mut Rng) {
+    pub(crate) fn restart(&mut self, now: Time, rng: &mut Rng) {
         let keep = rng.below(self.store.unflushed() as u64 + 1) as usize;
         self.store = Arc::new(self.store.crash(keep));
         let (id, map) = (self.lane.id(), Arc::clone(self.lane.map()));
@@ -88,7 +88,7 @@ impl Node {
     }
 
     /// All that is stored, by shard.
-    pub fn pairs(&self) -> BTreeMap<ShardId, ShardPairs> {
+    pub(crate) fn pairs(&self) -> BTreeMap<ShardId, ShardPairs> {
         let ids = self.lane.shards().ids().into_iter();
         let mut pairs: BTreeMap<ShardId, ShardPairs> = ids.map(|id| (id, Vec::new())).collect();
         let visit = &mut |key: &[u8], value: &[u8]| {

@@ -1,0 +1,81 @@
+//! Image, queue and grants of one shard.
+
+use crate::deputy::Taken;
+use crate::image::Image;
+use crate::queue::Queue;
+use hashbrown::HashSet;
+use pandofs_api::GrantTerms;
+use pandofs_session::Boottime;
+use pandofs_types::{Ino, ShardId, Term, Time};
+use std::collections::VecDeque;
+
+/// What the session has of one shard.
+#[derive(Debug)]
+pub(crate) struct OfShard {
+    pub image: Image,
+    pub queue: Queue,
+    pub incarnation: u64,
+    /// The grants' end.
+    pub until: Boottime,
+    /// The server has forgotten the grants, or may have: what is queued goes out, and nothing more is executed.
+    pub is_lost: bool,
+    /// Directories that are to be let go of once the queue is sent.
+    pub recalled: HashSet<Ino>,
+    /// Serials from one to before another.
+    pub numbers: VecDeque<(u64, u64)>,
+    pub is_taking_numbers: bool,
+    pub terms: GrantTerms,
+    pub terms_at: Boottime,
+    pub last_time: Time,
+    pub used: Boottime,
+}
+
+impl OfShard {
+    pub(crate) fn is_over(&self, now: Boottime) -> bool {
+        self.is_lost || self.until <= now
+    }
+
+    /// The position up to which the queue is to be sent, if there is anything in it.
+    pub(crate) fn left(&self) -> Option<(ShardId, u64)> {
+        (!self.queue.is_empty()).then(|| (self.image.shard, self.queue.begun()))
+    }
+
+    pub(crate) fn drain(&self) -> Option<Taken> {
+        let (shard, until) = self.left()?;
+        Some(Taken::Drain { shard, until })
+    }
+
+    pub(crate) fn let_go(&mut self, dir: Ino) {
+        self.recalled.remove(&dir);
+        if self.image.let_go(dir).is_err() {
+            // What an image has it has decoded before.
+            self.is_lost = true;
+        }
+    }
+
+    pub(crate) fn hear(&mut self, terms: GrantTerms, at: Boottime) {
+        self.terms = terms;
+        self.terms_at = at;
+    }
+
+    /// The server's clock, as far as is known; never earlier than it was.
+    pub(crate) fn time(&self, now: Boottime) -> Time {
+        let passed = now.saturating_duration_since(self.terms_at);
+        let nanos = i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX);
+        Time(self.terms.time.0.saturating_add(nanos)).max(self.last_time)
+    }
+
+    pub(crate) fn use_number(&mut self) {
+        if let Some((next, end)) = self.numbers.front_mut() {
+            *next += 1;
+            if next == end {
+                self.numbers.pop_front();
+            }
+        }
+    }
+}
+
+/// The end of grants that a server has renewed at a request sent then.
+pub(crate) fn believed_until(sent: Boottime) -> Boottime {
+    sent + Term::Long.believed_for()
+}
