@@ -37,6 +37,7 @@ pub(crate) fn decides(image: &Image, view: &View<'_>, request: &Request) -> Resu
             Some(_) => is_made(ino) && covers.is_inline(*ino)?,
             None => image.is_exclusive(*ino),
         },
+        Request::WriteNew(op::WriteNew { ino, .. }) => is_made(ino) && covers.is_empty(*ino)?,
         Request::Stripe(op::Stripe { ino }) => is_made(ino) && covers.has_nothing_inline(*ino)?,
         Request::Create(op::Create { dir, .. }) => is_granted(dir),
         // Where a new directory has several partitions the shard chooses their places.
@@ -89,6 +90,11 @@ impl Covers<'_> {
             Body::Inline { data, .. } => data.is_empty(),
             _ => true,
         })
+    }
+
+    fn is_empty(&self, ino: Ino) -> Result<bool, Stop> {
+        let inode = self.view.inode(ino)?;
+        Ok(inode.size == 0 && matches!(inode.body, Body::Inline { .. }))
     }
 
     fn new_directories_are_whole(&self, dir: Ino) -> Result<bool, Stop> {

@@ -229,7 +229,8 @@ impl Deputy {
 
     /// The position up to which the queue is to be sent that may have something of this inode.
     pub fn queued_of(&self, ino: Ino) -> Option<(ShardId, u64)> {
-        self.shards.get(&ino.birth_shard())?.left()
+        let of = self.shards.get(&ino.birth_shard())?;
+        of.queue.is_about(ino).then(|| of.left())?
     }
 
     /// Shards whose grants are to be renewed, and their incarnations: those that were used of late.

@@ -180,6 +180,7 @@ impl Queue {
 fn bytes_of(operation: &EarlyOperation) -> usize {
     match operation {
         EarlyOperation::WriteInline(write) => write.data.len(),
+        EarlyOperation::WriteNew(write) => write.data.len(),
         EarlyOperation::SetXattr(set) => set.name.len() + set.value.len(),
         EarlyOperation::Create(create) => {
             create.name.as_bytes().len()

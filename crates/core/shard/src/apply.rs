@@ -280,7 +280,8 @@ impl Shard {
         overlay: &Overlay<'_>,
         request: &Request,
     ) -> Result<(), Stop> {
-        if let Request::Stripe(op::Stripe { ino }) = *request
+        if let Request::Stripe(op::Stripe { ino }) | Request::WriteNew(op::WriteNew { ino, .. }) =
+            *request
             && let Some(ReclaimRecord::Fill { tx, .. }) =
                 view_of(&self.config, overlay, false).reclaim(ino)?
         {

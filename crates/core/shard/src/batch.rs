@@ -250,6 +250,10 @@ impl Shard {
                 break;
             }
         }
+        // Not before: what comes after it in the batch may be about the same inode, and has no need of its data objects.
+        for early in &batch.early[..done as usize] {
+            self.lock_while_filled(overlay, &Request::from(early.operation.clone()))?;
+        }
         // What follows from the moment is put in when it is answered.
         let reply = Reply::Batch(Box::new(BatchReply {
             done,
@@ -325,7 +329,7 @@ impl Shard {
                 if let Some(numbers) = numbers {
                     self.txn(overlay).put_numbers(session, &numbers);
                 }
-                self.lock_while_filled(overlay, &request)
+                Ok(())
             }
             Err(stop) => {
                 if let Some((key, before)) = parent.zip(before)

@@ -299,6 +299,8 @@ pub const RECALL_WAIT: Duration = Duration::from_secs(5);
 /// How long a directory has to be left alone by others until its times and numbers of entries are leased: it
 /// would cost them a recall for each name that they make.
 pub const LEASE_QUIET: Duration = Duration::from_millis(100);
+/// Bytes that a new file is given in one request together with what its inode becomes by them.
+pub const MAX_NEW_FILE_BYTES: usize = 64 << 10;
 /// Operations in a batch of what was executed under grants.
 pub const MAX_BATCH_OPERATIONS: usize = 512;
 /// Bytes of such a batch, about.

@@ -18,7 +18,7 @@ use crate::trace::{Op, Outcome};
 use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request, op};
 use pandofs_session::Target;
 use pandofs_session::{Begun, Hold};
-use pandofs_types::limits::{MAX_FILE_BYTES, MIN_WRITE_BEHIND_BYTES};
+use pandofs_types::limits::{MAX_FILE_BYTES, MAX_NEW_FILE_BYTES, MIN_WRITE_BEHIND_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, Time};
 use pandofs_wire::message::AnswerBody;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -305,6 +305,11 @@ impl Core {
                         return Ok(());
                     }
                 }
+                Body::Inline(layout) if self.gives_at_once(file, &layout, offset, data) => {
+                    if self.write_new(caller, file, data)? {
+                        return Ok(());
+                    }
+                }
                 Body::Inline(_) => self.stripe(caller, file)?,
                 Body::Striped(layout) => {
                     let calls =
@@ -413,6 +418,31 @@ impl Core {
         let request = Request::WriteInline(op::WriteInline {
             ino: file.ino,
             offset,
+            data: data.to_vec(),
+        });
+        match self.ask(caller, Target::Inode(file.ino), request) {
+            Ok(reply) => {
+                file.learn(token, &inode_of(reply)?);
+                Ok(true)
+            }
+            Err(failure) => self.out_of_inode(caller, file, failure).map(|()| false),
+        }
+    }
+
+    /// Whether these are the first bytes of a file that this session has made under a grant, and go with its inode to the
+    /// shard.
+    fn gives_at_once(&self, file: &File, layout: &Layout, offset: u64, data: &[u8]) -> bool {
+        let fits = data.len() <= MAX_NEW_FILE_BYTES.min(layout.unit as usize);
+        let known = file.snapshot();
+        let is_empty = offset == 0 && known.end == 0 && known.certain;
+        fits && is_empty && self.grants.exclusive(file.ino).is_some()
+    }
+
+    /// False when the file is not empty any more, or striped.
+    fn write_new(&self, caller: &Credentials, file: &File, data: &[u8]) -> Result<bool> {
+        let token = file.token();
+        let request = Request::WriteNew(op::WriteNew {
+            ino: file.ino,
             data: data.to_vec(),
         });
         match self.ask(caller, Target::Inode(file.ino), request) {

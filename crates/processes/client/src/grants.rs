@@ -12,7 +12,7 @@ use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
 use crate::limits::{BATCH_DELAY, DRAIN_LOOK_INTERVAL, MAX_LOST_INODES, SOON_QUEUED};
 use crate::route::reply_of;
-use crate::unsynced::object_changed_by;
+use crate::unsynced::object_of;
 use hashbrown::HashSet;
 use pandofs_api::op::{self, Change};
 use pandofs_api::{Granted, Reply, Request};
@@ -179,8 +179,9 @@ impl Core {
         }
         match &mut call.frame.body {
             RequestBody::Data(request) => {
-                // A data object of an inode that is not there yet nobody would ever remove.
-                if let Some(ino) = object_changed_by(request) {
+                // Nobody would ever remove a data object of an inode that is not there yet, and it has what the shard fills
+                // it with once the queue is sent.
+                if let Some(ino) = object_of(request) {
                     self.settle(ino)?;
                 }
                 ask

@@ -278,6 +278,14 @@ pub(crate) fn changed_by(request: &Request, reply: &Reply) -> Vec<Ino> {
     inos
 }
 
+/// The inode whose data object a request reads or changes.
+pub(crate) fn object_of(request: &DataRequest) -> Option<Ino> {
+    match request {
+        DataRequest::Read { ino, .. } => Some(*ino),
+        other => object_changed_by(other),
+    }
+}
+
 /// The inode whose data object a request has changed.
 pub(crate) fn object_changed_by(request: &DataRequest) -> Option<Ino> {
     match request {

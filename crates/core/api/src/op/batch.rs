@@ -2,7 +2,7 @@
 
 use super::{
     Change, Create, Link, Mkdir, Operation, RemoveXattr, Rename, Rmdir, SetAttr, SetXattr, Stripe,
-    Unlink, WriteInline, WroteData,
+    Unlink, WriteInline, WriteNew, WroteData,
 };
 use crate::request::Request;
 use pandofs_placement::Placing;
@@ -72,7 +72,7 @@ macro_rules! early {
 }
 
 early! {
-    Create, Mkdir, Unlink, Rmdir, Rename, Link, SetAttr, WriteInline, SetXattr, RemoveXattr, Stripe, WroteData
+    Create, Mkdir, Unlink, Rmdir, Rename, Link, SetAttr, WriteInline, SetXattr, RemoveXattr, Stripe, WroteData, WriteNew
 }
 
 impl Operation for Batch {

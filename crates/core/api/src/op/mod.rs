@@ -32,6 +32,7 @@ mod spread;
 mod stripe;
 mod sync;
 mod write_inline;
+mod write_new;
 mod wrote_data;
 mod xattr;
 
@@ -63,6 +64,7 @@ pub use spread::Spread;
 pub use stripe::Stripe;
 pub use sync::Sync;
 pub use write_inline::WriteInline;
+pub use write_new::WriteNew;
 pub use wrote_data::WroteData;
 pub use xattr::{GetXattr, ListXattr, RemoveXattr, SetXattr};
 
@@ -74,7 +76,7 @@ use pandofs_types::{Ino, Name, Position, ShardId};
 macro_rules! operations {
     ($with:ident) => {
         $with! {
-            Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen, ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr, RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline, Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock, CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch
+            Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen, ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr, RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline, Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock, CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch, WriteNew
         }
     };
 }

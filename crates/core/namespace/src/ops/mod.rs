@@ -30,6 +30,7 @@ pub mod setattr;
 mod stripe;
 mod take_numbers;
 mod write_inline;
+mod write_new;
 mod wrote_data;
 pub mod xattr;
 

@@ -328,6 +328,11 @@ pub fn requests() -> Named<Request> {
             Request::TakeNumbers(op::TakeNumbers { count: 300 }),
         ),
     ];
+    let write_new = Request::WriteNew(op::WriteNew {
+        ino: FILE,
+        data: b"all of it".to_vec(),
+    });
+    all.push(("WriteNew", write_new));
     let batch = Request::Batch(batch(all.iter().map(|(_, request)| request)));
     all.push(("Batch", batch));
     all
