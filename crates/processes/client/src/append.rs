@@ -41,6 +41,7 @@ impl Core {
             return Err(FsError::FileTooBig.into());
         }
         // The shard is to know of all that was written here before.
+        self.write_out(file)?;
         if file.has_unknown_writes() {
             self.report(file, None)?;
         }

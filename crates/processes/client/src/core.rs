@@ -8,6 +8,7 @@ use crate::cancellation;
 use crate::cluster::{Cluster, Clusters};
 use crate::error::{ClientError, Result};
 use crate::file::File;
+use crate::first_bytes::KeptBytes;
 use crate::grants::Grants;
 use crate::held::Held;
 use crate::lease_cache::LeaseCache;
@@ -49,6 +50,7 @@ pub(crate) struct Core {
     pub lease_cache: LeaseCache,
     pub listening: Listening,
     pub grants: Grants,
+    pub kept_bytes: KeptBytes,
     slots: Slots,
     inner_slots: Slots,
     service_slots: Slots,
@@ -129,6 +131,7 @@ impl Core {
             lease_cache: LeaseCache::within(map_hash_key, limits.leases, limits.write_leases),
             listening: Listening::default(),
             grants,
+            kept_bytes: KeptBytes::default(),
             slots: Slots::new(0..lock_slots.start),
             locks: Locks::new(who.session, lock_slots),
             lock_turns: LockTurns::default(),

@@ -18,7 +18,7 @@ use crate::trace::{Op, Outcome};
 use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request, op};
 use pandofs_session::Target;
 use pandofs_session::{Begun, Hold};
-use pandofs_types::limits::{MAX_FILE_BYTES, MAX_NEW_FILE_BYTES, MIN_WRITE_BEHIND_BYTES};
+use pandofs_types::limits::{MAX_FILE_BYTES, MIN_WRITE_BEHIND_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, Time};
 use pandofs_wire::message::AnswerBody;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -182,6 +182,7 @@ impl Core {
         if length == 0 || offset >= MAX_FILE_BYTES {
             return Ok(Vec::new());
         }
+        self.write_out(file)?;
         file.await_write_behind(&(offset..offset.saturating_add(length as u64)))?;
         let _no_gaps = file.reading()?;
         loop {
@@ -290,23 +291,34 @@ impl Core {
         let end = offset
             .checked_add(data.len() as u64)
             .filter(|&end| end <= MAX_FILE_BYTES);
-        let Some(end) = end else {
+        if end.is_none() {
             return Err(FsError::FileTooBig.into());
-        };
+        }
         if data.is_empty() {
             return Ok(());
         }
+        if self.keep(caller, file, offset, data) {
+            return Ok(());
+        }
+        self.write_out(file)?;
+        self.write_to(caller, file, offset, data)
+    }
+
+    /// As [`Core::write`], without the first bytes of new files.
+    pub(crate) fn write_to(
+        &self,
+        caller: &Credentials,
+        file: &File,
+        offset: u64,
+        data: &[u8],
+    ) -> Result<()> {
+        let end = offset.saturating_add(data.len() as u64);
         file.await_write_behind(&(offset..end))?;
         loop {
             match file.snapshot().body {
                 Body::None => return Err(FsError::Invalid.into()),
                 Body::Inline(_) if end <= self.inline_bytes => {
                     if self.write_inline(caller, file, offset, data)? {
-                        return Ok(());
-                    }
-                }
-                Body::Inline(layout) if self.gives_at_once(file, &layout, offset, data) => {
-                    if self.write_new(caller, file, data)? {
                         return Ok(());
                     }
                 }
@@ -418,31 +430,6 @@ impl Core {
         let request = Request::WriteInline(op::WriteInline {
             ino: file.ino,
             offset,
-            data: data.to_vec(),
-        });
-        match self.ask(caller, Target::Inode(file.ino), request) {
-            Ok(reply) => {
-                file.learn(token, &inode_of(reply)?);
-                Ok(true)
-            }
-            Err(failure) => self.out_of_inode(caller, file, failure).map(|()| false),
-        }
-    }
-
-    /// Whether these are the first bytes of a file that this session has made under a grant, and go with its inode to the
-    /// shard.
-    fn gives_at_once(&self, file: &File, layout: &Layout, offset: u64, data: &[u8]) -> bool {
-        let fits = data.len() <= MAX_NEW_FILE_BYTES.min(layout.unit as usize);
-        let known = file.snapshot();
-        let is_empty = offset == 0 && known.end == 0 && known.certain;
-        fits && is_empty && self.grants.exclusive(file.ino).is_some()
-    }
-
-    /// False when the file is not empty any more, or striped.
-    fn write_new(&self, caller: &Credentials, file: &File, data: &[u8]) -> Result<bool> {
-        let token = file.token();
-        let request = Request::WriteNew(op::WriteNew {
-            ino: file.ino,
             data: data.to_vec(),
         });
         match self.ask(caller, Target::Inode(file.ino), request) {

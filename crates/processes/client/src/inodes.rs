@@ -426,6 +426,10 @@ impl Core {
         file: &File,
         patience: Option<Duration>,
     ) -> Result<Option<InodeReply>> {
+        // Later means when it is closed, unless nobody is to be asked for it.
+        if patience.is_none() || self.grants.exclusive(file.ino).is_some() {
+            self.write_out(file)?;
+        }
         if patience.is_none() {
             // Writes under way, too. A report that may be left for later does not wait for writes
             // that may never cease.

@@ -37,6 +37,7 @@ mod data;
 mod dirs;
 mod error;
 mod file;
+mod first_bytes;
 mod grants;
 mod held;
 mod inodes;

@@ -24,6 +24,8 @@ pub(crate) const MAX_WRITES_BEHIND: usize = 12;
 /// How long after a write failed all are answered only when the servers have them: the disk that
 /// was full will be full for the next one, and a program had better hear of it where it writes.
 pub(crate) const WRITE_THROUGH_AFTER_FAILURE: Duration = Duration::from_secs(30);
+/// Bytes of all new files that are kept until they are closed.
+pub(crate) const MAX_KEPT_BYTES: usize = 16 << 20;
 /// How long an operation that was answered under a grant waits for others to be sent with it.
 pub(crate) const BATCH_DELAY: Duration = Duration::from_millis(4);
 /// Operations with which a batch does not wait any longer.

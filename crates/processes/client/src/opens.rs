@@ -190,7 +190,10 @@ impl Opens<File> {
         for table in &self.tables {
             files.extend(lock(table).files().map(Arc::clone));
         }
-        files.retain(|file| file.pending().is_some_and(|pending| pending.since <= since));
+        files.retain(|file| {
+            let is_due = file.pending().is_some_and(|pending| pending.since <= since);
+            is_due || file.keeps_old_bytes(since)
+        });
         files
     }
 }

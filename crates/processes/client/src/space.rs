@@ -64,7 +64,10 @@ impl Client {
         what: Seek,
     ) -> Result<Option<u64>> {
         let core = self.core();
-        core.with_file(caller, ino, |file| core.seek(caller, file, offset, what))
+        core.with_file(caller, ino, |file| {
+            core.write_out(file)?;
+            core.seek(caller, file, offset, what)
+        })
     }
 }
 
@@ -84,6 +87,7 @@ impl Core {
             .checked_add(length)
             .filter(|&end| end <= MAX_FILE_BYTES)
             .ok_or(FsError::FileTooBig)?;
+        self.write_out(file)?;
         file.await_write_behind(&(offset..end))?;
         loop {
             match file.snapshot().body {
