@@ -27,7 +27,12 @@ pub(crate) fn decides(image: &Image, view: &View<'_>, request: &Request) -> Resu
         | Request::ListXattr(op::ListXattr { ino })
         | Request::SetXattr(op::SetXattr { ino, .. })
         | Request::RemoveXattr(op::RemoveXattr { ino, .. }) => image.is_exclusive(*ino),
-        Request::ReadLink(op::ReadLink { ino })
+        Request::Open(op::Open {
+            ino,
+            truncate: false,
+            ..
+        })
+        | Request::ReadLink(op::ReadLink { ino })
         | Request::ReadInline(op::ReadInline { ino })
         | Request::Followed(op::Followed { ino })
         | Request::WriteInline(op::WriteInline { ino, .. })

@@ -45,7 +45,18 @@ pub struct Offer<'a> {
     /// Drawn by the caller.
     pub random: u64,
     /// Whether the session has the inode open.
-    pub is_open: &'a dyn Fn(Ino) -> bool,
+    pub opened: &'a dyn Fn(Ino) -> Opened,
+}
+
+/// Whether the session has an inode open.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Opened {
+    /// It does not.
+    No,
+    /// Its shard counts each open, or will when what is queued is executed.
+    Told,
+    /// There are opens of which no shard has heard.
+    Untold,
 }
 
 /// What is to be done with a request.
@@ -68,6 +79,12 @@ pub enum Taken {
     WantsGrant {
         /// Its home is asked.
         dir: Ino,
+    },
+    /// The inode's shard is to be told how often it is open, once nothing that is queued is about it: its last name is about
+    /// to go. Then it is to be offered again.
+    WantsOpens {
+        /// What was opened under a grant.
+        ino: Ino,
     },
     /// Inode numbers are to be taken of the shard ([`Deputy::took_numbers`]); then it is to be offered again.
     WantsNumbers {
@@ -299,7 +316,13 @@ impl Deputy {
             false => None,
         };
         let mut closed = victims(&of.image, &map, offer.request);
-        closed.retain(|ino| !(offer.is_open)(*ino));
+        if let Some(ino) = closed
+            .iter()
+            .find(|ino| (offer.opened)(**ino) == Opened::Untold)
+        {
+            return Some(Taken::WantsOpens { ino: *ino });
+        }
+        closed.retain(|ino| (offer.opened)(*ino) == Opened::No);
         let choices = Choices {
             time: of.time(offer.now),
             random: offer.random,

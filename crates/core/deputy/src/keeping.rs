@@ -233,12 +233,12 @@ impl Deputy {
         of.queue.is_about(ino).then(|| of.left())?
     }
 
-    /// Shards whose grants are to be renewed, and their incarnations: those that were used of late.
-    pub fn to_renew(&self, now: Boottime) -> Vec<(ShardId, u64)> {
+    /// Shards whose grants are to be renewed, and their incarnations: those that were used of late, or are `needed`.
+    pub fn to_renew(&self, now: Boottime, needed: impl Fn(ShardId) -> bool) -> Vec<(ShardId, u64)> {
         let is_due = |of: &&OfShard| {
             !of.is_over(now)
                 && of.until.saturating_duration_since(now) < RENEW_BEFORE
-                && now.saturating_duration_since(of.used) < LEASE
+                && (now.saturating_duration_since(of.used) < LEASE || needed(of.image.shard))
         };
         let due = self.shards.values().filter(is_due);
         due.map(|of| (of.image.shard, of.incarnation)).collect()

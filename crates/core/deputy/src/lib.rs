@@ -40,5 +40,5 @@ mod of_shard;
 mod queue;
 mod wishes;
 
-pub use crate::deputy::{Asked, Deputy, Offer, Recalled, Taken};
+pub use crate::deputy::{Asked, Deputy, Offer, Opened, Recalled, Taken};
 pub use crate::queue::Lost;

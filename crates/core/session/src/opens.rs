@@ -17,6 +17,8 @@ use std::sync::Arc;
 struct Open<F> {
     /// Times; never 0.
     count: u32,
+    /// Of these, those that no server has heard of.
+    untold: u32,
     /// The inode's shard in the last answer.
     shard: ShardId,
     file: Arc<F>,
@@ -37,14 +39,23 @@ impl<F> Default for OpenFiles<F> {
 }
 
 impl<F> OpenFiles<F> {
-    /// Counts one more open; the value is made by `make` if the file was not open before.
-    pub fn opened(&mut self, ino: Ino, shard: ShardId, make: impl FnOnce() -> F) -> Arc<F> {
+    /// Counts one more open; the value is made by `make` if the file was not open before. With `is_told` a server has
+    /// counted it or will; else it is to be told by [`OpenFiles::untold`].
+    pub fn opened(
+        &mut self,
+        ino: Ino,
+        shard: ShardId,
+        is_told: bool,
+        make: impl FnOnce() -> F,
+    ) -> Arc<F> {
         let open = self.opens.entry(ino).or_insert_with(|| Open {
             count: 0,
+            untold: 0,
             shard,
             file: Arc::new(make()),
         });
         open.count += 1;
+        open.untold += u32::from(!is_told);
         open.shard = shard;
         Arc::clone(&open.file)
     }
@@ -81,15 +92,50 @@ impl<F> OpenFiles<F> {
         }
     }
 
-    /// Takes one open off the count. Returns the shard; `None` if it is not open.
-    fn close(&mut self, ino: Ino) -> Option<ShardId> {
+    /// Files on this shard with opens that no server has heard of, and how many these are.
+    pub fn untold(&self, shard: ShardId) -> impl Iterator<Item = (Ino, u32)> {
+        let untold = self.opens.iter();
+        let untold = untold.filter(move |(_, open)| open.shard == shard && open.untold > 0);
+        untold.map(|(&ino, open)| (ino, open.untold))
+    }
+
+    /// Returns how many of the file's opens no server has heard of.
+    pub fn untold_of(&self, ino: Ino) -> u32 {
+        self.opens.get(&ino).map_or(0, |open| open.untold)
+    }
+
+    /// The shard was told of so many opens that it had not heard of.
+    pub fn told(&mut self, ino: Ino, times: u32) {
+        if let Some(open) = self.opens.get_mut(&ino) {
+            open.untold = open.untold.saturating_sub(times);
+        }
+    }
+
+    /// All opens on these shards were registered.
+    pub fn registered(&mut self, shards: &[ShardId]) {
+        for open in self.opens.values_mut() {
+            if shards.contains(&open.shard) {
+                open.untold = 0;
+            }
+        }
+    }
+
+    /// Takes one open off the count. Returns the shard that is to be told, if any; `None` if it is not open.
+    fn close(&mut self, ino: Ino) -> Option<Option<ShardId>> {
         let open = self.opens.get_mut(&ino)?;
-        let shard = open.shard;
+        // Whichever is closed: those that are left are as many.
+        let told = match open.untold.checked_sub(1) {
+            Some(untold) => {
+                open.untold = untold;
+                None
+            }
+            None => Some(open.shard),
+        };
         open.count -= 1;
         if open.count == 0 {
             self.opens.remove(&ino);
         }
-        Some(shard)
+        Some(told)
     }
 }
 
@@ -121,7 +167,9 @@ impl Closes {
         let Some(shard) = files.close(ino) else {
             return false;
         };
-        self.push(shard, ino);
+        if let Some(shard) = shard {
+            self.push(shard, ino);
+        }
         true
     }
 
@@ -329,7 +377,7 @@ mod tests {
         }
 
         fn open(&mut self, ino: u64, shard: u16) {
-            self.files.opened(Ino(ino), ShardId(shard), || ());
+            self.files.opened(Ino(ino), ShardId(shard), true, || ());
         }
 
         fn release(&mut self, ino: u64) -> bool {
@@ -505,5 +553,26 @@ mod tests {
             .collect();
         assert_eq!(sizes, [MAX_RELEASES_PER_MESSAGE, 1]);
         assert!(!opens.closes.is_full());
+    }
+
+    #[test]
+    fn opens_that_no_server_has_heard_of_are_closed_without_one() {
+        let mut opens = Opens::of(&[(5, 1)]);
+        let (ino, shard) = (Ino(5), ShardId(1));
+        opens.files.opened(ino, shard, false, || ());
+        opens.files.opened(ino, shard, false, || ());
+        assert_eq!(opens.files.untold(shard).collect::<Vec<_>>(), [(ino, 2)]);
+        assert!(opens.closes.release(&mut opens.files, ino));
+        assert!(!opens.closes.is_due());
+        assert_eq!(opens.files.untold_of(ino), 1);
+        opens.files.told(ino, 1);
+        assert_eq!(opens.files.untold(shard).count(), 0);
+        assert!(opens.closes.release(&mut opens.files, ino));
+        assert!(opens.closes.is_due());
+        opens.files.opened(ino, shard, false, || ());
+        opens.files.registered(&[ShardId(2)]);
+        assert_eq!(opens.files.untold_of(ino), 1);
+        opens.files.registered(&[shard]);
+        assert_eq!(opens.files.untold_of(ino), 0);
     }
 }

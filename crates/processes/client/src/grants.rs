@@ -17,7 +17,7 @@ use hashbrown::HashSet;
 use pandofs_api::op::{self, Change};
 use pandofs_api::{Granted, Reply, Request};
 use pandofs_deputy::limits::NUMBERS_PER_BLOCK;
-use pandofs_deputy::{Asked, Deputy, Lost, Offer, Recalled, Taken};
+use pandofs_deputy::{Asked, Deputy, Lost, Offer, Opened, Recalled, Taken};
 use pandofs_placement::ClusterMap;
 use pandofs_session::{Boottime, Target};
 use pandofs_types::{Credentials, FsError, Ino, LeaseKey, ServerId, SessionId, ShardId};
@@ -199,7 +199,11 @@ impl Core {
         caller: &Credentials,
         request: &Request,
     ) -> std::result::Result<Offered, Failure> {
-        let is_open = |ino| self.opens.count(ino).is_some();
+        let opened = |ino| match (self.opens.count(ino), self.opens.untold_of(ino)) {
+            (None, _) => Opened::No,
+            (Some(_), 0) => Opened::Told,
+            (Some(_), _) => Opened::Untold,
+        };
         let random = rand::random();
         loop {
             let mut state = self.grants.state();
@@ -208,7 +212,7 @@ impl Core {
                 request,
                 now: boottime::now(),
                 random,
-                is_open: &is_open,
+                opened: &opened,
             });
             match taken {
                 Taken::Answered(answer) => {
@@ -234,6 +238,11 @@ impl Core {
                 Taken::WantsGrant { dir } => {
                     drop(state);
                     self.ask_grant(dir);
+                }
+                Taken::WantsOpens { ino } => {
+                    drop(state);
+                    self.settle(ino)?;
+                    self.tell_opens(ino.birth_shard())?;
                 }
                 Taken::WantsNumbers { shard } => {
                     drop(state);
@@ -333,6 +342,30 @@ impl Core {
         }
     }
 
+    /// Tells the shard of files that were opened under grants, as far as it has these files: from now on others may take
+    /// their names.
+    fn tell_opens(&self, shard: ShardId) -> Result<()> {
+        let mut untold = self.opens.untold(shard);
+        {
+            let state = self.grants.state();
+            untold.retain(|(ino, _)| state.deputy.queued_of(*ino).is_none());
+        }
+        let counts = untold.iter().filter_map(|&(ino, _)| {
+            let (count, _) = self.opens.to_register(ino)?;
+            Some((ino, count))
+        });
+        let opens: Vec<(Ino, u32)> = counts.collect();
+        if opens.is_empty() {
+            return Ok(());
+        }
+        let request = Request::Reopen(op::Reopen { opens });
+        self.ask(&Credentials::ROOT, Target::Shard(shard), request)?;
+        for (ino, times) in untold {
+            self.opens.told(ino, times);
+        }
+        Ok(())
+    }
+
     fn ask_grant(&self, dir: Ino) {
         let sent = boottime::now();
         let request = Request::Grant(op::Grant { dir });
@@ -373,7 +406,9 @@ impl Core {
             let mut state = self.grants.state();
             state.deputy.set_map(map);
             state.deputy.tick(now);
-            state.deputy.to_renew(now)
+            state
+                .deputy
+                .to_renew(now, |shard| !self.opens.untold(shard).is_empty())
         };
         for (shard, incarnation) in due {
             let sent = boottime::now();
@@ -388,6 +423,10 @@ impl Core {
                 Err(Failure::Client(ClientError::Fs(FsError::Stale))) => {
                     let mut state = self.grants.state();
                     state.deputy.renewed(shard, incarnation, sent, false);
+                    drop(state);
+                    if let Err(error) = self.tell_opens(shard) {
+                        tracing::warn!("shard {shard} does not know what is open there: {error}");
+                    }
                 }
                 // It is tried again, until they are over.
                 Err(_) => {}
@@ -426,6 +465,19 @@ impl Core {
                     "directory {dir} is given up with changes that were answered and are not sent"
                 );
                 state.deputy.give_up(dir);
+            }
+        }
+        drop(state);
+        let shards: HashSet<ShardId> = keys
+            .iter()
+            .filter_map(|key| match key {
+                LeaseKey::Grant(dir) => Some(dir.birth_shard()),
+                _ => None,
+            })
+            .collect();
+        for shard in shards {
+            if let Err(error) = cancellation::suppressed(|| self.tell_opens(shard)) {
+                tracing::warn!("shard {shard} does not know what is open there: {error}");
             }
         }
         Some(cached)

@@ -192,7 +192,11 @@ impl Client {
         });
         let mut call = Call::shard(Target::Inode(ino), caller, request);
         let inode = inode_of(core.ask_call(&mut call)?)?;
-        core.opened(&call, call.asked_shard(), &inode, token);
+        let place = match call.answered_by {
+            Some(_) => (call.asked_shard(), true),
+            None => (core.inodes.shard_of(ino), false),
+        };
+        core.opened(&call, place, &inode, token);
         core.attr(caller, inode)
     }
 
@@ -356,11 +360,17 @@ impl Core {
         self.attr(caller, inode).map(Node::from)
     }
 
-    /// Counts an open that the shard has granted in answer to `call`.
-    pub(crate) fn opened(&self, call: &Call, shard: ShardId, inode: &InodeReply, token: Token) {
+    /// Counts an open that the shard has granted in answer to `call`, or the deputy; `is_told`: a shard counts it or will.
+    pub(crate) fn opened(
+        &self,
+        call: &Call,
+        (shard, is_told): (ShardId, bool),
+        inode: &InodeReply,
+        token: Token,
+    ) {
         let ino = inode.attr.ino;
         let mut is_new = false;
-        let file = self.opens.opened(ino, shard, || {
+        let file = self.opens.opened(ino, shard, is_told, || {
             is_new = true;
             File::new(ino, inode)
         });

@@ -480,7 +480,7 @@ impl Core {
         let entry = entry_of(self.ask_call(&mut call)?)?;
         match &entry.inode {
             Some(inode) => {
-                self.opened(&call, entry.shard, inode, Token::default());
+                self.opened(&call, (entry.shard, true), inode, Token::default());
                 self.opened_elsewhere(&call, &entry, before);
             }
             None => {

@@ -64,8 +64,30 @@ impl<F> Opens<F> {
     }
 
     /// As [`OpenFiles::opened`].
-    pub(crate) fn opened(&self, ino: Ino, shard: ShardId, make: impl FnOnce() -> F) -> Arc<F> {
-        self.table(ino).opened(ino, shard, make)
+    pub(crate) fn opened(
+        &self,
+        ino: Ino,
+        shard: ShardId,
+        is_told: bool,
+        make: impl FnOnce() -> F,
+    ) -> Arc<F> {
+        self.table(ino).opened(ino, shard, is_told, make)
+    }
+
+    /// As [`OpenFiles::untold`], of all files.
+    pub(crate) fn untold(&self, shard: ShardId) -> Vec<(Ino, u32)> {
+        let of = |table: &Mutex<OpenFiles<F>>| lock(table).untold(shard).collect::<Vec<_>>();
+        self.tables.iter().flat_map(of).collect()
+    }
+
+    /// As [`OpenFiles::untold_of`].
+    pub(crate) fn untold_of(&self, ino: Ino) -> u32 {
+        self.table(ino).untold_of(ino)
+    }
+
+    /// As [`OpenFiles::told`].
+    pub(crate) fn told(&self, ino: Ino, times: u32) {
+        self.table(ino).told(ino, times);
     }
 
     /// The value of a file that is open.
@@ -121,7 +143,12 @@ impl<F> Opens<F> {
         let mut queue = self.queue();
         // Before any table is read.
         registrations.fetch_add(1, Ordering::SeqCst);
-        let of = |table: &Mutex<OpenFiles<F>>| lock(table).counts().collect::<Vec<_>>();
+        let of = |table: &Mutex<OpenFiles<F>>| {
+            let mut table = lock(table);
+            let counts = table.counts().collect::<Vec<_>>();
+            table.registered(shards);
+            counts
+        };
         queue
             .closes
             .register(shards, self.tables.iter().flat_map(of))
@@ -241,7 +268,7 @@ mod tests {
     }
 
     fn open(opens: &Opens<File>, ino: u64, shard: u16) -> Arc<File> {
-        opens.opened(Ino(ino), ShardId(shard), || file(Ino(ino)))
+        opens.opened(Ino(ino), ShardId(shard), true, || file(Ino(ino)))
     }
 
     #[test]

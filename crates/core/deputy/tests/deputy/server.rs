@@ -2,7 +2,7 @@
 
 use pandofs_api::op::Batch;
 use pandofs_api::{BatchReply, GrantTerms, Granted, Refusal, Reply, Request, op};
-use pandofs_deputy::{Deputy, Lost, Offer, Recalled, Taken};
+use pandofs_deputy::{Deputy, Lost, Offer, Opened, Recalled, Taken};
 use pandofs_namespace::ops::{self, Mutation, here};
 use pandofs_namespace::records::decode;
 use pandofs_namespace::{Choices, Context, Locks, Meta, Stop, Txn, View, keys};
@@ -259,7 +259,10 @@ impl Session {
             request,
             now: at(self.now),
             random: self.random,
-            is_open: &|ino| open.contains(&ino),
+            opened: &|ino| match open.contains(&ino) {
+                true => Opened::Told,
+                false => Opened::No,
+            },
         })
     }
 
@@ -311,6 +314,7 @@ impl Session {
                         );
                     }
                 }
+                Taken::WantsOpens { ino } => panic!("{ino} was opened by the server"),
                 Taken::Wait => panic!("nothing is under way"),
                 Taken::WantsGrant { dir } => self.grant(dir),
                 Taken::WantsNumbers { .. } => {

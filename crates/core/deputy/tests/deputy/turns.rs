@@ -177,12 +177,12 @@ fn batches_and_renewals_keep_grants() {
     let second = session.deputy.granted_until(top).unwrap();
     assert!(second > first);
     let now = at(session.now + 5_000);
-    let [(shard, incarnation)] = session.deputy.to_renew(now)[..] else {
+    let [(shard, incarnation)] = session.deputy.to_renew(now, |_| false)[..] else {
         panic!("it was used of late");
     };
     session.deputy.renewed(shard, incarnation, now, true);
     assert!(session.deputy.granted_until(top).unwrap() > second);
-    assert_eq!(session.deputy.to_renew(now), []);
+    assert_eq!(session.deputy.to_renew(now, |_| true), []);
     session.deputy.renewed(shard, incarnation, now, false);
     assert_eq!(session.deputy.granted_until(top), None);
 }

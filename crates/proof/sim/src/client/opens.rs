@@ -267,7 +267,7 @@ impl Client {
     /// The worker has been told that the file is open; whether its shard is to be told again, as it may not know.
     pub(super) fn opened(&mut self, call: &super::Call, ino: Ino) -> Option<(Target, Request)> {
         let shard = call.asked.shard;
-        self.places.files.get_mut().opened(ino, shard, || ());
+        self.places.files.get_mut().opened(ino, shard, true, || ());
         let registrations = self.link(call.server).registrations;
         let may_be_lost = call.progress.is_resent() && call.asked.request.is_mutation();
         if registrations == call.registration && !may_be_lost {
