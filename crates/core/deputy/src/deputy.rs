@@ -48,7 +48,7 @@ pub struct Offer<'a> {
     pub is_open: &'a dyn Fn(Ino) -> bool,
 }
 
-/// What is to be done with a request.
+/// Next step with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken {
     /// This is the answer.
@@ -85,7 +85,7 @@ pub struct Asked {
     moves: bool,
 }
 
-/// What is to be done before a recall is answered.
+/// Condition of the answer to a recall.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Recalled {
     /// Nothing.
@@ -465,7 +465,7 @@ impl Deputy {
     }
 }
 
-/// What is over.
+/// End of what is over.
 enum Ended {
     Nothing,
     Something,
