@@ -37,7 +37,7 @@ pub enum AdminRequest {
     TakeMap(String),
 }
 
-/// What a server's scrubbing is to do. Every order is answered with how it goes then.
+/// Order to a server's scrubbing. Every order is answered with how it goes then.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScrubOrder {
     /// Tell how it goes.
@@ -117,7 +117,7 @@ pub struct ScrubReport {
     pub failing: Vec<(u64, String)>,
 }
 
-/// Whether a server is scrubbing.
+/// State of a server's scrubbing.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ScrubState {
     /// No pass is under way; the next one begins by itself or by order.

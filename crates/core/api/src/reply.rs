@@ -128,7 +128,7 @@ pub struct InodeReply {
     pub truncations: u32,
 }
 
-/// What the home adds to the attributes of a directory.
+/// Addition of the home to the attributes of a directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DirReply {
     /// All partitions that the home has heard of.

@@ -67,7 +67,7 @@ impl StepState {
     }
 }
 
-/// What became of an operation.
+/// Outcome of an operation.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Decision {
     /// Neither committed nor aborted: locks are held.

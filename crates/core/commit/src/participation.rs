@@ -17,7 +17,7 @@ pub struct Participation {
     pub state: ParticipationState,
 }
 
-/// How far a participant is with its step.
+/// Progress of a participant with its step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum ParticipationState {
     /// Checked and locked; the outcome is the coordinator's to tell.

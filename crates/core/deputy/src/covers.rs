@@ -6,7 +6,7 @@ use pandofs_namespace::records::{Body, EntryRecord};
 use pandofs_namespace::{Stop, View};
 use pandofs_types::{FileKind, Ino, Name};
 
-/// Whether the image says what comes of the request.
+/// Test that the image says what comes of the request.
 pub(crate) fn decides(image: &Image, view: &View<'_>, request: &Request) -> Result<bool, Stop> {
     let covers = Covers { image, view };
     let is_granted = |dir: &Ino| image.granted.contains(dir);

@@ -59,7 +59,7 @@ pub enum Opened {
     Untold,
 }
 
-/// What is to be done with a request.
+/// Next step with a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken {
     /// This is the answer.
@@ -102,7 +102,7 @@ pub struct Asked {
     moves: bool,
 }
 
-/// What is to be done before a recall is answered.
+/// Condition of the answer to a recall.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Recalled {
     /// Nothing.
@@ -488,7 +488,7 @@ impl Deputy {
     }
 }
 
-/// What is over.
+/// End of what is over.
 enum Ended {
     Nothing,
     Something,

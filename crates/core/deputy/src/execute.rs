@@ -13,7 +13,7 @@ use pandofs_types::{Credentials, FileKind, FsError, Ino, SessionId};
 /// Figures that an image does not have are counted from here, so that none falls below 0.
 const COUNTED_FROM: u64 = 1 << 40;
 
-/// What came of a request.
+/// Outcome of a request.
 #[derive(Debug)]
 pub(crate) enum Executed {
     /// It is answered, and changes nothing.

@@ -9,7 +9,7 @@ use pandofs_session::Boottime;
 use pandofs_types::{Ino, ShardId, Term, Time};
 use std::collections::VecDeque;
 
-/// What the session has of one shard.
+/// Image, queue and terms of one shard.
 #[derive(Debug)]
 pub(crate) struct OfShard {
     pub image: Image,

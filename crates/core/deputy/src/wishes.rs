@@ -36,13 +36,7 @@ impl Wishes {
 
     /// Counts changes; `None` in a pause.
     fn count(&mut self, dir: Ino, now: Boottime, changes: u32) -> Option<Wish> {
-        self.make_room(now);
-        let wish = self.dirs.entry(dir).or_insert(Wish {
-            changes: 0,
-            last: now,
-            not_before: None,
-            pause: Duration::ZERO,
-        });
+        let wish = self.of(dir, now);
         if now.saturating_duration_since(wish.last) > WISH_TERM {
             wish.changes = 0;
         }
@@ -54,15 +48,20 @@ impl Wishes {
 
     /// A grant was refused, or was recalled: none is asked for some time.
     pub(crate) fn pause(&mut self, dir: Ino, now: Boottime) {
+        let wish = self.of(dir, now);
+        wish.pause = (wish.pause * 2).clamp(MIN_WISH_PAUSE, MAX_WISH_PAUSE);
+        wish.not_before = Some(now + wish.pause);
+    }
+
+    /// The directory's wish, made if there is none.
+    fn of(&mut self, dir: Ino, now: Boottime) -> &mut Wish {
         self.make_room(now);
-        let wish = self.dirs.entry(dir).or_insert(Wish {
+        self.dirs.entry(dir).or_insert(Wish {
             changes: 0,
             last: now,
             not_before: None,
             pause: Duration::ZERO,
-        });
-        wish.pause = (wish.pause * 2).clamp(MIN_WISH_PAUSE, MAX_WISH_PAUSE);
-        wish.not_before = Some(now + wish.pause);
+        })
     }
 
     fn make_room(&mut self, now: Boottime) {

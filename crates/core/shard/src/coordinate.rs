@@ -1,6 +1,5 @@
 //! Operations that this shard coordinates.
 
-use crate::plans::PreparedStep;
 use crate::port::Input;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
@@ -9,6 +8,7 @@ use pandofs_api::{
     SplitId, Step, StepNumber, StepResult, step,
 };
 use pandofs_commit::{Coordination, Decision, Progress, StepState};
+use pandofs_namespace::ops::here::PreparedSteps;
 use pandofs_namespace::records::encode;
 use pandofs_namespace::steps::Prepared;
 use pandofs_namespace::{Choices, PlanAnswer, Stop, keys, ops};
@@ -47,7 +47,7 @@ impl Shard {
     pub(crate) fn coordinate(
         &mut self,
         overlay: &mut Overlay<'_>,
-        prepared: Vec<PreparedStep>,
+        prepared: PreparedSteps,
         origin: Origin,
         answer: PlanAnswer,
         choices: &Choices,

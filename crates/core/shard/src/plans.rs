@@ -1,22 +1,20 @@
 //! Plans of operations as they are applied: performed at once if all steps are here.
 
 use crate::coordinate::Origin;
-use crate::shard::{Shard, view_of};
+use crate::shard::Shard;
 use pandofs_api::{Age, Refusal, Reply, ShardRequest, Step, StepResult};
+use pandofs_namespace::ops::here::{self, PreparedSteps};
 use pandofs_namespace::steps::{Given, Held, Prepared};
-use pandofs_namespace::{Choices, Plan, PlanAnswer, Stop, ops, steps};
+use pandofs_namespace::{Choices, Plan, PlanAnswer, Stop, steps};
 use pandofs_store::Overlay;
-use pandofs_types::limits::{MAX_PARTICIPANTS, MAX_UNDECIDED};
-use pandofs_types::{FsError, ShardId, TxId};
-
-/// A step of a plan, its shard, and what was found about it if that is this one.
-pub(crate) type PreparedStep = (ShardId, Step, Prepared);
+use pandofs_types::limits::MAX_UNDECIDED;
+use pandofs_types::{ShardId, TxId};
 
 /// A plan whose steps here were checked.
 pub(crate) enum Ready {
     /// All steps are here.
-    Here(Vec<PreparedStep>),
-    Elsewhere(Vec<PreparedStep>),
+    Here(PreparedSteps),
+    Elsewhere(PreparedSteps),
     /// There is nothing to do.
     Answered(Reply),
 }
@@ -67,17 +65,7 @@ impl Shard {
                     false => Ready::Elsewhere(prepared),
                 })
             }
-            Err(Stop::SameFile) => Ok(Ready::Answered(ops::answer_same_file(answer)?)),
-            // `owned` in a step of the new name says `Misdirected`; the client must know which name.
-            Err(Stop::Refuse(Refusal::Misdirected(map)))
-                if matches!(
-                    answer,
-                    PlanAnswer::Renamed { .. } | PlanAnswer::Exchanged { .. }
-                ) =>
-            {
-                Err(Refusal::NewNameMisdirected(map).into())
-            }
-            Err(stop) => Err(stop),
+            Err(stop) => here::stopped(stop, answer).map(Ready::Answered),
         }
     }
 
@@ -85,16 +73,11 @@ impl Shard {
     pub(crate) fn execute_here(
         &mut self,
         overlay: &mut Overlay<'_>,
-        prepared: &[PreparedStep],
+        prepared: &PreparedSteps,
         answer: &PlanAnswer,
         choices: &Choices,
     ) -> Result<Reply, Stop> {
-        let results: Vec<StepResult> = prepared.iter().map(|(_, _, p)| p.result.clone()).collect();
-        for (_, step, own) in prepared {
-            self.execute_step(overlay, step, &own.result, &results, choices)?;
-        }
-        let view = view_of(&self.config, overlay, false);
-        ops::answer(&view, answer, &results)
+        here::execute(&mut self.txn(overlay), prepared, answer, choices)
     }
 
     /// Checks a step that is here, of the operation `own` if that has begun.
@@ -135,28 +118,10 @@ impl Shard {
         overlay: &mut Overlay<'_>,
         planned: Vec<(ShardId, Step)>,
         choices: &Choices,
-    ) -> Result<Vec<PreparedStep>, Stop> {
-        let mut done: Vec<PreparedStep> = Vec::new();
-        let mut queue: std::collections::VecDeque<_> = planned.into();
-        while let Some((shard, step)) = queue.pop_front() {
-            if done
-                .iter()
-                .any(|(at, other, _)| *at == shard && *other == step)
-            {
-                continue;
-            }
-            if done.len() == MAX_PARTICIPANTS {
-                return Err(FsError::Invalid.into());
-            }
-            let prepared = if shard == self.config.shard {
-                let prepared = self.prepare_step(overlay, None, &step, choices)?;
-                queue.extend(prepared.follow.iter().cloned());
-                prepared
-            } else {
-                Prepared::default()
-            };
-            done.push((shard, step, prepared));
-        }
-        Ok(done)
+    ) -> Result<PreparedSteps, Stop> {
+        let locks = std::mem::take(&mut self.operations.locks);
+        let prepared = here::prepare(&mut self.txn(overlay), &locks, planned, choices);
+        self.operations.locks = locks;
+        prepared
     }
 }

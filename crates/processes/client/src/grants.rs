@@ -51,7 +51,7 @@ struct State {
     stopped: bool,
 }
 
-/// What is to be done with a call.
+/// Next step with a call.
 pub(crate) enum Offered {
     Answered(AnswerBody),
     Ask(Asked),
