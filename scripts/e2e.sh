@@ -4,7 +4,8 @@
 # $PANDOFS and an empty scratch folder in $SCRATCH, and passes when it exits with 0; with 77 it says that it needs
 # something that is not there, as root's rights, and is left out (with PANDOFS_NO_SKIP=1 that is a failure). With
 # PANDOFS_TELL=1 what a test that passes has said is printed, too. Seconds are noted in $PANDOFS_TIMES, if that is set. A test
-# with a line '# alone' and the reason runs when no other does. Files that begin with '_' are parts of tests, not tests.
+# with a line '# alone: ' and the reason runs when no other does; those with a line '# long' begin first, so that none of them
+# is left over in the end with nothing beside it. Files that begin with '_' are parts of tests, not tests.
 set -uo pipefail
 # Each test is a process group of its own, so that it can be ended with all that it started, and is told of
 # SIGINT, which a shell keeps from what it runs in the background otherwise.
@@ -92,8 +93,16 @@ run_test() {
     rm -rf --one-file-system "$SCRATCH"
 }
 
-alone=()
+long=() short=()
 for test in "${tests[@]}"; do
+    if grep -qx '# long' "$test" 2>/dev/null; then
+        long+=("$test")
+    else
+        short+=("$test")
+    fi
+done
+alone=()
+for test in "${long[@]}" "${short[@]}"; do
     if grep -q '^# alone: ' "$test" 2>/dev/null; then
         alone+=("$test")
         continue
