@@ -19,8 +19,8 @@ if [[ $(id -u) -ne 0 || ${PANDOFS_OWN_SCRATCH:-1} == 0 || $room -lt $LEAST ]]; t
 fi
 [[ $room -lt $MOST ]] || room=$MOST
 
-# Short: the path of a socket has 107 bytes.
-folder=$(mktemp -d "$above/pandofs.XXXXXX") || exit 1
+# Short, as are those of scripts/e2e.sh in it: the path of a socket has 107 bytes, and pjdfstest makes some with long names.
+folder=$(mktemp -d "$above/pXXXXXX") || exit 1
 mounted=
 # shellcheck disable=SC2329 # called by a trap
 remove() {
