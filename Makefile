@@ -78,12 +78,12 @@ lint: ## Formatting, clippy and the house rules only
 unit: ## Unit, property, model and conformance tests only
 	scripts/deps.sh build run
 	$(TIMED) 'unit tests: compiling' cargo test --workspace --release $(MPI) --no-run
-	$(TIMED) 'unit tests' cargo test --workspace --release $(MPI) --no-fail-fast $(LIMITED)
+	$(TIMED) 'unit tests' scripts/scratch.sh cargo test --workspace --release $(MPI) --no-fail-fast $(LIMITED)
 
 e2e: ## End-to-end tests on a real mount only
 	scripts/deps.sh build run test
 	$(TIMED) 'end-to-end tests: compiling' $(E2E_BUILD)
-	$(TIMED) 'end-to-end tests' scripts/e2e.sh $(PANDOFS)
+	$(TIMED) 'end-to-end tests' scripts/scratch.sh scripts/e2e.sh $(PANDOFS)
 
 sim: ## Simulate 1,000 clusters from seeds 0 to 999; `make sim SEEDS=N` for another number
 	scripts/deps.sh build

@@ -1,7 +1,7 @@
 #!/bin/bash
 # timed.sh NAME COMMAND...: runs a command, prints how long it took and ends with its code. The outermost one also prints
-# where its time went, however it ended: each step inside of it, the ten unit test programs that took longest, and the
-# end-to-end tests, longest first.
+# where its time went, however it ended: each step inside of it, what was between them, the ten unit test programs that took
+# longest, and the end-to-end tests, longest first.
 #
 # $PANDOFS_TIMES is a file with a line for each: its kind (step, unit or e2e), its seconds and its name, with tabs between.
 # The outermost makes it; scripts/unit-runner.sh and scripts/e2e.sh add to it if it is there.
@@ -15,6 +15,8 @@ if [[ -z ${PANDOFS_TIMES:-} ]]; then
     PANDOFS_TIMES=$(mktemp "${TMPDIR:-/tmp}/pandofs-times.XXXXXX") || exit 1
     export PANDOFS_TIMES
     trap 'rm -f "$PANDOFS_TIMES"' EXIT
+    # What ends the command ends this only after the table is told.
+    trap : INT TERM
 fi
 
 # longest KIND LIMIT: what took longest of that kind.
@@ -37,7 +39,8 @@ fi
 if [[ -s $PANDOFS_TIMES ]]; then
     echo
     echo "where the time of '$name' went:"
-    awk -F '\t' '$1 == "step" { printf "%8.1f s  %s\n", $2, $3 }' "$PANDOFS_TIMES"
+    awk -F '\t' -v took="$took" '$1 == "step" { printf "%8.1f s  %s\n", $2, $3; sum += $2 }
+        END { printf "%8.1f s  between the steps, or in one that did not end\n", took - sum }' "$PANDOFS_TIMES"
     for kind in unit e2e; do
         case $kind in
         unit) heading='of them unit test programs, the ten longest:' limit=10 ;;

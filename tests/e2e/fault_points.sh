@@ -5,6 +5,7 @@
 # that the operation succeeds, every server comes back, fsck finds nothing and the whole tree is what it must be, before
 # anybody may die again. In each round one more is killed at a random moment.
 # PANDOFS_FAULTS=N stops at N points, and PANDOFS_SEED draws the random moments.
+# long
 source ./_trial.sh
 
 export PANDOFS_FAULT_POINTS=$SCRATCH/points

@@ -2,6 +2,7 @@
 # One directory with very many entries: servers and mount keep to little memory while it is made, listed with
 # attributes and without, and removed; each name is listed once. PANDOFS_RUNS=N is how many entries; millions of them
 # take longer than PANDOFS_LIMIT unless that is set, too.
+# long
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 

@@ -1,5 +1,6 @@
 #!/bin/bash
 # Servers with little memory, and a mount, under load: what they take stays within limits.
+# long
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 

@@ -2,6 +2,7 @@
 # A mount takes no more memory than it is given, the least there may be or as much as by default, and all that is written through it is
 # right: while many programs write and read large files at once, while many names are looked at, and while a server is
 # stopped and programs wait for it, more than the mount has threads for.
+# long
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 

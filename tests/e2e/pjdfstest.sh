@@ -3,6 +3,7 @@
 # is spread over servers, and nothing is left out.
 # Some cases remount the file system with mount(8), which runs `pandofs` from one of the system's folders. In a
 # mount name space of its own this can be the one that is tested, whatever is installed.
+# long
 if [[ $(id -u) -eq 0 && -z ${OWN_MOUNTS:-} ]]; then
     OWN_MOUNTS=1 exec unshare --mount --propagation private bash "$0"
 fi

@@ -2,6 +2,7 @@
 # PostgreSQL keeps a database with checksums on the mount: initdb, pgbench, kill -9 of all its processes in the
 # middle of it, recovery; then servers of the file system are killed while it works. What it acknowledged is
 # there, its books balance, its indexes lead to its rows, and no page has a wrong checksum.
+# long
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 

@@ -2,6 +2,7 @@
 # sqlite3 keeps databases on the mount, once with a rollback journal and once with a write-ahead log: several
 # processes write and read at once, writers are killed in the middle of their transactions, and a server while
 # they wait for its disk. No transaction is lost or half done, and the integrity check finds nothing.
+# long
 # shellcheck source=tests/e2e/_sqlite.sh
 . ./_sqlite.sh
 

@@ -1,6 +1,7 @@
 #!/bin/bash
 # stress-ng, which verifies what it does: each of its stressors for file systems on the mount, alone, by two processes
 # for about a second. None fails, none is skipped, and none leaves anything behind.
+# long
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 

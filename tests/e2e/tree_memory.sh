@@ -2,6 +2,7 @@
 # What each of the tools for trees takes of memory does not grow with the tree: sixty thousand files in one directory,
 # as many directories, a chain of directories. Each tool goes through all of it with less than LIMIT. FILES=500000 and
 # DIRECTORIES=200000 take half an hour.
+# long
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 cd "$SCRATCH"

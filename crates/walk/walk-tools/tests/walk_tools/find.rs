@@ -332,8 +332,9 @@ fn it_can_end_early_and_leave_out() {
         "--threads",
         "1",
         "tree",
-        "-type",
-        "f",
+        // A name without a line's end in it.
+        "-name",
+        "*.c",
         "-print",
         "-quit",
     ];

@@ -183,8 +183,9 @@ fn nothing_happens_after_quit() {
                     "--threads",
                     "4",
                     "tree",
-                    "-type",
-                    "f",
+                    // Names without a line's end in them.
+                    "-name",
+                    "*.c",
                 ],
                 action,
                 &["-quit"],

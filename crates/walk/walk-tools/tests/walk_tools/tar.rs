@@ -39,7 +39,7 @@ fn made() -> (tempfile::TempDir, std::path::PathBuf) {
     // Which of both is a link to the other depends on the order of the listing.
     std::fs::create_dir(path.join("src/c")).unwrap();
     std::fs::write(path.join("src/c/name"), "two names\n").unwrap();
-    std::fs::hard_link(path.join("src/c/name"), path.join("src/c/again")).unwrap();
+    std::fs::hard_link(path.join("src/c/name"), path.join("src/c/other")).unwrap();
     symlink("a/two", path.join("src/link")).unwrap();
     let sparse = std::fs::File::create(path.join("src/hole")).unwrap();
     std::os::unix::fs::FileExt::write_all_at(&sparse, b"end", 300_000).unwrap();

@@ -28,10 +28,14 @@ fn made(dir: &Path) {
     );
 }
 
+/// The lists of all files, in the order of their names: that of directories is the file system's.
 fn lists(dir: &Path, root: &str) -> String {
     let words = ["-R", "-n", "--absolute-names", "src"];
     let output = done(&dir.join(root), "getfacl", &words);
-    String::from_utf8(output.stdout).unwrap()
+    let text = String::from_utf8(output.stdout).unwrap();
+    let mut files: Vec<&str> = text.split_terminator("\n\n").collect();
+    files.sort_unstable();
+    files.join("\n\n")
 }
 
 #[test]
