@@ -28,7 +28,10 @@ step() {
     case $1 in
     huge) e2e PANDOFS_RUNS="$entries" huge_directory ;;
     soak) scripts/soak.sh "$PANDOFS" "$minutes" ;;
-    sim) cargo xtask sim --seeds "$seeds" ;;
+    sim)
+        PANDOFS_PLANTED=all cargo test --release --package pandofs-sim --test planted &&
+            cargo xtask sim --seeds "$seeds"
+        ;;
     commit)
         PANDOFS_SEEDS=$seeds cargo test --release --package pandofs-commit --test random_operations &&
             PANDOFS_SEEDS=$seeds cargo test --release --package pandofs-shard --test shard forged

@@ -2,6 +2,7 @@
 # What POSIX and the Linux man pages promise, call by call: first on ext4, to show that the suite is right; then on a
 # mount as it is by default, in directories of which each is spread over servers, on mounts with other options, and on
 # two mounts that see what the other does. What is known not to pass there is in a list.
+# long
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 
@@ -80,14 +81,14 @@ expect_options "$third" noatime nodev nosuid
 (passes 'a mount with noatime' "$third/one" --only times.) || failed=1
 expect umount "$PANDOFS" umount "$third"
 
-# All cases again, with set-user-id bits, device files, and every reading counted; and those of two mounts.
+# All cases again, with set-user-id bits, device files, and every reading counted; and those of two mounts. None of that
+# matters to the 65,000 links, which the first mount has had to make.
 second=$SCRATCH/mount-2
 mount_also "$second" --cache leases -o suid,dev,strictatime
 expect_options "$second"
 mount_also "$third" --cache leases
 mkdir "$second/two"
-"$PANDOFS" dir --threshold 100000 "$second/two" >/dev/null
-"$suite" "$second/two" --second-mount "$third/two" --known posix-known.txt || failed=1
+"$suite" "$second/two" --second-mount "$third/two" --known posix-known.txt --except link.as_many_as_there_may_be || failed=1
 say 'the suite on two mounts'
 [[ $failed -eq 0 ]] || fail 'not all cases pass on the mounts'
 expect umount "$PANDOFS" umount "$second"

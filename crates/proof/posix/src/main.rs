@@ -32,6 +32,9 @@ struct Arguments {
     /// Only the cases with this in their names; may be given several times.
     #[arg(long, value_name = "PATTERN")]
     only: Vec<String>,
+    /// None of the cases with this in their names; may be given several times.
+    #[arg(long, value_name = "PATTERN")]
+    except: Vec<String>,
     /// Print the cases and their clauses instead of running them.
     #[arg(long)]
     list: bool,
@@ -52,8 +55,11 @@ struct Arguments {
 fn main() -> Result<ExitCode> {
     let arguments = Arguments::parse();
     let mut chosen = cases::all();
-    let wanted = |name: &str| arguments.only.iter().any(|part| name.contains(part));
-    chosen.retain(|case| arguments.only.is_empty() || wanted(case.name));
+    let is_of = |patterns: &[String], name: &str| patterns.iter().any(|part| name.contains(part));
+    chosen.retain(|case| {
+        (arguments.only.is_empty() || is_of(&arguments.only, case.name))
+            && !is_of(&arguments.except, case.name)
+    });
     if arguments.list {
         for case in &chosen {
             println!("{:<44} {}", case.name, case.clause);
