@@ -13,7 +13,7 @@ const SEEDS: u64 = 100;
 /// Each plant, the oracle that is to find it, in how many of [`SEEDS`] seeds it did, and in how many it has to: about
 /// half. So runs may come to be drawn otherwise, and it is seen when an oracle becomes nearly blind. To count anew, ask for
 /// more than there are.
-const FOUND: [(Plant, &str, u64, u64); 22] = [
+const FOUND: [(Plant, &str, u64, u64); 27] = [
     (Plant::KeepsPartition, "owners", 98, 50),
     (Plant::LosesEntry, "preserved", 97, 49),
     (Plant::Miscounts, "counts", 37, 16),
@@ -34,6 +34,11 @@ const FOUND: [(Plant, &str, u64, u64); 22] = [
     (Plant::KeepsRecalledAttributes, "attributes", 100, 50),
     (Plant::NeverRepeats, "progress", 45, 22),
     (Plant::MistakesTime, "replayed", 100, 49),
+    (Plant::AnswersRecallsAtOnce, "linearizable", 0, 101),
+    (Plant::SyncsWithoutQueue, "early", 0, 101),
+    (Plant::TellsNoLoss, "early", 0, 101),
+    (Plant::SkipsBatches, "early", 0, 101),
+    (Plant::BeginsAnewAtOnce, "linearizable", 0, 101),
     (Plant::KeepsOldMap, "maps", 100, 50),
     (Plant::LosesNewMap, "preserved", 36, 18),
 ];
