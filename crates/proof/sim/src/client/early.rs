@@ -365,6 +365,13 @@ impl Client {
     /// Something has ended: those who wait look whether it was that.
     pub(super) fn resume(&mut self, history: &mut History, todo: &mut Vec<Todo>) {
         for worker in 0..self.programs {
+            let workers = &self.workers;
+            let runs = |by: usize| workers[by].errand.is_some();
+            let parked = self.workers[worker].parked.as_ref();
+            let errand = parked.and_then(|parked| parked.errand);
+            if errand.is_some_and(runs) {
+                continue;
+            }
             let Some(parked) = self.workers[worker].parked.take() else {
                 continue;
             };

@@ -78,44 +78,47 @@ pub(super) fn early(rng: &mut Rng, shape: &mut Shape, ops: &mut Vec<Planned>) {
     let begins = POPULATED + rng.below(SECOND as u64) as Moment;
     let ends = begins + rng.below((TROUBLED - begins) as u64) as Moment;
     for client in 0..shape.clients {
-        let own = format!("p{client}");
-        let path = |rest: &[&str]| {
-            let names = [own.as_str()].into_iter().chain(rest.iter().copied());
-            Path(names.map(str::to_owned).collect())
-        };
         let planned = |at, client, worker, op| Planned {
             at,
             client,
             worker,
             op,
         };
-        ops.push(planned(begins / 2, client, 0, Op::Mkdir(path(&[]))));
+        let path = |own: &str, rest: &[&str]| {
+            let names = [own].into_iter().chain(rest.iter().copied());
+            Path(names.map(str::to_owned).collect())
+        };
+        // So few names in each that they do not split as a rule: what is split is not granted.
+        let own = [format!("p{client}"), format!("q{client}")];
+        for own in &own {
+            ops.push(planned(begins / 2, client, 0, Op::Mkdir(path(own, &[]))));
+        }
         for _ in 0..EARLY_OPS {
             let at = begins + rng.below((TROUBLED - begins) as u64 * 9 / 10) as Moment;
-            let file = format!("f{}", rng.below(6));
-            let dir = *rng.pick(&DIRS);
+            let own = rng.pick(&own).as_str();
             let in_dir = rng.chance(1, 3);
+            let file = *rng.pick(&["f0", "f1"]);
             let of = |file: &str| match in_dir {
-                true => path(&[dir, file]),
-                false => path(&[file]),
+                true => path(own, &["d0", file]),
+                false => path(own, &[file]),
             };
-            let other = format!("f{}", rng.below(6));
+            let other = *rng.pick(&["f0", "f1"]);
             let op = match rng.below(20) {
-                0..8 => Op::Create(of(&file)),
-                8..10 => Op::Mkdir(path(&[dir])),
-                10..12 => Op::Unlink(of(&file)),
-                12 => Op::Rmdir(path(&[dir])),
-                13..15 => Op::Rename {
-                    from: of(&file),
-                    to: path(&[&other]),
+                0..7 => Op::Create(of(file)),
+                7 => Op::Mkdir(path(own, &["d0"])),
+                8..11 => Op::Unlink(of(file)),
+                11 => Op::Rmdir(path(own, &["d0"])),
+                12..14 => Op::Rename {
+                    from: of(file),
+                    to: path(own, &[other]),
                     no_replace: rng.chance(1, 3),
                     whiteout: false,
                 },
-                15 => Op::Link(of(&file), path(&[&other])),
-                16 => Op::Chmod(of(&file), *rng.pick(&[0o700, 0o755, 0o777])),
-                17 => Op::Lookup(of(&file)),
-                18 => Op::Sync(if in_dir { path(&[]) } else { of(&file) }),
-                _ => Op::List(path(&[])),
+                14 => Op::Link(of(file), path(own, &[other])),
+                15 => Op::Chmod(of(file), *rng.pick(&[0o700, 0o755, 0o777])),
+                16 => Op::Lookup(of(file)),
+                17..19 => Op::Sync(if in_dir { path(own, &[]) } else { of(file) }),
+                _ => Op::List(path(own, &[])),
             };
             // From some moment on others come in.
             let is_visited = at > ends && rng.chance(1, 4);
