@@ -178,11 +178,21 @@ impl Deputy {
         of.is_none_or(|of| of.queue.ended() >= until)
     }
 
-    /// Returns whether there are no inode numbers of the shard.
-    pub fn lacks_numbers(&self, shard: ShardId) -> bool {
-        self.shards
-            .get(&shard)
-            .is_some_and(|of| of.numbers.is_empty())
+    /// Returns whether inode numbers of the shard are to be taken as there are none; true once until
+    /// [`Deputy::took_numbers`].
+    pub fn lacks_numbers(&mut self, shard: ShardId) -> bool {
+        let Some(of) = self.shards.get_mut(&shard) else {
+            return false;
+        };
+        let lacks = of.numbers.is_empty() && !of.is_taking_numbers;
+        of.is_taking_numbers |= lacks;
+        lacks
+    }
+
+    /// Returns whether something of the shard is recalled.
+    pub fn is_recalled(&self, shard: ShardId) -> bool {
+        let of = self.shards.get(&shard);
+        of.is_some_and(|of| !of.recalled.is_empty())
     }
 
     /// Gives up a directory that was recalled although something is queued: it may be refused now.

@@ -27,11 +27,13 @@
 //! | `covers` | requests that an image decides |
 //! | `execute` | a request on an image |
 //! | `queue` | what was executed and not sent, or not answered yet |
+//! | `errands` | requests for the grants' sake: which, when, and what their answers mean |
 //! | `wishes` | directories to ask grants of |
 //! | `limits` | limits of all that |
 
 mod covers;
 mod deputy;
+mod errands;
 mod execute;
 mod image;
 mod keeping;
@@ -41,4 +43,5 @@ mod queue;
 mod wishes;
 
 pub use crate::deputy::{Asked, Deputy, Offer, Opened, Recalled, Taken};
+pub use crate::errands::{About, Ended, Errand, Errands, Next};
 pub use crate::queue::Lost;

@@ -1,8 +1,9 @@
-//! Grants of the session, shared by its threads: the deputy behind a lock, and the threads that send its batches.
+//! Grants of the session, shared by its threads: the deputy and its errands behind a lock, and the threads that run these.
 //!
 //! A request is offered to the deputy before anything else is done with it. What it executes is answered at once and goes
-//! to its shard within [`BATCH_DELAY`], or as soon as somebody waits for it: `fsync`, a recall, a request that a server has
-//! to decide. Each server has a thread that sends batches to it, so that none waits for another server.
+//! to its shard within milliseconds, or as soon as somebody waits for it: `fsync`, a recall, a request that a server has
+//! to decide. When that is [`Errands`] say. Each server has a thread that sends batches to it, so that none waits for
+//! another server.
 
 use crate::Client;
 use crate::boottime;
@@ -10,14 +11,14 @@ use crate::call::Call;
 use crate::cancellation;
 use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
-use crate::limits::{BATCH_DELAY, DRAIN_LOOK_INTERVAL, MAX_LOST_INODES, SOON_QUEUED};
+use crate::limits::DRAIN_LOOK_INTERVAL;
 use crate::route::reply_of;
 use crate::unsynced::object_of;
 use hashbrown::HashSet;
-use pandofs_api::op::{self, Change};
-use pandofs_api::{Granted, Reply, Request};
-use pandofs_deputy::limits::NUMBERS_PER_BLOCK;
-use pandofs_deputy::{Asked, Deputy, Lost, Offer, Opened, Recalled, Taken};
+use pandofs_api::{Reply, Request, op};
+use pandofs_deputy::{
+    About, Asked, Deputy, Ended, Errand, Errands, Lost, Next, Offer, Opened, Taken,
+};
 use pandofs_placement::ClusterMap;
 use pandofs_session::{Boottime, Target};
 use pandofs_types::{Credentials, FsError, Ino, LeaseKey, ServerId, SessionId, ShardId};
@@ -35,19 +36,13 @@ pub(crate) struct Grants {
     work: Condvar,
     /// Something that was queued has ended, or a request that was asked.
     ended: Condvar,
-    /// One block of inode numbers at a time is taken: a shard keeps few of them.
-    taking_numbers: Mutex<()>,
     /// Servers that have a thread.
     senders: Mutex<HashSet<ServerId>>,
-    /// Inodes and directories of which something was answered and has not come about, to be told once.
-    lost: Mutex<HashSet<Ino>>,
 }
 
 #[derive(Debug)]
 struct State {
-    deputy: Deputy,
-    /// Those who wait for the end of something that is queued.
-    waiting: usize,
+    errands: Errands,
     stopped: bool,
 }
 
@@ -62,15 +57,12 @@ impl Grants {
         Grants {
             is_on: AtomicBool::new(false),
             state: Mutex::new(State {
-                deputy: Deputy::new(session, map),
-                waiting: 0,
+                errands: Errands::new(Deputy::new(session, map)),
                 stopped: false,
             }),
             work: Condvar::new(),
             ended: Condvar::new(),
-            taking_numbers: Mutex::new(()),
             senders: Mutex::default(),
-            lost: Mutex::default(),
         }
     }
 
@@ -84,19 +76,19 @@ impl Grants {
 
     /// Operations that were executed here.
     pub(crate) fn executed(&self) -> u64 {
-        self.state().deputy.executed()
+        self.state().errands.deputy.executed()
     }
 
     /// Grants are asked for from now on.
     pub(crate) fn begin(&self) {
-        self.state().deputy.begin();
+        self.state().errands.deputy.begin();
         self.is_on.store(true, Ordering::SeqCst);
     }
 
     /// The server of these shards may have forgotten all grants.
     pub(crate) fn lost(&self, shards: Vec<ShardId>) {
         if self.is_on() {
-            self.state().deputy.lost(shards);
+            self.state().errands.deputy.lost(shards);
         }
     }
 
@@ -113,13 +105,16 @@ impl Grants {
         if !self.is_on() {
             return None;
         }
-        self.state().deputy.entry_until(dir, position, name, ino)
+        self.state()
+            .errands
+            .deputy
+            .entry_until(dir, position, name, ino)
     }
 
     /// Until when the directory is granted.
     pub(crate) fn granted_until(&self, dir: Ino) -> Option<Boottime> {
         match self.is_on() {
-            true => self.state().deputy.granted_until(dir),
+            true => self.state().errands.deputy.granted_until(dir),
             false => None,
         }
     }
@@ -127,27 +122,19 @@ impl Grants {
     /// An exclusive inode as the deputy has it, and until when it is.
     pub(crate) fn exclusive(&self, ino: Ino) -> Option<(pandofs_api::InodeReply, Boottime)> {
         match self.is_on() {
-            true => self.state().deputy.exclusive(ino, boottime::now()),
+            true => self.state().errands.deputy.exclusive(ino, boottime::now()),
             false => None,
         }
     }
 
-    /// Keys of what is cached of directories that are recalled.
-    fn keys_of(&self, dirs: &[Ino]) -> Vec<LeaseKey> {
-        let state = self.state();
-        dirs.iter()
-            .flat_map(|dir| state.deputy.keys_of(*dir))
-            .collect()
-    }
-
     /// Whether something is queued for the shard; then it is sent soon.
     pub(crate) fn is_queued(&self, shard: ShardId) -> bool {
-        self.is_on() && self.state().deputy.queued(shard) > 0
+        self.is_on() && self.state().errands.deputy.queued(shard) > 0
     }
 
     /// Takes the loss of something that was answered, to be told once.
     pub(crate) fn take_loss(&self, ino: Ino) -> bool {
-        self.is_on() && lock(&self.lost).remove(&ino)
+        self.is_on() && self.state().errands.take_loss(ino)
     }
 
     /// Ends the threads.
@@ -207,7 +194,7 @@ impl Core {
         let random = rand::random();
         loop {
             let mut state = self.grants.state();
-            let taken = state.deputy.offer(Offer {
+            let taken = state.errands.deputy.offer(Offer {
                 caller,
                 request,
                 now: boottime::now(),
@@ -217,7 +204,9 @@ impl Core {
             match taken {
                 Taken::Answered(answer) => {
                     if request.is_mutation() && answer.is_ok() {
-                        self.wake_senders(&state);
+                        if state.errands.is_news() {
+                            self.grants.work.notify_all();
+                        }
                         drop(state);
                         if let Some(change) = self.lease_cache.change(request) {
                             let now = boottime::now();
@@ -237,26 +226,26 @@ impl Core {
                 }
                 Taken::WantsGrant { dir } => {
                     drop(state);
-                    self.ask_grant(dir);
+                    let errand = self.grants.state().errands.grant(dir);
+                    // Without a grant a server is asked.
+                    let _ = self.run_errand(errand);
                 }
                 Taken::WantsOpens { ino } => {
                     drop(state);
                     self.settle(ino)?;
                     self.tell_opens(ino.birth_shard())?;
                 }
-                Taken::WantsNumbers { shard } => {
-                    drop(state);
-                    self.take_numbers(shard, |deputy| deputy.lacks_numbers(shard))?;
-                }
+                Taken::WantsNumbers { shard } => match state.errands.numbers(shard) {
+                    Some(errand) => {
+                        drop(state);
+                        self.run_errand(errand)?;
+                    }
+                    None => {
+                        let waited = self.grants.ended.wait_timeout(state, DRAIN_LOOK_INTERVAL);
+                        drop(waited.unwrap_or_else(PoisonError::into_inner));
+                    }
+                },
             }
-        }
-    }
-
-    fn wake_senders(&self, state: &State) {
-        let queued = state.deputy.to_send();
-        let is_due = |shard: &ShardId| matches!(state.deputy.queued(*shard), 1 | SOON_QUEUED);
-        if queued.iter().any(is_due) {
-            self.grants.work.notify_all();
         }
     }
 
@@ -276,13 +265,13 @@ impl Core {
         };
         let mut state = self.grants.state();
         let now = boottime::now();
-        state.deputy.was_asked(asked, reply.as_deref());
+        state.errands.deputy.was_asked(asked, reply.as_deref());
         self.grants.ended.notify_all();
         if let Some(reply) = reply {
             if let (Some(Request::Mkdir(_)), Reply::Entry(entry)) = (request, &*reply) {
-                state.deputy.made_elsewhere(entry.ino, now);
+                state.errands.deputy.made_elsewhere(entry.ino, now);
             }
-            state.deputy.correct(reply, now);
+            state.errands.deputy.correct(reply, now);
         }
     }
 
@@ -290,10 +279,10 @@ impl Core {
     fn drain(&self, shard: ShardId, until: u64) -> Result<()> {
         let begun = Instant::now();
         let mut state = self.grants.state();
-        state.waiting += 1;
+        state.errands.waits();
         self.grants.work.notify_all();
         let mut done = Ok(());
-        while !state.deputy.has_ended(shard, until) {
+        while !state.errands.deputy.has_ended(shard, until) {
             let waited = self.grants.ended.wait_timeout(state, DRAIN_LOOK_INTERVAL);
             state = waited.unwrap_or_else(PoisonError::into_inner).0;
             if state.stopped || !cancellation::may_wait(begun.elapsed()) {
@@ -301,7 +290,7 @@ impl Core {
                 break;
             }
         }
-        state.waiting -= 1;
+        state.errands.has_waited();
         done
     }
 
@@ -313,7 +302,7 @@ impl Core {
         if !self.grants.is_on() {
             return Ok(());
         }
-        let left = self.grants.state().deputy.queued_of(ino);
+        let left = self.grants.state().errands.deputy.queued_of(ino);
         left.map_or(Ok(()), |(shard, until)| self.drain(shard, until))
     }
 
@@ -322,7 +311,7 @@ impl Core {
         if !self.grants.is_on() {
             return;
         }
-        let mut left = self.grants.state().deputy.all_queued();
+        let mut left = self.grants.state().errands.deputy.all_queued();
         left.retain(|(shard, _)| shards.contains(shard));
         for (shard, until) in left {
             // It ends early only when the session does.
@@ -335,7 +324,7 @@ impl Core {
         if !self.grants.is_on() {
             return;
         }
-        let left = self.grants.state().deputy.all_queued();
+        let left = self.grants.state().errands.deputy.all_queued();
         for (shard, until) in left {
             // What could not be sent is told where it fails.
             let _ = cancellation::suppressed(|| self.drain(shard, until));
@@ -348,7 +337,7 @@ impl Core {
         let mut untold = self.opens.untold(shard);
         {
             let state = self.grants.state();
-            untold.retain(|(ino, _)| state.deputy.queued_of(*ino).is_none());
+            untold.retain(|(ino, _)| state.errands.deputy.queued_of(*ino).is_none());
         }
         let counts = untold.iter().filter_map(|&(ino, _)| {
             let (count, _) = self.opens.to_register(ino)?;
@@ -366,33 +355,39 @@ impl Core {
         Ok(())
     }
 
-    fn ask_grant(&self, dir: Ino) {
+    /// Runs an errand and tells those who wait for its end.
+    fn run_errand(&self, errand: Errand) -> Result<()> {
+        let Errand {
+            about,
+            target,
+            request,
+        } = errand;
         let sent = boottime::now();
-        let request = Request::Grant(op::Grant { dir });
-        let answer = self.ask(&Credentials::ROOT, Target::Inode(dir), request);
-        let granted: Option<Granted> = match answer {
-            Ok(Reply::Granted(granted)) => granted.map(|granted| *granted),
-            _ => None,
-        };
-        let now = boottime::now();
-        self.grants.state().deputy.granted(dir, sent, granted, now);
-    }
-
-    /// Takes a block of inode numbers, unless another thread has.
-    fn take_numbers(&self, shard: ShardId, wants: impl FnOnce(&mut Deputy) -> bool) -> Result<()> {
-        let _one_at_a_time = lock(&self.grants.taking_numbers);
-        if !wants(&mut self.grants.state().deputy) {
-            return Ok(());
+        let mut call = Call::shard(target, &Credentials::ROOT, request);
+        if matches!(about, About::Renewal(..)) {
+            call = call.within(Some(Duration::ZERO));
         }
-        let count = NUMBERS_PER_BLOCK;
-        let request = Request::TakeNumbers(op::TakeNumbers { count });
-        let answer = self.ask(&Credentials::ROOT, Target::Shard(shard), request);
-        let taken = match &answer {
-            Ok(Reply::Numbers { first, count }) => Some((*first, *count)),
-            _ => None,
+        let answer = self.run(&mut call).and_then(reply_of);
+        let answer = answer.map_err(ClientError::from);
+        let told = match &answer {
+            Ok(reply) => Some(Ok(reply.clone())),
+            Err(ClientError::Fs(error)) => Some(Err(*error)),
+            Err(_) => None,
         };
-        self.grants.state().deputy.took_numbers(shard, taken);
-        answer.map(drop).map_err(ClientError::from)
+        if let (About::Batch(shard), Err(error)) = (about, &answer) {
+            tracing::error!("shard {shard} did not answer a batch: {error}");
+        }
+        let mut state = self.grants.state();
+        let Ended { lost, forgot } = state.errands.ended(about, sent, told, boottime::now());
+        self.grants.ended.notify_all();
+        drop(state);
+        self.tell_lost(target, &lost);
+        if let Some(shard) = forgot
+            && let Err(error) = self.tell_opens(shard)
+        {
+            tracing::warn!("shard {shard} does not know what is open there: {error}");
+        }
+        answer.map(drop)
     }
 
     /// Renews grants that were used of late, and drops what is over. To be called every second.
@@ -404,33 +399,13 @@ impl Core {
         let map = Arc::clone(&self.clusters.current().map);
         let due = {
             let mut state = self.grants.state();
-            state.deputy.set_map(map);
-            state.deputy.tick(now);
-            state
-                .deputy
-                .to_renew(now, |shard| !self.opens.untold(shard).is_empty())
+            state.errands.deputy.set_map(map);
+            let needed = |shard| !self.opens.untold(shard).is_empty();
+            state.errands.renewals(now, needed)
         };
-        for (shard, incarnation) in due {
-            let sent = boottime::now();
-            let request = Request::Renew(op::Renew { incarnation });
-            let mut call = Call::shard(Target::Shard(shard), &Credentials::ROOT, request)
-                .within(Some(Duration::ZERO));
-            match self.run(&mut call).and_then(reply_of) {
-                Ok(_) => {
-                    let mut state = self.grants.state();
-                    state.deputy.renewed(shard, incarnation, sent, true);
-                }
-                Err(Failure::Client(ClientError::Fs(FsError::Stale))) => {
-                    let mut state = self.grants.state();
-                    state.deputy.renewed(shard, incarnation, sent, false);
-                    drop(state);
-                    if let Err(error) = self.tell_opens(shard) {
-                        tracing::warn!("shard {shard} does not know what is open there: {error}");
-                    }
-                }
-                // It is tried again, until they are over.
-                Err(_) => {}
-            }
+        for errand in due {
+            // It is tried again, until they are over.
+            let _ = self.run_errand(errand);
         }
     }
 
@@ -447,27 +422,19 @@ impl Core {
         if dirs.is_empty() {
             return Some(Vec::new());
         }
-        let cached = self.grants.keys_of(&dirs);
         let mut state = self.grants.state();
-        let mut is_over = true;
-        for dir in &dirs {
-            if let Recalled::Drain { .. } = state.deputy.recall(*dir, boottime::now()) {
-                is_over = false;
-            }
-        }
-        if !is_over {
-            if waits {
-                self.grants.work.notify_all();
-                return None;
-            }
-            for dir in dirs {
-                tracing::warn!(
-                    "directory {dir} is given up with changes that were answered and are not sent"
-                );
-                state.deputy.give_up(dir);
-            }
+        let cached = state.errands.recall(&dirs, waits, boottime::now());
+        let is_queued = |dir: &&Ino| state.errands.deputy.queued(dir.birth_shard()) > 0;
+        for dir in dirs.iter().filter(is_queued).filter(|_| !waits) {
+            tracing::warn!(
+                "directory {dir} is given up with changes that were answered and are not sent"
+            );
         }
         drop(state);
+        if cached.is_none() {
+            self.grants.work.notify_all();
+        }
+        let cached = cached?;
         let shards: HashSet<ShardId> = keys
             .iter()
             .filter_map(|key| match key {
@@ -483,83 +450,24 @@ impl Core {
         Some(cached)
     }
 
-    /// A shard of the server of which something is to be sent, once it is time.
-    fn next_to_send(&self, server: ServerId) -> Option<ShardId> {
-        let grants = &self.grants;
-        let mut state = grants.state();
-        let cluster = self.clusters.current();
-        let is_led = |shard: &ShardId| {
-            let leader = cluster.leader(*shard);
-            leader.is_some_and(|leader| leader.id == server)
-        };
-        let find = |state: &State| state.deputy.to_send().into_iter().find(is_led);
-        if find(&state).is_none() {
-            let waited = grants.work.wait_timeout(state, DRAIN_LOOK_INTERVAL);
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        let shard = find(&state)?;
-        let due = Instant::now() + BATCH_DELAY;
-        while state.waiting == 0
-            && !state.stopped
-            && state.deputy.queued(shard) < SOON_QUEUED
-            && Instant::now() < due
-        {
-            let waited = grants.work.wait_timeout(state, due - Instant::now());
-            state = waited.unwrap_or_else(PoisonError::into_inner).0;
-        }
-        Some(shard)
-    }
-
-    fn send_batch_of(&self, shard: ShardId) {
-        let taken = self.take_numbers(shard, |deputy| deputy.wants_numbers(shard));
-        if let Err(error) = taken {
-            tracing::debug!("no inode numbers of shard {shard}: {error}");
-        }
-        let Some(batch) = self.grants.state().deputy.next_batch(shard) else {
-            return;
-        };
-        let sent = boottime::now();
-        let request = Request::Batch(batch);
-        let answer = self.ask(&Credentials::ROOT, Target::Shard(shard), request);
-        let reply = match answer {
-            Ok(Reply::Batch(reply)) => Some(*reply),
-            Ok(other) => {
-                tracing::error!("shard {shard} answered a batch with {other:?}");
-                None
-            }
-            Err(error) => {
-                let error = ClientError::from(error);
-                tracing::error!("shard {shard} did not answer a batch: {error}");
-                None
-            }
-        };
-        let mut state = self.grants.state();
-        let lost = state.deputy.batch_answered(shard, sent, reply);
-        self.grants.ended.notify_all();
-        drop(state);
-        self.tell_lost(shard, &lost);
-    }
-
     /// Operations that were answered have not come about: each file and directory concerned says so once.
-    fn tell_lost(&self, shard: ShardId, lost: &[Lost]) {
+    fn tell_lost(&self, target: Target, lost: &[Lost]) {
         for Lost { request, refusal } in lost {
             tracing::error!(
-                "shard {shard} did not do what was answered as done: {request:?} ({refusal:?})"
+                "{target:?} did not do what was answered as done: {request:?} ({refusal:?})"
             );
-            let changes = request.operation().changes().into_iter();
-            let inos = changes.map(|change| match change {
-                Change::Name(ino, _) | Change::Inode(ino) | Change::Dir(ino) => ino,
-            });
-            for ino in inos {
-                if let Some(file) = self.opens.file(ino) {
-                    file.fail(FsError::Io.into());
-                    continue;
-                }
-                let mut lost = lock(&self.grants.lost);
-                if lost.len() < MAX_LOST_INODES {
-                    lost.insert(ino);
-                }
+        }
+        // Their locks may be held by who asks for that of the deputy.
+        let mut unopened: Vec<Ino> = lost.iter().flat_map(Lost::inos).collect();
+        unopened.retain(|ino| match self.opens.file(*ino) {
+            Some(file) => {
+                file.fail(FsError::Io.into());
+                false
             }
+            None => true,
+        });
+        if !unopened.is_empty() {
+            self.grants.state().errands.lose(unopened);
         }
     }
 }
@@ -600,11 +508,28 @@ impl Client {
 /// Sends batches to one server until the session ends.
 fn send_batches(core: &Weak<Core>, server: ServerId) {
     while let Some(core) = core.upgrade() {
-        if core.grants.state().stopped {
+        let cluster = core.clusters.current();
+        let is_led = |shard| {
+            let leader = cluster.leader(shard);
+            leader.is_some_and(|leader| leader.id == server)
+        };
+        let mut state = core.grants.state();
+        if state.stopped {
             return;
         }
-        if let Some(shard) = core.next_to_send(server) {
-            core.send_batch_of(shard);
-        }
+        let now = boottime::now();
+        let pause = match state.errands.next(now, is_led) {
+            Next::Now(errand) => {
+                drop(state);
+                if let Err(error) = core.run_errand(errand) {
+                    tracing::debug!("server {server} did not do what it was asked: {error}");
+                }
+                continue;
+            }
+            Next::At(due) => due.saturating_duration_since(now),
+            Next::Nothing => DRAIN_LOOK_INTERVAL,
+        };
+        let waited = core.grants.work.wait_timeout(state, pause);
+        drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -26,14 +26,8 @@ pub(crate) const MAX_WRITES_BEHIND: usize = 12;
 pub(crate) const WRITE_THROUGH_AFTER_FAILURE: Duration = Duration::from_secs(30);
 /// Bytes of all new files that are kept until they are closed.
 pub(crate) const MAX_KEPT_BYTES: usize = 16 << 20;
-/// How long an operation that was answered under a grant waits for others to be sent with it.
-pub(crate) const BATCH_DELAY: Duration = Duration::from_millis(4);
-/// Operations with which a batch does not wait any longer.
-pub(crate) const SOON_QUEUED: usize = 128;
 /// How often who waits for the end of such operations looks whether its caller still does.
 pub(crate) const DRAIN_LOOK_INTERVAL: Duration = Duration::from_millis(200);
-/// Inodes of which it is remembered that something is lost that was answered.
-pub(crate) const MAX_LOST_INODES: usize = 16_384;
 /// Symbolic links followed in one path (Linux `MAXSYMLINKS`).
 pub(crate) const MAX_SYMLINKS: usize = 40;
 /// How often a client that has something open and asks nothing looks for a newer cluster map; well

@@ -1,7 +1,8 @@
 //! History of names: requests and answers of clients, one list for each name of each directory.
 
+use crate::early::{Entry, Ledger, names};
 use pandofs_api::{Refusal, Reply, Request, op};
-use pandofs_types::{FsError, HashKey, Ino, Name, Position};
+use pandofs_types::{FsError, HashKey, Ino, Name, Position, SessionId, ShardId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// A name of a directory.
@@ -83,6 +84,7 @@ pub(crate) struct History {
     forgotten: (BTreeSet<Key>, BTreeSet<Ino>),
     /// Inodes that a server may have lost with what it had not synced.
     lost: BTreeSet<Ino>,
+    early: Ledger,
 }
 
 impl History {
@@ -97,6 +99,7 @@ impl History {
             forgotten: (BTreeSet::new(), BTreeSet::new()),
             linked: BTreeSet::new(),
             lost: BTreeSet::new(),
+            early: Ledger::default(),
         }
     }
 
@@ -303,6 +306,15 @@ impl History {
             .filter(|(_, ended, deed)| ended.is_none() && deed.is_some())
             .copied();
         operations.extend(under_way.collect::<Vec<_>>());
+        // A batch may have been done, and be done again.
+        let queued = self
+            .early
+            .queued()
+            .filter(|early| names(&early.request).contains(&key));
+        let again: Vec<Request> = queued.map(|early| early.request.clone()).collect();
+        for request in again {
+            self.begin(&request);
+        }
         let (key, place) = self.add(key, Some(Deed::Forget));
         let ended = self.tick();
         if let Some(operations) = self.operations.get_mut(&key) {
@@ -354,6 +366,93 @@ impl History {
         }
     }
 
+    /// An operation is answered that no shard has yet.
+    pub(crate) fn answered_early(
+        &mut self,
+        place: (SessionId, ShardId),
+        random: u64,
+        request: &Request,
+        open: &Open,
+    ) {
+        self.early.answered(place, random, request, open.begun);
+    }
+
+    /// A shard says that it has done these; `late`: when their session had not been heard of for so long that its grants
+    /// may have been over, and others may have seen what was before.
+    pub(crate) fn done_early(&mut self, randoms: &[u64], late: bool) -> Result<(), String> {
+        let now = self.tick();
+        let done = self.early.done(randoms, now)?;
+        if late {
+            done.iter().for_each(|early| self.unsure(early));
+        }
+        Ok(())
+    }
+
+    /// A client says that the last `count` of its queue are lost.
+    pub(crate) fn told_lost(
+        &mut self,
+        place: (SessionId, ShardId),
+        count: usize,
+    ) -> Result<(), String> {
+        let now = self.tick();
+        let lost = self.early.told(place, count, now)?;
+        lost.iter().for_each(|early| self.unsure(early));
+        Ok(())
+    }
+
+    /// A client has died.
+    pub(crate) fn died(&mut self, session: SessionId) {
+        let left = self.early.left(session);
+        left.iter().for_each(|early| self.unsure(early));
+    }
+
+    /// What was answered early may come later, or never, and others may have seen that at any time since.
+    fn unsure(&mut self, early: &Entry) {
+        for key in names(&early.request) {
+            let ended = self.tick();
+            let operations = self.operations.entry(key).or_default();
+            operations.push((early.begun, Some(ended), Some(Deed::Forget)));
+        }
+        if let Request::SetAttr(op::SetAttr { ino, .. }) = &early.request {
+            let ended = self.tick();
+            let operations = self.modes.entry(*ino).or_default();
+            operations.push((early.begun, Some(ended), Some(ModeDeed::Forget)));
+        }
+        self.begin(&early.request);
+    }
+
+    /// A sync of the inode begins, or fails, by the loss of something that was answered early.
+    pub(crate) fn lost_and_synced(
+        &mut self,
+        session: SessionId,
+        ino: Ino,
+        fails: bool,
+    ) -> Result<(), String> {
+        self.early.synced(session, ino, fails)
+    }
+
+    /// A sync of the inode was answered.
+    pub(crate) fn synced(&self, session: SessionId, ino: Ino, open: &Open) -> Result<(), String> {
+        match self.early.left_of(session, ino, open.begun) {
+            None => Ok(()),
+            Some(left) => Err(format!(
+                "session {session} has synced {ino}, and {:?} is not done",
+                left.request
+            )),
+        }
+    }
+
+    /// Inodes of which the session has not told a loss.
+    pub(crate) fn untold(&self, session: SessionId) -> Vec<Ino> {
+        self.early.untold(session)
+    }
+
+    /// An operation of the session that was answered early and is neither done nor told to be lost.
+    pub(crate) fn left_early(&self, session: SessionId) -> Option<Request> {
+        let left = self.early.left(session).into_iter().next();
+        left.map(|early| early.request)
+    }
+
     /// Every name that was spoken of.
     pub(crate) fn keys(&self) -> Vec<Key> {
         self.operations.keys().cloned().collect()
@@ -361,13 +460,14 @@ impl History {
 
     /// Returns whether an operation on the name was under way at some time from `since` on.
     pub(crate) fn is_touched(&self, key: &Key, since: u64) -> bool {
-        self.operations.get(key).is_some_and(|operations| {
-            operations.iter().any(|(_, ended, deed)| {
-                ended.is_none_or(|ended| ended >= since)
-                    && !matches!(deed, Some(Deed::Read(_)) | Some(Deed::Taken))
-                    && (deed.is_some() || ended.is_some())
+        self.early.is_touched(key, since)
+            || self.operations.get(key).is_some_and(|operations| {
+                operations.iter().any(|(_, ended, deed)| {
+                    ended.is_none_or(|ended| ended >= since)
+                        && !matches!(deed, Some(Deed::Read(_)) | Some(Deed::Taken))
+                        && (deed.is_some() || ended.is_some())
+                })
             })
-        })
     }
 
     /// The instant it is.

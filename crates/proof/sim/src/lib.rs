@@ -11,12 +11,13 @@
 //! | `server`, `disk`, `store` | a server: a lane, and what a crash leaves of its log and store |
 //! | `client`, `program` | a client: operations as requests, where they go, what is done about answers |
 //! | `network`, `world` | what becomes of messages; events in the order of time |
-//! | `history`, `oracles` | what clients were told; what must hold of it and of what is stored |
+//! | `history`, `early`, `oracles` | what clients were told, and what of it before servers had it; what must hold of it and of what is stored |
 //! | `shrink` | the smallest scenario that fails in the same way |
 //! | `plant` | wrong things done on purpose, which the oracles must find |
 
 mod client;
 mod disk;
+mod early;
 mod history;
 mod network;
 mod oracles;

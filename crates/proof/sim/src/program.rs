@@ -121,6 +121,14 @@ impl Job {
         }
     }
 
+    /// Returns the inode that it is about to sync, or is syncing.
+    pub(crate) fn syncs(&self) -> Option<Ino> {
+        match self.op {
+            Op::Sync(_) if self.state == State::Acting => self.found.first().copied(),
+            _ => None,
+        }
+    }
+
     /// Takes the answer to what was asked last, and goes on.
     pub(crate) fn next(
         &mut self,

@@ -5,7 +5,7 @@
 
 mod draw;
 
-use draw::{Draw, joins, memory, shape};
+use draw::{Draw, early, joins, memory, shape};
 use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, ServerInfo, Settings};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::{CommitProtocol, FsId, HashKey, LockKind, ServerId};
@@ -54,6 +54,8 @@ pub struct Shape {
     pub protocol: CommitProtocol,
     /// If clients take leases.
     pub leases: Option<Leasing>,
+    /// Which of the clients have early names, if they take leases.
+    pub early: Vec<bool>,
     /// Room of caches and tables, small enough to be filled in a run.
     pub memory: Memory,
 }
@@ -334,6 +336,16 @@ pub enum Plant {
     OutlivesLeases,
     /// A new directory is stored otherwise than its record says.
     MistakesTime,
+    /// A client says that it has let go of a granted directory, and sends what it did in it later.
+    AnswersRecallsAtOnce,
+    /// A sync does not wait for what was answered early.
+    SyncsWithoutQueue,
+    /// A client takes some batches for done that it does not send.
+    SkipsBatches,
+    /// A client takes leases from a restarted server before it has sent what it did under grants from before.
+    BeginsAnewAtOnce,
+    /// That something is lost which was answered early is told to nobody.
+    TellsNoLoss,
     /// The shards of a server that takes up a newer cluster map go on by the old one.
     KeepsOldMap,
     /// A server that takes up a newer cluster map does not keep it, and starts again by the old one.
@@ -342,7 +354,7 @@ pub enum Plant {
 
 impl Plant {
     /// In the order in which they are listed.
-    pub const ALL: [Plant; 22] = [
+    pub const ALL: [Plant; 27] = [
         Plant::Unsynced,
         Plant::ForgetsDoubt,
         Plant::CachesEntries,
@@ -363,6 +375,11 @@ impl Plant {
         Plant::KeepsRecalledAttributes,
         Plant::OutlivesLeases,
         Plant::MistakesTime,
+        Plant::AnswersRecallsAtOnce,
+        Plant::SyncsWithoutQueue,
+        Plant::TellsNoLoss,
+        Plant::SkipsBatches,
+        Plant::BeginsAnewAtOnce,
         Plant::KeepsOldMap,
         Plant::LosesNewMap,
     ];
@@ -415,6 +432,7 @@ impl Scenario {
             &mut ops,
             &mut faults,
         );
+        early(&mut Rng::new(seed ^ 0xea51_9a3e), &mut shape, &mut ops);
         Scenario {
             seed,
             shape,

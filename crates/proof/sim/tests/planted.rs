@@ -9,6 +9,10 @@ use pandofs_testkit::rng::Rng;
 use std::collections::BTreeMap;
 
 const SEEDS: u64 = 100;
+/// Directories that are made, one after the other, where early names are looked at.
+const ROUNDS: i64 = 6;
+/// When the first of them is made, in milliseconds.
+const FIRST_ROUND: i64 = 1_500;
 
 /// How often a plant is found until that is enough, in a part of [`SEEDS`] seeds that is as large as this is of its least.
 const ENOUGH: u64 = 10;
@@ -19,7 +23,7 @@ const ALL: &str = "PANDOFS_PLANTED";
 /// Each plant, the oracle that is to find it, in how many of [`SEEDS`] seeds it did, and in how many it has to: about
 /// half. So runs may come to be drawn otherwise, and it is seen when an oracle becomes nearly blind. To count anew, ask for
 /// more than there are.
-const FOUND: [(Plant, &str, u64, u64); 22] = [
+const FOUND: [(Plant, &str, u64, u64); 27] = [
     (Plant::KeepsPartition, "owners", 98, 50),
     (Plant::LosesEntry, "preserved", 97, 49),
     (Plant::Miscounts, "counts", 37, 16),
@@ -40,6 +44,11 @@ const FOUND: [(Plant, &str, u64, u64); 22] = [
     (Plant::KeepsRecalledAttributes, "attributes", 100, 50),
     (Plant::NeverRepeats, "progress", 45, 22),
     (Plant::MistakesTime, "replayed", 100, 49),
+    (Plant::AnswersRecallsAtOnce, "linearizable", 34, 17),
+    (Plant::SyncsWithoutQueue, "early", 100, 50),
+    (Plant::TellsNoLoss, "early", 5, 2),
+    (Plant::SkipsBatches, "early", 67, 33),
+    (Plant::BeginsAnewAtOnce, "linearizable", 1, 1),
     (Plant::KeepsOldMap, "maps", 100, 50),
     (Plant::LosesNewMap, "preserved", 36, 18),
 ];
@@ -271,6 +280,108 @@ fn newcomers(seed: u64) -> Scenario {
     }
 }
 
+/// One client has early names. It makes directories, changes names in them and syncs them, and another one comes in just
+/// then.
+fn early(seed: u64) -> Scenario {
+    let mut rng = Rng::new(seed ^ 0xea51_b12d);
+    let mut ops = Vec::new();
+    // So that both shards have on their disks, a second later, that the session may have grants.
+    for number in 0..6 {
+        let planned = |op| Planned {
+            at: 20 * MILLISECOND,
+            client: 0,
+            worker: 0,
+            op,
+        };
+        let dir = format!("w{number}");
+        ops.push(planned(Op::Mkdir(Path(vec![dir.clone()]))));
+        for file in ["f0", "f1"] {
+            let path = vec![dir.clone(), file.to_owned()];
+            ops.push(planned(Op::Create(Path(path))));
+        }
+    }
+    for round in 0..ROUNDS {
+        let at = (FIRST_ROUND + 100 * round) * MILLISECOND;
+        let path = |name: Option<&str>| {
+            let dir = format!("p{round}");
+            Path(
+                [Some(dir), name.map(str::to_owned)]
+                    .into_iter()
+                    .flatten()
+                    .collect(),
+            )
+        };
+        let planned = |after: u64, client, op| Planned {
+            at: at + after as i64 * MILLISECOND / 2,
+            client,
+            worker: 0,
+            op,
+        };
+        ops.push(planned(0, 0, Op::Mkdir(path(None))));
+        ops.push(planned(0, 0, Op::Create(path(Some("f0")))));
+        for after in 0..30 {
+            let name = *rng.pick(&["f0", "f1"]);
+            let op = match rng.below(8) {
+                0..3 => Op::Unlink(path(Some(name))),
+                3 => Op::Sync(path(None)),
+                _ => Op::Create(path(Some(name))),
+            };
+            ops.push(planned(10 + after, 0, op));
+        }
+        for _ in 0..3 {
+            let name = *rng.pick(&["f0", "f1"]);
+            let after = 20 + rng.below(30);
+            ops.push(planned(after, 1, Op::Lookup(path(Some(name)))));
+        }
+    }
+    ops.sort_by_key(|planned| planned.at);
+    let whole = Scenario::from_seed(seed);
+    let shape = Shape {
+        servers: 2,
+        shards: 2,
+        clients: 2,
+        workers: 1,
+        initial_partitions: 1,
+        sync_every_batch: false,
+        skew: vec![0; 2],
+        leases: Some(Leasing {
+            room: (1_000, 1_500, 2_000),
+            servers: vec![0; 2],
+            clients: vec![0; 2],
+        }),
+        early: vec![true, false],
+        ..whole.shape.clone()
+    };
+    Scenario {
+        shape,
+        ops,
+        faults: Vec::new(),
+        healed: (FIRST_ROUND + 100 * ROUNDS) * MILLISECOND,
+        ..whole
+    }
+}
+
+/// As [`early`], and servers die while names are changed: by loss of power, or else they are killed.
+fn early_and_killed(seed: u64) -> Scenario {
+    let mut rng = Rng::new(seed ^ 0x4b11_1ed0);
+    let mut scenario = early(seed);
+    for round in 0..ROUNDS {
+        let after = FIRST_ROUND + 100 * round + 5 + rng.below(20) as i64;
+        let all = Loss::Unsynced {
+            kept: 0,
+            torn: false,
+        };
+        scenario.faults.push(Fault::Crash {
+            at: after * MILLISECOND,
+            server: rng.below(2) as u16,
+            steps: 0,
+            loss: if rng.chance(1, 2) { all } else { Loss::Nothing },
+            down: 10 * MILLISECOND,
+        });
+    }
+    scenario
+}
+
 #[test]
 fn what_is_planted_is_what_is_found() {
     for seed in 0..SEEDS {
@@ -279,6 +390,8 @@ fn what_is_planted_is_what_is_found() {
             attentive(seed),
             newcomers(seed),
             newcomers_and_killed(seed),
+            early(seed),
+            early_and_killed(seed),
         ] {
             let outcome = run(&scenario, Trace::none());
             assert!(outcome.result.is_ok(), "{:?}", outcome.result);
@@ -349,4 +462,29 @@ fn maps_that_are_lost_at_a_restart() {
 #[test]
 fn what_is_stored_otherwise_than_records_say() {
     finds(Plant::MistakesTime);
+}
+
+#[test]
+fn granted_directories_that_are_let_go_of_too_early() {
+    finds_in(Plant::AnswersRecallsAtOnce, early);
+}
+
+#[test]
+fn syncs_that_do_not_wait_for_early_operations() {
+    finds_in(Plant::SyncsWithoutQueue, early);
+}
+
+#[test]
+fn losses_that_nobody_is_told_of() {
+    finds_in(Plant::TellsNoLoss, early_and_killed);
+}
+
+#[test]
+fn batches_without_those_before_them() {
+    finds_in(Plant::SkipsBatches, early);
+}
+
+#[test]
+fn sessions_that_begin_anew_too_early() {
+    finds_in(Plant::BeginsAnewAtOnce, early_and_killed);
 }

@@ -1,10 +1,11 @@
 //! Lease cache of a client: the library's state machine, with a connection to each server.
 
+use super::early::{Early, look_again};
 use super::{Call, Client, PATIENCE, Todo};
 use crate::history::History;
 use crate::scenario::{Moment, Plant};
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
-use pandofs_session::{Hearing, LeaseGrant, Target};
+use pandofs_session::{Boottime, Hearing, LeaseCache, LeaseGrant, Target};
 use pandofs_types::limits::{MIN_RECONNECT_PAUSE, RECALL_WAIT};
 use pandofs_types::{Credentials, FsError, LeaseKey, Leased, ServerId, SessionId, ShardId, SlotId};
 
@@ -34,6 +35,9 @@ pub(super) struct Conversation {
 impl Client {
     /// Connects to a server anew, and takes leases from it.
     pub(crate) fn listen(&mut self, server: usize, todo: &mut Vec<Todo>) {
+        if self.sends_first(server, todo) {
+            return;
+        }
         let conversation = Conversation {
             connected: self.now,
             boot: self.boots[server],
@@ -106,11 +110,34 @@ impl Client {
             }
             _ => {}
         }
-        // No file is written to before it is asked, so that no recall waits.
-        let lease_cache = &mut self.lease_cache;
-        let let_go = |keys: &[LeaseKey], waits| lease_cache.recall(keys, waits).is_some();
+        let (early, lease_cache, plant) = (&mut self.early, &mut self.lease_cache, self.plant);
+        let let_go =
+            |keys: &[LeaseKey], waits| let_go(early, lease_cache, (keys, waits), now, plant);
         let done = conversation.hearing.recalled(number, keys, now, let_go);
+        if conversation.hearing.waits() {
+            todo.push(look_again(server));
+        }
         self.wait_for_recalls(server, Some(done), todo);
+        self.run_errands(todo);
+    }
+
+    /// Looks whether what a recall waits for has ended.
+    pub(crate) fn look_at_recalls(&mut self, server: usize, todo: &mut Vec<Todo>) {
+        let now = self.clock();
+        let Some(conversation) = self.hearings.get_mut(&server) else {
+            return;
+        };
+        let (early, lease_cache, plant) = (&mut self.early, &mut self.lease_cache, self.plant);
+        let let_go =
+            |keys: &[LeaseKey], waits: bool| let_go(early, lease_cache, (keys, waits), now, plant);
+        let over = conversation.hearing.over(now, let_go);
+        if conversation.hearing.waits() {
+            todo.push(look_again(server));
+        }
+        if let Some(number) = over {
+            self.wait_for_recalls(server, Some(number), todo);
+        }
+        self.run_errands(todo);
     }
 
     /// Nothing was heard for long.
@@ -138,7 +165,12 @@ impl Client {
     /// The connection is lost.
     fn deaf(&mut self, hearer: Hearer, todo: &mut Vec<Todo>) {
         let server = hearer.server;
-        self.hearings.remove(&server);
+        let ended = self.hearings.remove(&server);
+        let left = ended.map(|conversation| conversation.hearing.ended());
+        for keys in left.into_iter().flatten() {
+            self.lease_cache.recall(&keys, false);
+        }
+        self.lose_grants(server);
         self.lease_cache.lost(ServerId(server as u16));
         todo.push(Todo::Listen {
             server,
@@ -152,7 +184,7 @@ impl Client {
     }
 
     /// Whether something may be believed that a server leased which has ended since, and perhaps lost it.
-    fn may_believe_what_is_lost(&self) -> bool {
+    pub(super) fn may_believe_what_is_lost(&self) -> bool {
         let mut hearings = self.hearings.iter();
         hearings.any(|(&server, hearing)| hearing.boot != self.boots[server])
     }
@@ -209,6 +241,21 @@ impl Client {
                 .changed(change, reply, lease_grant(call), now);
         }
     }
+}
+
+/// Lets go of what is recalled; whether it could be, or first something is to end.
+fn let_go(
+    early: &mut Option<Early>,
+    lease_cache: &mut LeaseCache,
+    (keys, waits): (&[LeaseKey], bool),
+    now: Boottime,
+    plant: Option<Plant>,
+) -> bool {
+    let Some(granted) = Client::let_go_of(early, keys, waits, now, plant) else {
+        return false;
+    };
+    let keys = [keys, &granted].concat();
+    lease_cache.recall(&keys, waits).is_some()
 }
 
 fn lease_grant(call: &Call) -> Option<LeaseGrant<'_>> {

@@ -1,12 +1,14 @@
 //! A client: requests of several workers, where they go as the client library has it, and what is done about answers,
 //! refusals and silence.
 
+mod early;
 mod leases;
 mod locks;
 mod map;
 mod opens;
 mod places;
 
+pub(crate) use early::batch_of;
 pub(crate) use leases::Hearer;
 pub(crate) use opens::TELLERS;
 
@@ -14,10 +16,12 @@ use crate::history::{History, Open};
 use crate::program::{Job, Next};
 use crate::scenario::{MILLISECOND, Moment, Op, Plant, Scenario};
 use crate::server::Asker;
+use early::{Early, Offered, Parked};
 use leases::Conversation;
 use map::AsksMap;
 use opens::Tellers;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
+use pandofs_deputy::{About, Asked};
 use pandofs_placement::{ClusterMap, DirMap};
 use pandofs_session::{
     Boottime, Change, Circumstances, Closes, End, Event, LeaseCache, Locks, Router, Sent, Step,
@@ -56,6 +60,12 @@ pub(crate) enum Todo {
         number: u64,
         request: Box<ShardRequest>,
     },
+    /// What must not be of early operations.
+    Early(String),
+    /// Let [`Client::wake`] look at what is due after this pause.
+    Wake { pause: Moment },
+    /// Let [`Client::look_at_recalls`] look at recalls of the server that wait.
+    LookAtRecalls { server: usize, pause: Moment },
     /// Let [`Client::release`] tell what was closed after this pause.
     Release { pause: Moment },
     /// Ask the server for its cluster map.
@@ -90,6 +100,8 @@ struct Call {
     change: Option<Change>,
     sent: Option<Sent>,
     leased: Vec<Leased>,
+    /// What the deputy was told of it.
+    asked_of: Asked,
 }
 
 #[derive(Debug, Default)]
@@ -106,6 +118,10 @@ struct Worker {
     pause: u64,
     /// A server is asked for its cluster map.
     asks_map: Option<AsksMap>,
+    /// A request that waits for the deputy.
+    parked: Option<Parked>,
+    /// What it runs, and since when, if it runs errands.
+    errand: Option<(About, Boottime)>,
 }
 
 pub(crate) struct Client {
@@ -114,6 +130,9 @@ pub(crate) struct Client {
     hash_key: HashKey,
     places: Places,
     workers: Vec<Worker>,
+    /// Workers of programs; those after them run errands.
+    programs: usize,
+    early: Option<Early>,
     random: Rng,
     plant: Option<Plant>,
     map: Arc<ClusterMap>,
@@ -153,12 +172,14 @@ impl Client {
         if leases.is_some() {
             lease_cache.begin(true);
         }
-        Client {
+        let mut client = Client {
             number,
             session: SessionId(session),
             hash_key: map.hash_key,
             places: Places::default(),
             workers: (0..workers).map(|_| Worker::default()).collect(),
+            programs: workers,
+            early: None,
             random: Rng::new(session),
             plant: scenario.plant,
             map: Arc::clone(map),
@@ -180,7 +201,11 @@ impl Client {
                 _ => leases.map_or(0, |leases| leases.clients[number]),
             },
             cached: BTreeMap::new(),
+        };
+        if leases.is_some() && scenario.shape.early.get(number) == Some(&true) {
+            client.begin_early();
         }
+        client
     }
 
     /// What its clock shows.
@@ -198,7 +223,7 @@ impl Client {
 
     pub(crate) fn is_idle(&self) -> bool {
         let idle = |worker: &Worker| worker.job.is_none() && worker.queue.is_empty();
-        self.workers.iter().all(idle)
+        self.workers.iter().all(idle) && self.has_sent_all()
     }
 
     /// What it is still at.
@@ -273,21 +298,46 @@ impl Client {
                         result = known.ok().map(Ok);
                         continue;
                     }
-                    if let Some(known) = self.believed(history, target, &request) {
-                        result = Some(known);
-                        continue;
+                    result = self.ask(history, worker, target, request, None, todo);
+                    if result.is_none() {
+                        return;
                     }
-                    if self.begins(&request) {
-                        result = Some(Ok(Reply::Done));
-                        continue;
-                    }
-                    let open = history.begin(&request);
-                    self.call(worker, target, request, open, false);
-                    todo.push(Todo::Send { worker, pause: 0 });
-                    return;
                 }
             }
         }
+    }
+
+    /// Asks for it; the answer, if it is known at once. `open`: it waited for the deputy.
+    fn ask(
+        &mut self,
+        history: &mut History,
+        worker: usize,
+        target: Target,
+        request: Request,
+        open: Option<Open>,
+        todo: &mut Vec<Todo>,
+    ) -> Option<Result<Reply, FsError>> {
+        let (asked_of, open) =
+            match self.offer(history, worker, target, request.clone(), open, todo) {
+                Offered::Answered(answer) => return Some(answer),
+                Offered::Parked => return None,
+                Offered::Ask(asked_of, open) => (asked_of, open),
+            };
+        if let Some(known) = self.believed(history, target, &request) {
+            self.was_asked(asked_of, &request, None);
+            return Some(known);
+        }
+        if self.begins(&request) {
+            self.was_asked(asked_of, &request, None);
+            history.end(open, &request, &Ok(Reply::Done));
+            return Some(Ok(Reply::Done));
+        }
+        self.call(worker, target, request, open, false);
+        if let Some(call) = self.workers[worker].calls.last_mut() {
+            call.asked_of = asked_of;
+        }
+        todo.push(Todo::Send { worker, pause: 0 });
+        None
     }
 
     fn cached(&self, request: &Request) -> Option<Reply> {
@@ -344,6 +394,7 @@ impl Client {
             change,
             sent: None,
             leased: Vec::new(),
+            asked_of: Asked::default(),
         });
     }
 
@@ -492,7 +543,10 @@ impl Client {
         let mut at = Circumstances {
             now: Duration::from_nanos(self.now as u64),
             began: Duration::from_nanos(call.sent_at as u64),
-            patience: None,
+            patience: match self.workers[worker].errand {
+                Some((About::Renewal(..), _)) => Some(Duration::ZERO),
+                _ => None,
+            },
             is_closed: false,
             draw: &mut |most| self.random.below(most + 1),
         };
@@ -521,6 +575,9 @@ impl Client {
             }
             Step::Ended(end) => end,
         };
+        if self.workers[worker].errand.is_some() && matches!(end, End::Away { .. } | End::Busy) {
+            return self.errand_ended(history, worker, None, todo);
+        }
         let result = match end {
             End::Fs(error) => Err(error),
             End::NotInline { .. } | End::NoPart => Err(FsError::NotSupported),
@@ -538,19 +595,28 @@ impl Client {
         history: &mut History,
         worker: usize,
         mut call: Call,
-        result: Result<Reply, FsError>,
+        mut result: Result<Reply, FsError>,
         todo: &mut Vec<Todo>,
     ) {
         self.changed(&mut call, &result);
         if call.is_inner {
             return self.home_answered(history, worker, &call, result, todo);
         }
+        if self.workers[worker].errand.is_some() {
+            return self.errand_ended(history, worker, Some(result), todo);
+        }
         if self.locked(&call, &result) {
             let target = call.progress.target;
+            let asked_of = call.asked_of;
             self.call(worker, target, call.asked.request, call.open, false);
+            if let Some(call) = self.workers[worker].calls.last_mut() {
+                call.asked_of = asked_of;
+            }
             todo.push(Todo::Send { worker, pause: 0 });
             return;
         }
+        let asked_of = std::mem::take(&mut call.asked_of);
+        self.was_asked(asked_of, &call.asked.request, result.as_mut().ok());
         let is_gone = matches!(result, Err(FsError::Stale | FsError::NotFound));
         if let Err(what) = self.check_open(history, &call.asked.request, is_gone) {
             todo.push(Todo::Gone(what));
@@ -567,9 +633,18 @@ impl Client {
             self.held.extend(opens.iter().map(|(ino, _)| ino));
         }
         let told = result.clone().map_err(Refusal::Fs);
+        if let (Request::Sync(_), Ok(_)) = (&call.asked.request, &result)
+            && let Some(ino) = self.workers[worker].job.as_ref().and_then(Job::syncs)
+            && let Err(what) = history.synced(self.session, ino, &call.open)
+        {
+            todo.push(Todo::Early(what));
+        }
         history.end(call.open, &call.asked.request, &told);
         self.go_on(history, worker, Some(result), todo);
         self.begin_next(history, worker, todo);
+        if self.early.is_some() {
+            self.resume(history, todo);
+        }
     }
 
     /// The home of a directory told what it knows, as the outer call's shard did not know better.

@@ -241,6 +241,7 @@ impl Client {
     /// locks before it has heard of all clients that may have some.
     pub(crate) fn ping(&mut self, boots: &[u64], todo: &mut Vec<Todo>) {
         self.pings += 1;
+        self.renew(todo);
         let every = (PING_INTERVAL.as_millis() / CLIENT_TICK.as_millis()) as u64;
         let look_every = (MAP_LOOK_INTERVAL.as_millis() / CLIENT_TICK.as_millis()) as u64;
         if self.pings.is_multiple_of(look_every) && (self.any_open() || self.locks.is_used()) {

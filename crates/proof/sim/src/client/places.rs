@@ -58,17 +58,22 @@ impl KnownPlaces for Places {
 impl Client {
     /// What an answer says of where things are.
     pub(super) fn learn(&mut self, call: &Call, reply: &Reply) {
+        self.learn_reply(&call.asked.request, reply);
+    }
+
+    /// The same of an answer to this request.
+    pub(super) fn learn_reply(&mut self, request: &Request, reply: &Reply) {
         match reply {
             Reply::Entry(entry) => {
                 self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
-                if let Request::Lookup(op::Lookup { dir, name }) = &call.asked.request
+                if let Request::Lookup(op::Lookup { dir, name }) = request
                     && self.plant == Some(Plant::CachesEntries)
                 {
                     self.cached.insert((*dir, name.clone()), reply.clone());
                 }
             }
             Reply::Entries(page) => {
-                if let Request::ReadDir(op::ReadDir { dir, .. }) = &call.asked.request {
+                if let Request::ReadDir(op::ReadDir { dir, .. }) = request {
                     self.places.merge(*dir, &page.map);
                 }
                 for entry in &page.entries {

@@ -1,6 +1,7 @@
 //! Oracles of a run, one a file, beside those of `fsck` (`pandofs_check`).
 
 mod attributes;
+pub(crate) mod early;
 mod file_locks;
 mod linearizable;
 mod locks;

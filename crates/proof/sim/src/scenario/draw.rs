@@ -60,8 +60,77 @@ pub(super) fn shape(rng: &mut Rng) -> Shape {
             _ => CommitProtocol::S2pcMp,
         },
         leases: rng.chance(2, 3).then(|| leasing(rng, servers, clients)),
+        early: Vec::new(),
         memory: Memory::default(),
     }
+}
+
+/// Operations in the directories of one client each, of which it is granted some.
+const EARLY_OPS: u64 = 200;
+
+/// Clients with early names, in one of two runs with leases, and directories in which nobody else does anything at first; by
+/// numbers of its own, as [`memory`].
+pub(super) fn early(rng: &mut Rng, shape: &mut Shape, ops: &mut Vec<Planned>) {
+    if shape.leases.is_none() || !rng.chance(1, 2) {
+        return;
+    }
+    shape.early = (0..shape.clients).map(|_| rng.chance(3, 4)).collect();
+    let begins = POPULATED + rng.below(SECOND as u64) as Moment;
+    let ends = begins + rng.below((TROUBLED - begins) as u64) as Moment;
+    for client in 0..shape.clients {
+        let planned = |at, client, worker, op| Planned {
+            at,
+            client,
+            worker,
+            op,
+        };
+        let path = |own: &str, rest: &[&str]| {
+            let names = [own].into_iter().chain(rest.iter().copied());
+            Path(names.map(str::to_owned).collect())
+        };
+        // So few names in each that they do not split as a rule: what is split is not granted.
+        let own = [format!("p{client}"), format!("q{client}")];
+        for own in &own {
+            ops.push(planned(begins / 2, client, 0, Op::Mkdir(path(own, &[]))));
+        }
+        for _ in 0..EARLY_OPS {
+            let at = begins + rng.below((TROUBLED - begins) as u64 * 9 / 10) as Moment;
+            let own = rng.pick(&own).as_str();
+            let in_dir = rng.chance(1, 3);
+            let file = *rng.pick(&["f0", "f1"]);
+            let of = |file: &str| match in_dir {
+                true => path(own, &["d0", file]),
+                false => path(own, &[file]),
+            };
+            let other = *rng.pick(&["f0", "f1"]);
+            let op = match rng.below(20) {
+                0..7 => Op::Create(of(file)),
+                7 => Op::Mkdir(path(own, &["d0"])),
+                8..11 => Op::Unlink(of(file)),
+                11 => Op::Rmdir(path(own, &["d0"])),
+                12..14 => Op::Rename {
+                    from: of(file),
+                    to: path(own, &[other]),
+                    no_replace: rng.chance(1, 3),
+                    whiteout: false,
+                },
+                14 => Op::Link(of(file), path(own, &[other])),
+                15 => Op::Chmod(of(file), *rng.pick(&[0o700, 0o755, 0o777])),
+                16 => Op::Lookup(of(file)),
+                17..19 => Op::Sync(if in_dir { path(own, &[]) } else { of(file) }),
+                _ => Op::List(path(own, &[])),
+            };
+            // From some moment on others come in.
+            let is_visited = at > ends && rng.chance(1, 4);
+            let by = match is_visited {
+                true => rng.below(shape.clients as u64) as usize,
+                false => client,
+            };
+            let worker = rng.below(shape.workers as u64) as usize;
+            ops.push(planned(at, by, worker, op));
+        }
+    }
+    ops.sort_by_key(|planned| planned.at);
 }
 
 /// By numbers of its own, so that all else of a seed stays as it was before there was this.

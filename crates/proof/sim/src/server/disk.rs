@@ -2,10 +2,10 @@
 
 use super::{Death, Server, new_store};
 use crate::disk::Disk;
+use crate::early::names;
 use crate::history::Key;
 use crate::scenario::Loss;
 use crate::store::SimStore;
-use pandofs_api::{Request, op};
 use pandofs_lane::{Written, configs, flush};
 use pandofs_log::Log;
 use pandofs_shard::{Record, Shard, ShardError};
@@ -98,44 +98,18 @@ impl Server {
 
     /// Names in requests whose records the log has and `left` has not.
     fn lost(&self, left: &Disk) -> Vec<Key> {
-        let mut names = Vec::new();
+        let mut lost = Vec::new();
         for config in self.configs() {
             let stream = u64::from(config.shard.0);
             let from = left.next_index(stream).unwrap_or(0);
             let read = self.log.read(stream, from, &mut |_, payload| {
                 if let Ok(Record::Request { request, .. }) = Record::decode(payload) {
-                    names.extend(names_of(&request.request));
+                    lost.extend(names(&request.request));
                 }
                 Ok(())
             });
             read.expect("memory can be read");
         }
-        names
-    }
-}
-
-/// The names that a mutation changes.
-fn names_of(request: &Request) -> Vec<Key> {
-    match request {
-        Request::Create(op::Create { dir, name, .. })
-        | Request::Mkdir(op::Mkdir { dir, name, .. })
-        | Request::Unlink(op::Unlink { dir, name })
-        | Request::Rmdir(op::Rmdir { dir, name })
-        | Request::Link(op::Link { dir, name, .. }) => vec![(*dir, name.clone())],
-        Request::Rename(op::Rename {
-            dir,
-            name,
-            new_dir,
-            new_name,
-            ..
-        })
-        | Request::Exchange(op::Exchange {
-            dir,
-            name,
-            new_dir,
-            new_name,
-            ..
-        }) => vec![(*dir, name.clone()), (*new_dir, new_name.clone())],
-        _ => Vec::new(),
+        lost
     }
 }

@@ -34,6 +34,8 @@ pub struct Counted {
     pub maps_learnt: u64,
     /// Directories on servers that joined, made since all went by the newest map.
     pub placed_on_joined: u64,
+    /// Requests that clients answered under grants.
+    pub early: u64,
     /// Keys that were read for an input that waited for them.
     pub warmed: u64,
 }
@@ -58,6 +60,7 @@ impl Counted {
         let (believed, recalled) = client.believed_and_recalled();
         self.believed += believed;
         self.recalled += recalled;
+        self.early += client.executed();
     }
 
     /// The run has ended.

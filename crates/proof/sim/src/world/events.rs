@@ -106,6 +106,15 @@ pub(super) enum Event {
         client: usize,
         session: SessionId,
     },
+    Wake {
+        client: usize,
+        session: SessionId,
+    },
+    LookAtRecalls {
+        client: usize,
+        session: SessionId,
+        server: usize,
+    },
     Leave {
         client: usize,
     },

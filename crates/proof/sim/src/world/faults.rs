@@ -75,6 +75,7 @@ impl World {
         self.counted.end_of(dead);
         self.clients[client] = next;
         self.gone.insert(session);
+        self.history.died(session);
         let noticed = self.now + noticed.as_nanos() as Moment;
         self.put(noticed, Event::SessionGone { session });
         let first = self.now + CLIENT_TICK.as_nanos() as Moment;

@@ -1,14 +1,17 @@
 //! Messages: what servers and clients say, and who gets it.
 
 use super::{Event, FLUSH_COST, Letter, READ_COST, SYNC_COST, World};
-use crate::client::{Hearer, PATIENCE, TELLERS, Todo};
+use crate::client::{Hearer, PATIENCE, TELLERS, Todo, batch_of};
 use crate::oracles::Finding;
-use crate::scenario::{End, MILLISECOND, Moment, Plant};
+use crate::scenario::{End, MILLISECOND, Moment, Plant, SECOND};
 use crate::server::Asker;
 use pandofs_api::{PeerMessage, Refusal, Reply};
 use pandofs_lane::{Command, Heard};
 use pandofs_types::limits::SESSION_TIMEOUT;
 use pandofs_types::{LeaseKey, Leased, ServerId};
+
+/// For so long after a session was heard of its grants are not over by any clock.
+const SURE_OF_GRANTS: Moment = 8 * SECOND;
 
 /// When what was lost over a connection is sent again.
 const RETRANSMISSION: Moment = 200 * MILLISECOND;
@@ -120,6 +123,9 @@ impl World {
             )
         };
         self.trace.line(self.now, line);
+        if let Ok(reply) = &result {
+            self.hear_of_grants(server, asker, reply);
+        }
         let letter = Letter::Answer {
             asker,
             result,
@@ -136,6 +142,28 @@ impl World {
         let letter = Letter::Recall { hearer, told };
         let from = End::Server(server as u16);
         self.mail_again(from, End::Client(hearer.client), letter);
+    }
+
+    /// What an answer says of grants and of what was done under them.
+    fn hear_of_grants(&mut self, server: usize, asker: Asker, reply: &Reply) {
+        let contact = (asker.session, server);
+        match reply {
+            Reply::Batch(batch) => {
+                let by = (asker.session, asker.worker, asker.attempt);
+                let Some(randoms) = self.batches.get(&by) else {
+                    return;
+                };
+                let done = &randoms[..randoms.len().min(batch.done as usize)];
+                let since = self.contacts.get(&contact).copied().unwrap_or_default();
+                let late = self.now - since > SURE_OF_GRANTS;
+                if let Err(what) = self.history.done_early(done, late) {
+                    self.found.get_or_insert(Finding::new("early", what));
+                }
+            }
+            Reply::Granted(Some(_)) => {}
+            _ => return,
+        }
+        self.contacts.insert(contact, self.now);
     }
 
     pub(super) fn mail(&mut self, from: End, to: End, letter: Letter) {
@@ -357,6 +385,22 @@ impl World {
                     let session = self.clients[client].session;
                     self.put(self.now + pause, Event::Release { client, session });
                 }
+                Todo::Early(what) => {
+                    self.found.get_or_insert(Finding::new("early", what));
+                }
+                Todo::Wake { pause } => {
+                    let session = self.clients[client].session;
+                    self.put(self.now + pause, Event::Wake { client, session });
+                }
+                Todo::LookAtRecalls { server, pause } => {
+                    let session = self.clients[client].session;
+                    let look = Event::LookAtRecalls {
+                        client,
+                        session,
+                        server,
+                    };
+                    self.put(self.now + pause, look);
+                }
                 Todo::Broken(what) => {
                     self.found.get_or_insert(Finding::new("routing", what));
                 }
@@ -385,6 +429,10 @@ impl World {
             } = asker;
             format!("client {client}.{worker}/{attempt} asks {request:?}")
         });
+        if let Some(randoms) = batch_of(&request.request) {
+            let by = (asker.session, asker.worker, asker.attempt);
+            self.batches.insert(by, randoms);
+        }
         let server = self.map.server_of(request.shard);
         let letter = Letter::Request {
             asker,

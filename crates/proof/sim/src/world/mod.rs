@@ -70,6 +70,9 @@ pub(crate) struct World {
     lost: BTreeMap<usize, BTreeSet<Key>>,
     random: Rng,
     found: Option<Finding>,
+    /// Operations of batches that were sent, by who asked for it; when a server last heard of the grants of a session.
+    batches: BTreeMap<(SessionId, usize, u64), Vec<u64>>,
+    contacts: BTreeMap<(SessionId, usize), Moment>,
     /// Only planted: messages that were sent once.
     said: BTreeSet<String>,
     counted: Counted,
@@ -119,6 +122,8 @@ impl World {
             unsynced: BTreeMap::new(),
             lost: BTreeMap::new(),
             found: None,
+            batches: BTreeMap::new(),
+            contacts: BTreeMap::new(),
             said: BTreeSet::new(),
             counted: Counted::default(),
             scenario,
@@ -344,6 +349,24 @@ impl World {
                     self.carry_out(client, todo);
                     let next = self.now + CLIENT_TICK.as_nanos() as Moment;
                     self.put(next, Event::Ping { client, session });
+                }
+            }
+            Event::Wake { client, session } => {
+                if self.clients[client].session == session {
+                    let mut todo = Vec::new();
+                    self.clients[client].wake(&mut todo);
+                    self.carry_out(client, todo);
+                }
+            }
+            Event::LookAtRecalls {
+                client,
+                session,
+                server,
+            } => {
+                if self.clients[client].session == session {
+                    let mut todo = Vec::new();
+                    self.clients[client].look_at_recalls(server, &mut todo);
+                    self.carry_out(client, todo);
                 }
             }
             Event::Listen {

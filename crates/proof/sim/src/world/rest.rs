@@ -2,7 +2,7 @@
 
 use super::{Event, PROGRESS_BOUND, World};
 use crate::client::Client;
-use crate::oracles::{Finding, maps};
+use crate::oracles::{Finding, early, maps};
 use crate::scenario::{AFTERWARDS, Moment, SECOND};
 use crate::server::Server;
 use pandofs_api::ShardStatus;
@@ -20,6 +20,7 @@ impl World {
     pub(super) fn rest(&mut self) -> Result<(), Finding> {
         let told = self.scenario.healed + AFTERWARDS;
         maps::check(&self.map, &self.servers, &self.clients, told)?;
+        early::check(&mut self.clients, &mut self.history)?;
         // Clients end, so that what they have open goes: not before servers that were restarted would give it away if they
         // had not been told of it. Whatever clients sent is there by then.
         let holds = |client: &Client| !client.held().is_empty() || !client.locks().is_empty();

@@ -1,0 +1,201 @@
+//! Ledger of early operations: what clients answered before a shard had it, and what became of each.
+//!
+//! It knows them by the random number that goes with each. What is answered early is *done* when its shard says so to
+//! whomever, and *told* when the client has said that it is lost; of a client that died it is neither.
+
+use pandofs_api::{Request, op};
+use pandofs_types::{Ino, Name, SessionId, ShardId};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// End of an early operation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Fate {
+    Queued,
+    Done,
+    Told,
+}
+
+/// An early operation.
+#[derive(Clone, Debug)]
+pub(crate) struct Entry {
+    pub request: Request,
+    /// Instants of its beginning, and of its end as far as the shard is concerned.
+    pub begun: u64,
+    pub settled: Option<u64>,
+    pub fate: Fate,
+}
+
+/// Queue of a session for a shard, ever.
+type Place = (SessionId, ShardId);
+
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    queues: BTreeMap<Place, Vec<Entry>>,
+    of: BTreeMap<u64, (Place, usize)>,
+    /// Losses of which programs have not heard.
+    untold: BTreeSet<(SessionId, Ino)>,
+}
+
+impl Ledger {
+    /// An operation was answered early.
+    pub(crate) fn answered(&mut self, place: Place, random: u64, request: &Request, begun: u64) {
+        let queue = self.queues.entry(place).or_default();
+        self.of.insert(random, (place, queue.len()));
+        queue.push(Entry {
+            request: request.clone(),
+            begun,
+            settled: None,
+            fate: Fate::Queued,
+        });
+    }
+
+    /// A shard says that it has done these. Returns those that it had not said so of before.
+    ///
+    /// # Errors
+    /// One that came earlier in its queue is neither done nor told to be lost.
+    pub(crate) fn done(&mut self, randoms: &[u64], now: u64) -> Result<Vec<Entry>, String> {
+        let mut done = Vec::new();
+        for random in randoms {
+            let Some(&(place, at)) = self.of.get(random) else {
+                return Err(format!("{random} was never answered early"));
+            };
+            let queue = self.queues.get_mut(&place).expect("it is in there");
+            if let Some(early) = queue[..at].iter().find(|of| of.fate == Fate::Queued) {
+                let (session, shard) = place;
+                return Err(format!(
+                    "shard {shard} has done {:?} of session {session} and not {:?}, which came before",
+                    queue[at].request, early.request
+                ));
+            }
+            let entry = &mut queue[at];
+            if entry.fate == Fate::Queued {
+                entry.fate = Fate::Done;
+                entry.settled = Some(now);
+                done.push(entry.clone());
+            }
+        }
+        Ok(done)
+    }
+
+    /// The last `count` of the queue are lost, says the client. Returns them.
+    ///
+    /// # Errors
+    /// It has said so before.
+    pub(crate) fn told(
+        &mut self,
+        place: Place,
+        count: usize,
+        now: u64,
+    ) -> Result<Vec<Entry>, String> {
+        let queue = self.queues.entry(place).or_default();
+        let from = queue.len().saturating_sub(count);
+        for entry in &mut queue[from..] {
+            if entry.fate == Fate::Told {
+                return Err(format!("{:?} is told to be lost twice", entry.request));
+            }
+            (entry.fate, entry.settled) = (Fate::Told, Some(now));
+        }
+        let lost = queue[from..].to_vec();
+        for entry in &lost {
+            let inos = inos(&entry.request).into_iter();
+            self.untold.extend(inos.map(|ino| (place.0, ino)));
+        }
+        Ok(lost)
+    }
+
+    /// Those of a session that its shards have not done.
+    pub(crate) fn left(&self, session: SessionId) -> Vec<Entry> {
+        let queues = self.queues.iter().filter(|((of, _), _)| *of == session);
+        let left = queues.flat_map(|(_, queue)| queue);
+        left.filter(|entry| entry.fate == Fate::Queued)
+            .cloned()
+            .collect()
+    }
+
+    /// Operations about the inode that were begun before that and are neither done nor told to be lost.
+    pub(crate) fn left_of(&self, session: SessionId, ino: Ino, before: u64) -> Option<Entry> {
+        let mut left = self.left(session).into_iter();
+        left.find(|entry| entry.begun < before && inos(&entry.request).contains(&ino))
+    }
+
+    /// A sync of the inode was answered; `fails`: by the loss of something.
+    ///
+    /// # Errors
+    /// There was something to tell and it was not told, or the other way round.
+    pub(crate) fn synced(
+        &mut self,
+        session: SessionId,
+        ino: Ino,
+        fails: bool,
+    ) -> Result<(), String> {
+        match (self.untold.remove(&(session, ino)), fails) {
+            (true, false) => Err(format!("a loss of {ino} is not told to session {session}")),
+            (false, true) => Err(format!(
+                "a loss of {ino} is told to session {session} twice"
+            )),
+            _ => Ok(()),
+        }
+    }
+
+    /// Inodes of which the session is still to tell a loss.
+    pub(crate) fn untold(&self, session: SessionId) -> Vec<Ino> {
+        let of = self.untold.iter().filter(|(of, _)| *of == session);
+        of.map(|(_, ino)| *ino).collect()
+    }
+
+    /// Returns whether an operation on the name was to be done at some time from `since` on.
+    pub(crate) fn is_touched(&self, (dir, name): &(Ino, Name), since: u64) -> bool {
+        let mut entries = self.queues.values().flatten();
+        entries.any(|entry| {
+            entry.settled.is_none_or(|settled| settled >= since)
+                && names(&entry.request).contains(&(*dir, name.clone()))
+        })
+    }
+
+    /// All that are not done yet, nor told to be lost.
+    pub(crate) fn queued(&self) -> impl Iterator<Item = &Entry> {
+        let entries = self.queues.values().flatten();
+        entries.filter(|entry| entry.settled.is_none())
+    }
+}
+
+/// Names that an operation changes.
+pub(crate) fn names(request: &Request) -> Vec<(Ino, Name)> {
+    match request {
+        Request::Create(op::Create { dir, name, .. })
+        | Request::Mkdir(op::Mkdir { dir, name, .. })
+        | Request::Unlink(op::Unlink { dir, name })
+        | Request::Rmdir(op::Rmdir { dir, name })
+        | Request::Link(op::Link { dir, name, .. }) => vec![(*dir, name.clone())],
+        Request::Rename(op::Rename {
+            dir,
+            name,
+            new_dir,
+            new_name,
+            ..
+        })
+        | Request::Exchange(op::Exchange {
+            dir,
+            name,
+            new_dir,
+            new_name,
+            ..
+        }) => vec![(*dir, name.clone()), (*new_dir, new_name.clone())],
+        Request::Batch(batch) => {
+            let operations = batch.early.iter();
+            operations
+                .flat_map(|early| names(&early.operation.clone().into()))
+                .collect()
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// Directories and inodes that an operation changes as far as its request tells: those that tell of its loss.
+fn inos(request: &Request) -> Vec<Ino> {
+    let lost = pandofs_deputy::Lost {
+        request: request.clone(),
+        refusal: None,
+    };
+    lost.inos()
+}
