@@ -19,8 +19,9 @@ pub(crate) enum Fate {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub request: Request,
-    /// Instants of its beginning, and of its end as far as the shard is concerned.
+    /// Instants of its beginning, of its answer, and of its end as far as the shard is concerned.
     pub begun: u64,
+    pub answered: u64,
     pub settled: Option<u64>,
     pub fate: Fate,
 }
@@ -37,13 +38,20 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// An operation was answered early.
-    pub(crate) fn answered(&mut self, place: Place, random: u64, request: &Request, begun: u64) {
+    /// An operation that began then is answered early.
+    pub(crate) fn answered(
+        &mut self,
+        place: Place,
+        random: u64,
+        request: &Request,
+        (begun, answered): (u64, u64),
+    ) {
         let queue = self.queues.entry(place).or_default();
         self.of.insert(random, (place, queue.len()));
         queue.push(Entry {
             request: request.clone(),
             begun,
+            answered,
             settled: None,
             fate: Fate::Queued,
         });
@@ -112,10 +120,11 @@ impl Ledger {
             .collect()
     }
 
-    /// Operations about the inode that were begun before that and are neither done nor told to be lost.
+    /// Operations about the inode that were answered before that and are neither done nor told to be lost. (One that had
+    /// begun, and waited for its answer, no sync has to wait for.)
     pub(crate) fn left_of(&self, session: SessionId, ino: Ino, before: u64) -> Option<Entry> {
         let mut left = self.left(session).into_iter();
-        left.find(|entry| entry.begun < before && inos(&entry.request).contains(&ino))
+        left.find(|entry| entry.answered < before && inos(&entry.request).contains(&ino))
     }
 
     /// A sync of the inode was answered; `fails`: by the loss of something.

@@ -374,7 +374,8 @@ impl History {
         request: &Request,
         open: &Open,
     ) {
-        self.early.answered(place, random, request, open.begun);
+        let instants = (open.begun, self.tick());
+        self.early.answered(place, random, request, instants);
     }
 
     /// A shard says that it has done these; `late`: when their session had not been heard of for so long that its grants
