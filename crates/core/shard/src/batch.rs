@@ -22,14 +22,13 @@ use pandofs_types::limits::{MAX_BATCH_OPERATIONS, MAX_GROUPS, MAX_TIME_AHEAD};
 use pandofs_types::{FileKind, Ino, LeaseKey, SessionId, ShardId, Time};
 
 /// Fault of a batch that no client makes.
-fn fault(batch: &op::Batch, shard: ShardId, now: Time) -> Option<&'static str> {
+fn fault(batch: &op::Batch, shard: ShardId) -> Option<&'static str> {
     if !(1..=MAX_BATCH_OPERATIONS).contains(&batch.early.len()) {
         return Some("a batch of too few or too many operations");
     }
     if batch.callers.iter().any(|of| of.groups.len() > MAX_GROUPS) {
         return Some("a caller has too many groups");
     }
-    let latest = now.0.saturating_add(MAX_TIME_AHEAD.as_nanos() as i64);
     batch.early.iter().find_map(|early| {
         let makes = matches!(
             early.operation,
@@ -37,9 +36,6 @@ fn fault(batch: &op::Batch, shard: ShardId, now: Time) -> Option<&'static str> {
         );
         if usize::from(early.caller) >= batch.callers.len() {
             return Some("an operation of nobody");
-        }
-        if early.time.0 > latest {
-            return Some("an operation of a time to come");
         }
         if early.ino.is_some() != makes {
             return Some("an operation that makes an inode needs its number, and no other does");
@@ -50,6 +46,15 @@ fn fault(batch: &op::Batch, shard: ShardId, now: Time) -> Option<&'static str> {
         matches!(&early.operation, EarlyOperation::Rename(rename) if rename.whiteout)
             .then_some("a white-out is not left early")
     })
+}
+
+/// Brings times that are too far ahead back. The session went by this server's clock, which may have been set back since: what
+/// it has answered is not refused for that.
+fn bring_back(batch: &mut op::Batch, now: Time) {
+    let latest = Time(now.0.saturating_add(MAX_TIME_AHEAD.as_nanos() as i64));
+    for early in &mut batch.early {
+        early.time = early.time.min(latest);
+    }
 }
 
 /// Keys that a batch may change, of those that somebody else may know.
@@ -121,12 +126,15 @@ impl Shard {
         overlay: &Overlay<'_>,
         env: &mut Environment<'_>,
         ticket: Ticket,
-        request: ShardRequest,
+        mut request: ShardRequest,
     ) -> Result<(), Stop> {
+        if let Request::Batch(batch) = &mut request.request {
+            bring_back(batch, env.now);
+        }
         let Request::Batch(batch) = &request.request else {
             return Err(Stop::Broken(format!("{request:?} is no batch")));
         };
-        if let Some(fault) = fault(batch, self.config.shard, env.now) {
+        if let Some(fault) = fault(batch, self.config.shard) {
             let refusal = Refusal::Malformed(fault.to_string());
             self.answer_request(&request, Err(refusal));
             return Ok(());

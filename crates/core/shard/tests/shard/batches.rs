@@ -158,25 +158,44 @@ fn numbers_of_others_and_used_ones_are_refused() {
     is_replayed(&cluster);
 }
 
+/// The server's clock was set back after the session had gone by it.
+#[test]
+fn a_time_too_far_ahead_is_brought_back() {
+    let (mut cluster, dir) = cluster();
+    let mut number = numbers(&mut cluster, HOLDER);
+    let file = number();
+    let mut early = batch(&cluster, vec![(create_file(dir, name("f")), Some(file))]);
+    early.early[0].time = Time(cluster.now + 2 * MAX_TIME_AHEAD.as_nanos() as i64);
+    let before = cluster.now;
+    let reply = get(&mut cluster, HOLDER, Request::Batch(early));
+    assert_eq!(batch_reply(reply).done, 1);
+    let stat = Request::GetAttr(op::GetAttr { ino: file });
+    let Reply::Inode(inode) = get(&mut cluster, HOLDER, stat) else {
+        panic!("the file is there");
+    };
+    let ahead = inode.attr.mtime.0 - MAX_TIME_AHEAD.as_nanos() as i64;
+    assert!((before..=cluster.now).contains(&ahead));
+    is_replayed(&cluster);
+}
+
 #[test]
 fn a_batch_that_no_client_makes_is_refused() {
     let (mut cluster, dir) = cluster();
     let mut number = numbers(&mut cluster, HOLDER);
     let file = number();
     let good = batch(&cluster, vec![(create_file(dir, name("f")), Some(file))]);
-    let mut wrong = vec![good.clone(); 7];
+    let mut wrong = vec![good.clone(); 6];
     wrong[0].early.clear();
     wrong[1].early = vec![good.early[0].clone(); MAX_BATCH_OPERATIONS + 1];
     wrong[2].early[0].caller = 1;
-    wrong[3].early[0].time = Time(cluster.now + 2 * MAX_TIME_AHEAD.as_nanos() as i64);
-    wrong[4].early[0].ino = Some(Ino::new(ShardId(1), 1));
-    wrong[5].early[0].ino = None;
+    wrong[3].early[0].ino = Some(Ino::new(ShardId(1), 1));
+    wrong[4].early[0].ino = None;
     let mut whiteout = rename(dir, "f", "g");
     if let Request::Rename(rename) = &mut whiteout {
         rename.whiteout = true;
     }
-    wrong[6].early[0].ino = None;
-    wrong[6].early[0].operation = EarlyOperation::of(&whiteout).expect("a rename");
+    wrong[5].early[0].ino = None;
+    wrong[5].early[0].operation = EarlyOperation::of(&whiteout).expect("a rename");
     for batch in wrong {
         let step = ask(&mut cluster, HOLDER, Request::Batch(batch));
         let answer = answer(&step);
