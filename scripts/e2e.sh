@@ -20,8 +20,8 @@ export PANDOFS
 # What scripts/deps.sh built from crates.io.
 PATH=$("$(dirname "$0")/cargo-target.sh")/programs/bin:$PATH
 cd "$(dirname "$0")/../tests/e2e" || exit 1
-# Tests wait more than they compute, for servers, leases, timeouts and disks: fifteen that took 605 s with two at once on two
-# processors used 231 s of a processor, so that with as many as processors more than half of these is idle.
+# Many tests wait for servers, leases, timeouts and disks. (Whether more than twice as many as processors would be faster, or
+# fewer as fast, has not been measured on an idle machine.)
 JOBS=${PANDOFS_JOBS:-$((2 * $(nproc)))}
 # Seconds after which a test is taken to hang (PANDOFS_LIMIT=N for another number). On slow machines the longest take a
 # quarter of an hour.
