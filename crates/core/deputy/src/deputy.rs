@@ -48,10 +48,10 @@ pub struct Offer<'a> {
     pub opened: &'a dyn Fn(Ino) -> Opened,
 }
 
-/// Whether the session has an inode open.
+/// State of an inode's opens in the session.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Opened {
-    /// It does not.
+    /// It is not open.
     No,
     /// Its shard counts each open, or will when what is queued is executed.
     Told,

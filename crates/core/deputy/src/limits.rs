@@ -25,7 +25,7 @@ pub const MIN_WISH_PAUSE: Duration = Duration::from_millis(250);
 pub const MAX_WISH_PAUSE: Duration = Duration::from_secs(30);
 /// Grants are renewed when they end in less than this.
 pub const RENEW_BEFORE: Duration = Duration::from_secs(6);
-/// How long an operation that was answered under a grant waits for others to be sent with it.
+/// Wait of an operation that was answered under a grant for others to be sent with it.
 pub const BATCH_DELAY: Duration = Duration::from_millis(4);
 /// Operations with which a batch does not wait any longer.
 pub const SOON_QUEUED: usize = 128;

@@ -14,7 +14,7 @@ const ROUNDS: i64 = 6;
 /// When the first of them is made, in milliseconds.
 const FIRST_ROUND: i64 = 1_500;
 
-/// How often a plant is found until that is enough, in a part of [`SEEDS`] seeds that is as large as this is of its least.
+/// Findings of a plant that are enough, in a part of [`SEEDS`] seeds that is as large as this is of its least.
 const ENOUGH: u64 = 10;
 
 /// Variable with which each plant has to be found as often as its least says: `make test-long` sets it.

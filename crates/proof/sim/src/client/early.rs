@@ -25,7 +25,7 @@ pub(super) struct Parked {
     errand: Option<usize>,
 }
 
-/// What becomes of a request.
+/// Next step with a request.
 pub(super) enum Offered {
     Answered(Result<Reply, FsError>),
     Parked,
@@ -481,7 +481,7 @@ pub(super) fn look_again(server: usize) -> Todo {
     }
 }
 
-/// What tells the operations of a batch apart, if the request is one.
+/// Numbers that tell the operations of a batch apart, if the request is one.
 pub(crate) fn batch_of(request: &Request) -> Option<Vec<u64>> {
     let Request::Batch(batch) = request else {
         return None;
