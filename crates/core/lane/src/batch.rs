@@ -60,6 +60,7 @@ impl<W> Lane<W> {
                 self.flush.appended(appended.bytes);
                 self.counters.log_records += appended.records;
                 self.counters.log_batches += appended.batches;
+                self.counters.log_bytes += appended.bytes;
             }
             for (shard, output) in self.shards.take_outputs() {
                 match output {

@@ -95,6 +95,8 @@ pub struct Counters {
     pub log_records: u64,
     /// Writes to the log.
     pub log_batches: u64,
+    /// Bytes of the records.
+    pub log_bytes: u64,
 }
 
 /// Result of [`Lane::hear`].

@@ -287,6 +287,16 @@ impl Shards {
         sum
     }
 
+    /// Partitions of these shards that went back to those they were split from, since the start.
+    pub fn merged(&self) -> u64 {
+        self.iter().map(|(_, led)| led.shard.merged()).sum()
+    }
+
+    /// Directories that clients are granted.
+    pub fn granted(&self) -> u64 {
+        self.iter().map(|(_, led)| led.shard.granted() as u64).sum()
+    }
+
     fn iter(&self) -> impl Iterator<Item = (ShardId, &Led)> {
         self.led
             .iter()

@@ -304,6 +304,11 @@ impl LeaseCache {
         self.answered
     }
 
+    /// Names and attributes that are kept.
+    pub fn kept(&self) -> usize {
+        self.state.entries.len() + self.state.inodes.len()
+    }
+
     /// Leases that were recalled.
     pub fn recalled(&self) -> u64 {
         self.recalled

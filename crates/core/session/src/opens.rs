@@ -80,6 +80,11 @@ impl<F> OpenFiles<F> {
         self.opens.iter().map(|(&ino, open)| (ino, open.count))
     }
 
+    /// How many files are open.
+    pub fn len(&self) -> usize {
+        self.opens.len()
+    }
+
     /// Returns whether no file is open. Closes may still have to be sent.
     pub fn is_empty(&self) -> bool {
         self.opens.is_empty()

@@ -108,6 +108,10 @@ impl Leases {
         self.table.len()
     }
 
+    pub(crate) fn granted(&self) -> usize {
+        self.table.grants()
+    }
+
     pub(crate) fn recalled(&self) -> u64 {
         self.table.recalled()
     }

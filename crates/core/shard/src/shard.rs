@@ -485,6 +485,16 @@ impl Shard {
         self.operations.finished
     }
 
+    /// Partitions that went from here back to those they were split from, since the start.
+    pub fn merged(&self) -> u64 {
+        self.splits.merged
+    }
+
+    /// Directories that sessions are granted here.
+    pub fn granted(&self) -> usize {
+        self.leases.granted()
+    }
+
     /// Steps of others' operations of which something is kept here, and those of them that a tick looks at.
     pub fn kept_steps(&self) -> (usize, usize) {
         (

@@ -48,6 +48,8 @@ pub(crate) struct Splits {
     /// Those whose homes have answered, until their partitions are looked at.
     told: BTreeSet<Ino>,
     pub map_notices: MapNotices,
+    /// Merges that ended here since the start.
+    pub merged: u64,
 }
 
 #[derive(Debug)]
@@ -107,11 +109,10 @@ impl Splits {
     }
 
     pub(crate) fn end(&mut self, dir: Ino, split: SplitId) {
-        if self
-            .copying
-            .get(&dir)
-            .is_some_and(|copying| copying.record.split == split)
+        if let Some(copying) = self.copying.get(&dir)
+            && copying.record.split == split
         {
+            self.merged += u64::from(copying.record.back);
             self.copying.remove(&dir);
             // Others of the shard's partitions may have waited for it to end.
             self.look_again_later(dir);

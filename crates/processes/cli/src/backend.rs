@@ -1,6 +1,7 @@
 //! Servers, mounts and clients, started and asked through their libraries.
 
 use crate::daemon::StartedBy;
+use crate::metrics::{self, MetricsOptions, MountSource, ServerSource};
 use crate::mount_options::{AtimeWord, MountOptions};
 use crate::mounts;
 use crate::server_options::ServerOptions;
@@ -11,6 +12,7 @@ use crate::unmount::{Unmounted, unmount, users_of};
 use anyhow::{Context, Result, bail};
 use pandofs_client::Client;
 use pandofs_fuse::{Atime, KernelFlags, Memory, Mounted};
+use pandofs_metrics::Endpoint;
 use pandofs_placement::ClusterMap;
 use pandofs_server::Server;
 use pandofs_types::limits::OTHER_OPEN_FILES;
@@ -50,9 +52,12 @@ pub(crate) fn serve(
     cluster: &Cluster,
     id: ServerId,
     server_options: &ServerOptions,
+    metrics: &MetricsOptions,
     started_by: &StartedBy,
 ) -> Result<()> {
     server_options.check()?;
+    // First of all: a server of which nobody would hear what was asked for does not start.
+    let listening = metrics.listen()?;
     let options = pandofs_server::Options {
         scrub_interval: server_options.scrub_interval.0,
         scrub_rate: server_options.scrub_rate,
@@ -64,6 +69,11 @@ pub(crate) fn serve(
     for address in server.addresses() {
         tracing::info!("server {id} serves on {address}");
     }
+    let source = ServerSource {
+        observer: server.observer(),
+        memory_bytes: server_options.memory,
+    };
+    let _endpoint = metrics::serve(listening, source)?;
     let (sender, events) = mpsc::channel();
     signals::forward(sender)?;
     let stopper = server.stopper();
@@ -194,6 +204,8 @@ pub(crate) fn record(
 struct Running {
     client: Client,
     recording: Option<Arc<Recording>>,
+    /// As long as there is something to tell.
+    _endpoint: Option<Endpoint>,
     sender: mpsc::Sender<Event>,
     events: Receiver<Event>,
 }
@@ -203,6 +215,7 @@ impl Running {
         raise_file_limit()?;
         decline_huge_pages();
         let memory = options.memory()?;
+        let listening = options.metrics.listen()?;
         let client_options = pandofs_client::Options {
             soft: options.soft.map(|time| time.0),
             cache_limits: memory.cache_limits,
@@ -227,12 +240,19 @@ impl Running {
             memory.spare_threads,
             memory.cache_limits.leases,
         );
+        let source = MountSource {
+            client: client.clone(),
+            times: mounted.request_times(),
+            memory_bytes: options.memory_bytes(),
+        };
+        let endpoint = metrics::serve(listening, source)?;
         let (sender, events) = mpsc::channel();
         signals::forward(sender.clone())?;
         watch(mounted, sender.clone())?;
         Ok(Running {
             client,
             recording,
+            _endpoint: endpoint,
             sender,
             events,
         })

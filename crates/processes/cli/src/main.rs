@@ -16,6 +16,7 @@ mod exit;
 mod killed;
 mod logging;
 mod measured;
+mod metrics;
 mod mount_helper;
 mod mount_options;
 mod mount_words;

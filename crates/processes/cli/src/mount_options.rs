@@ -1,6 +1,7 @@
 //! Options of a mount: those of `pandofs mount` and `up`, and those of mount(8)'s `-o`.
 
 use crate::exit::WrongLine;
+use crate::metrics::MetricsOptions;
 use crate::mount_words::{self, Word};
 use crate::units::{self, Time};
 use anyhow::{Context, Result, bail};
@@ -51,7 +52,8 @@ pub(crate) struct MountOptions {
     pub read_only: bool,
     /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, sync, async, dirsync, nosymfollow, relatime,
     /// strictatime, noatime, nodiratime, diratime, allow_other, cache=HOW, entry_timeout=T, attr_timeout=T, negative_timeout=T,
-    /// early_names, sync_names, threads=N, memory=BYTES, soft=T, hard, log=FILE, remount, local_lock=all|flock|posix|none, nolock, context=LABEL
+    /// early_names, sync_names, threads=N, memory=BYTES, soft=T, hard, log=FILE,
+    /// metrics=ADDRESS, metrics_for_network, remount, local_lock=all|flock|posix|none, nolock, context=LABEL
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     pub o: Vec<String>,
     /// Locks that hold within this mount alone, and cost no server anything: nfs(5)'s local_lock
@@ -62,6 +64,8 @@ pub(crate) struct MountOptions {
     pub trace: Option<PathBuf>,
     #[command(flatten)]
     pub flags: Flags,
+    #[command(flatten)]
+    pub metrics: MetricsOptions,
     /// Bytes of memory (`memory`): of `mount` an option of its own, of `up` one of another name.
     #[arg(skip)]
     pub memory: Option<u64>,
@@ -218,6 +222,9 @@ impl MountOptions {
         if let Some(soft) = self.soft {
             option("--soft", soft.to_string());
         }
+        if let Some(address) = self.metrics.address {
+            option("--metrics", address.to_string());
+        }
         option("--atime", self.flags.atime.name().to_owned());
         for label in &self.labels {
             option("--label", label.clone());
@@ -235,6 +242,7 @@ impl MountOptions {
             (self.allow_other, "--allow-other"),
             (self.read_only, "--read-only"),
             (self.early_names, "--early-names"),
+            (self.metrics.for_network, "--metrics-for-network"),
             (self.flags.suid, "--suid"),
             (self.flags.dev, "--dev"),
             (self.flags.noexec, "--noexec"),
@@ -283,6 +291,7 @@ impl MountOptions {
             );
         }
         resolved.memory()?;
+        resolved.metrics.check()?;
         // The mount's process may have another working directory.
         if let Some(trace) = &mut resolved.trace {
             *trace = std::path::absolute(&*trace)
@@ -366,6 +375,7 @@ impl MountOptions {
         };
         let word = |cache: CacheWord| cache.name().to_owned();
         let threads = (self.threads != DEFAULT_MOUNT_THREADS).then(|| self.threads.to_string());
+        let metrics = self.metrics.address.map(|address| address.to_string());
         let local = (self.local_lock != LocalLock::None).then(|| self.local_lock.name().to_owned());
         [
             ("cache", self.cache.map(word)),
@@ -375,6 +385,7 @@ impl MountOptions {
             ("soft", self.soft.as_ref().map(time)),
             ("threads", threads),
             ("memory", self.memory.map(|bytes| bytes.to_string())),
+            ("metrics", metrics),
             ("local_lock", local),
             ("allow_other", self.allow_other.then(String::new)),
             ("early_names", self.early_names.then(String::new)),
@@ -413,6 +424,11 @@ impl MountOptions {
                 let value = value.context("a number of bytes is missing")?;
                 self.memory = Some(units::parse_bytes(value).map_err(anyhow::Error::msg)?);
             }
+            ("metrics", _) => {
+                let value = value.context("an address is missing")?;
+                self.metrics.address = Some(value.parse()?);
+            }
+            ("metrics_for_network", None) => self.metrics.for_network = true,
             ("suid", None) => self.flags.suid = true,
             ("nosuid", None) => self.flags.suid = false,
             ("dev", None) => self.flags.dev = true,
@@ -493,7 +509,8 @@ mod tests {
             "--threads",
             "3",
             "-o",
-            "ro,soft=2s,entry_timeout=0.5,noatime,nodiratime,local_lock=flock,dirsync,nosymfollow,context=a:b",
+            "ro,soft=2s,entry_timeout=0.5,noatime,nodiratime,local_lock=flock,dirsync,nosymfollow,context=a:b,metrics=:9100",
+            "--metrics-for-network",
             "--attr-timeout",
             "9s",
             "--trace",
@@ -506,6 +523,8 @@ mod tests {
         let half = Duration::from_millis(500);
         assert_eq!(resolved.entry_timeout, Some(Time(half)));
         assert_eq!(resolved.local_lock, LocalLock::Flock);
+        let address = resolved.metrics.address.unwrap();
+        assert_eq!(address.to_string(), "127.0.0.1:9100");
         let trace = resolved.trace.as_ref().unwrap();
         assert!(trace.is_absolute() && trace.ends_with("recorded.trace"));
         let arguments: Vec<String> = resolved
@@ -622,6 +641,16 @@ mod tests {
     }
 
     #[test]
+    fn metrics_for_others_are_asked_for() {
+        let metrics = |words| parse(&["-o", words]).resolved();
+        let error = metrics("metrics=0.0.0.0:1").unwrap_err().to_string();
+        assert!(error.contains("other machines reach"), "{error}");
+        let told = metrics("metrics=0.0.0.0:1,metrics_for_network").unwrap();
+        let options = [("metrics".to_owned(), "0.0.0.0:1".to_owned())];
+        assert_eq!(told.given(), options);
+    }
+
+    #[test]
     fn a_wrong_option_is_named() {
         for (option, said) in [
             ("nosuch", "no such option"),
@@ -631,6 +660,8 @@ mod tests {
             ("threads=65", "'65' is no number of threads"),
             ("cache=x", "one of leases, timeouts, none"),
             ("local_lock=x", "one of none, flock, posix, all"),
+            ("metrics", "an address is missing"),
+            ("metrics=here", "'here' is no address"),
             ("memory", "a number of bytes is missing"),
             ("memory=much", "is no number of bytes"),
             ("mand", "no mandatory locks"),

@@ -196,6 +196,12 @@ impl Core {
         call.slot = Some(slot);
     }
 
+    /// Requests to shards that are under way.
+    pub(crate) fn slots_taken(&self) -> usize {
+        let all = [&self.slots, &self.inner_slots, &self.service_slots];
+        all.into_iter().map(Slots::taken).sum()
+    }
+
     /// The call needs no answer any more.
     pub(crate) fn give_back_slot(&self, call: &mut Call) {
         if let Some(slot) = call.slot.take() {

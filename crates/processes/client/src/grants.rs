@@ -79,6 +79,14 @@ impl Grants {
         self.state().errands.deputy.executed()
     }
 
+    /// Directories that are granted, and operations that are queued.
+    pub(crate) fn levels(&self) -> (usize, usize) {
+        let deputy = &self.state().errands.deputy;
+        let shards = deputy.all_queued().into_iter();
+        let queued = shards.map(|(shard, _)| deputy.queued(shard)).sum();
+        (deputy.granted_directories(), queued)
+    }
+
     /// Grants are asked for from now on.
     pub(crate) fn begin(&self) {
         self.state().errands.deputy.begin();

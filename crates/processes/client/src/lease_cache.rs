@@ -73,6 +73,11 @@ impl LeaseCache {
         self.with(|cache| cache.recalled())
     }
 
+    /// Names and attributes that are kept.
+    pub(crate) fn kept(&self) -> usize {
+        self.with(|cache| cache.kept())
+    }
+
     /// A request is about to be sent.
     pub(crate) fn sent(&self, now: Boottime) -> Sent {
         Sent::after(self.events.load(Ordering::Acquire), now)

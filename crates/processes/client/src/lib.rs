@@ -19,7 +19,7 @@
 //! | `unsynced`, `sync` | acknowledged changes that may not be on disk, and syncing them |
 //! | `core`, `background`, `stay` | the session at its servers, and open files if one of them lets go of it |
 //! | `cancellation` | the caller of a thread's calls, and its end |
-//! | `trace` | events of every operation |
+//! | `trace`, `levels` | events of every operation; what there is and is waited for |
 //! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `lock_turns`, `admin`, `path` | the operations |
 
 mod accesses;
@@ -43,6 +43,7 @@ mod held;
 mod inodes;
 mod layout;
 mod lease_cache;
+mod levels;
 mod limits;
 mod lock_turns;
 mod locks;
@@ -70,6 +71,7 @@ pub use crate::cancellation::{Caller, Cancellation, set_cancellation};
 pub use crate::dirs::{DirInfo, Entry, Listing, Page};
 pub use crate::error::{ClientError, Result};
 pub use crate::layout::{LAYOUT_XATTR, LayoutOf, chosen, layout_text, parse_layout, parse_unit};
+pub use crate::levels::Levels;
 pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow, RenameHow};
 pub use crate::recalls::Recall;

@@ -95,6 +95,11 @@ impl<F> Opens<F> {
         self.table(ino).file(ino)
     }
 
+    /// How many are open.
+    pub(crate) fn len(&self) -> usize {
+        self.tables.iter().map(|table| lock(table).len()).sum()
+    }
+
     /// Returns how often it is open, and where it is; `None` when it is not.
     pub(crate) fn count(&self, ino: Ino) -> Option<(u32, ShardId)> {
         self.table(ino).count(ino)

@@ -18,6 +18,7 @@ pub(crate) struct Slot {
 /// A range of slots of which each is used by one request at a time.
 #[derive(Debug)]
 pub(crate) struct Slots {
+    all: usize,
     state: Mutex<State>,
     given_back: Condvar,
 }
@@ -33,12 +34,14 @@ struct State {
 
 impl Slots {
     pub(crate) fn new(range: Range<u16>) -> Slots {
+        let all = range.len();
         let state = State {
             free: Vec::new(),
             fresh: range,
             waiting: 0,
         };
         Slots {
+            all,
             state: Mutex::new(state),
             given_back: Condvar::new(),
         }
@@ -46,6 +49,11 @@ impl Slots {
 
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Slots that are used now.
+    pub(crate) fn taken(&self) -> usize {
+        self.all - self.lock().available()
     }
 
     /// Takes one slot; waits until there is one.
@@ -122,7 +130,9 @@ mod tests {
         assert_eq!((first.id, first.sequence), (SlotId(0), 1));
         let second = slots.take();
         assert_eq!((second.id, second.sequence), (SlotId(1), 1));
+        assert_eq!(slots.taken(), 2);
         slots.give_back(first);
+        assert_eq!(slots.taken(), 1);
         let again = slots.take();
         assert_eq!((again.id, again.sequence), (SlotId(0), 2));
     }

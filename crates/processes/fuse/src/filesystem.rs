@@ -27,6 +27,7 @@ impl Filesystem for PandoFs {
     }
 
     fn handle(&self, request: Request<'_>, reply: Reply) {
+        let _timing = self.times.begin(&request.operation);
         let call = Call::begin(&self.abandoned, &request.header, &reply);
         pandofs_client::set_cancellation(Some(call.cancellation()));
         let ino = Ino(request.header.node);

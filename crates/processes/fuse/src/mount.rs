@@ -5,6 +5,7 @@ use crate::ops::PandoFs;
 use crate::options::{Cache, Options};
 use crate::panic;
 use crate::read_ahead;
+use crate::request_times::RequestTimes;
 use pandofs_client::Client;
 use pandofs_fuse_kernel::{Filesystem, Session, THREAD_NAMES, mount as kernel};
 use rustix::io::Errno;
@@ -65,6 +66,7 @@ pub struct Mounted {
     mountpoint: PathBuf,
     /// `None` once joined.
     session: Option<JoinHandle<io::Result<()>>>,
+    times: Arc<RequestTimes>,
 }
 
 /// Mounts the file system that `client` is connected to.
@@ -84,14 +86,17 @@ pub fn mount(client: Client, mountpoint: &Path, options: Options) -> Result<Moun
         no_xattrs: Arc::clone(&filesystem.no_xattrs),
     };
     let client = filesystem.client.clone();
-    serve_with(filesystem, mountpoint, &options, |session| {
+    let times = Arc::clone(&filesystem.times);
+    let mut mounted = serve_with(filesystem, mountpoint, &options, |session| {
         listeners.kernel.set(session.notifier());
         if options.cache == Cache::Leases
             && let Err(error) = listeners.listen(&client, &options)
         {
             tracing::error!(%error, "cannot listen for recalls: the mount caches nothing");
         }
-    })
+    })?;
+    mounted.times = times;
+    Ok(mounted)
 }
 
 /// Mounts any FUSE file system with the session that PandoFS's own mount has (threads, time-outs
@@ -145,6 +150,7 @@ fn serve_with<F: Filesystem>(
     Ok(Mounted {
         mountpoint,
         session: Some(session),
+        times: Arc::default(),
     })
 }
 
@@ -174,6 +180,11 @@ impl Mounted {
     /// The mount point.
     pub fn mountpoint(&self) -> &Path {
         &self.mountpoint
+    }
+
+    /// How long the kernel's requests take. Of another file system than PandoFS ([`serve`]) nothing is told.
+    pub fn request_times(&self) -> Arc<RequestTimes> {
+        Arc::clone(&self.times)
     }
 
     /// Unmounts. What programs wrote is flushed before: they closed their files.

@@ -16,6 +16,7 @@ use crate::no_xattrs::NoXattrs;
 use crate::open_dirs::OpenDirs;
 use crate::options::{Atime, Options};
 use crate::remount::Flags;
+use crate::request_times::RequestTimes;
 use crate::space;
 use crate::stale::Stale;
 use pandofs_client::{Client, ClientError, Node};
@@ -48,6 +49,7 @@ pub(crate) struct PandoFs {
     pub abandoned: Arc<Abandoned>,
     pub stale: Stale,
     pub kernel: Kernel,
+    pub times: Arc<RequestTimes>,
     /// Those of `options` until it is remounted.
     pub flags: Flags,
 }
@@ -125,6 +127,7 @@ impl PandoFs {
             abandoned: Arc::new(Abandoned::within(memory.abandoned_requests)),
             stale: Stale::default(),
             kernel: Kernel::default(),
+            times: Arc::default(),
         }
     }
 

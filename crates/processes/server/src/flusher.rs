@@ -3,6 +3,7 @@
 use crate::error::ServerError;
 use crate::helper;
 use crate::mailbox::{Mail, Mailbox};
+use crate::times::Times;
 use pandofs_lane::{Written, flush};
 use pandofs_log::Log;
 use pandofs_store::Store;
@@ -10,6 +11,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 /// Flushes the store once for each [`Flusher::begin`], and posts [`Mail::Flushed`].
 #[derive(Debug)]
@@ -24,13 +26,17 @@ impl Flusher {
     pub(crate) fn start(
         store: Arc<dyn Store>,
         log: Arc<dyn Log>,
+        times: Arc<Times>,
         mailbox: &Mailbox,
     ) -> io::Result<Flusher> {
         let (orders, received) = mpsc::channel::<Written>();
         let reports = mailbox.clone();
         let thread = helper::spawn("flusher", mailbox, move || {
             for written in received {
-                reports.post(Mail::Flushed(flush(&*store, &*log, &written)));
+                let begun = Instant::now();
+                let flushed = flush(&*store, &*log, &written);
+                times.flushes.add_since(begun);
+                reports.post(Mail::Flushed(flushed));
             }
         })?;
         Ok(Flusher { orders, thread })
@@ -84,12 +90,15 @@ mod tests {
         batch.put(b"key".to_vec(), b"value".to_vec());
         store.write(&batch).unwrap();
 
-        let flusher = Flusher::start(store.clone(), log.clone(), &inbox.mailbox).unwrap();
+        let times = Arc::new(Times::default());
+        let flusher =
+            Flusher::start(store.clone(), log.clone(), times.clone(), &inbox.mailbox).unwrap();
         flusher
             .begin(vec![(ShardId(3), 7), (ShardId(4), 2), (ShardId(5), 0)])
             .unwrap();
         let mail = inbox.next();
         assert!(matches!(mail, Mail::Flushed(Ok(()))), "{mail:?}");
+        assert_eq!(times.flushes.count(), 1);
         assert_eq!(log.span(3), Some((8, 10)));
         assert_eq!(log.span(4), None);
         assert_eq!(log.next_index(4), Some(3));

@@ -27,6 +27,7 @@ pub mod limits;
 mod log_syncer;
 mod mailbox;
 mod memory;
+mod observer;
 mod peers;
 mod readers;
 mod scrub;
@@ -35,10 +36,13 @@ mod sessions;
 mod stored;
 #[cfg(test)]
 mod testing;
+mod times;
 mod unlogged;
 
 pub use error::{ServerError, StartError};
 pub use faults::FOLDER_VARIABLE;
+pub use observer::{More, Observed, Observer, Unobserved};
 pub use server::{Options, Replayed, Server, ServerHandle, Stopper};
 pub use stored::{Pairs, stored};
+pub use times::Timed;
 pub use unlogged::UNLOGGED_VARIABLE;

@@ -3,12 +3,14 @@
 use crate::error::ServerError;
 use crate::helper;
 use crate::mailbox::{Mail, Mailbox};
+use crate::times::Times;
 use pandofs_lane::LaneError;
 use pandofs_log::Log;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
+use std::time::Instant;
 
 /// Syncs the log once for each [`LogSyncer::begin`], and posts [`Mail::Synced`] when it is done. One
 /// sync serves everything that was appended before it began, of any number of batches.
@@ -21,12 +23,19 @@ pub(crate) struct LogSyncer {
 impl LogSyncer {
     /// # Errors
     /// The system's, when it has no thread to give.
-    pub(crate) fn start(log: Arc<dyn Log>, mailbox: &Mailbox) -> io::Result<LogSyncer> {
+    pub(crate) fn start(
+        log: Arc<dyn Log>,
+        times: Arc<Times>,
+        mailbox: &Mailbox,
+    ) -> io::Result<LogSyncer> {
         let (orders, received) = mpsc::channel();
         let reports = mailbox.clone();
         let thread = helper::spawn("log_syncer", mailbox, move || {
             for () in received {
-                reports.post(Mail::Synced(log.sync().map_err(LaneError::from)));
+                let begun = Instant::now();
+                let synced = log.sync();
+                times.forces.add_since(begun);
+                reports.post(Mail::Synced(synced.map_err(LaneError::from)));
             }
         })?;
         Ok(LogSyncer { orders, thread })

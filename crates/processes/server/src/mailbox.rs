@@ -3,6 +3,7 @@
 use crate::connection::ConnectionKey;
 use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
+use crate::observer::Seen;
 use crate::peers::Opened;
 use pandofs_api::{AdminReply, DataReply};
 use pandofs_lane::LaneError;
@@ -10,6 +11,7 @@ use pandofs_placement::ClusterMap;
 use pandofs_shard::Input;
 use pandofs_store::StoreError;
 use pandofs_types::{ServerId, ShardId};
+use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// One piece of news.
@@ -49,6 +51,8 @@ pub(crate) enum Mail {
     },
     /// The newest cluster map that was found in the file and at the other servers, if it is newer than ours.
     MapFound(Option<Box<ClusterMap>>),
+    /// Somebody in this process wants to know how the server is.
+    Observe(Sender<Seen>),
     /// A helper thread cannot go on; neither can the lane.
     Failed(ServerError),
     /// Stop: sync and flush everything first, or (`Abandon`) nothing.

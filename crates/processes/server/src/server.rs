@@ -10,7 +10,9 @@ use crate::faults::{self, Faults};
 use crate::lane::{LaneThread, MapSource, ThreadParts, WAKER};
 use crate::mailbox::{Mail, Mailbox};
 use crate::memory::Memory;
+use crate::observer::Observer;
 use crate::scrub::Schedule;
+use crate::times::Times;
 use crate::unlogged::{UNLOGGED_VARIABLE, Unlogged};
 use pandofs_lane::{FaultPoints, Points, Shards};
 use pandofs_log::Log;
@@ -369,6 +371,7 @@ fn serve(
     let poll = mio::Poll::new().map_err(StartError::System)?;
     let waker = mio::Waker::new(poll.registry(), WAKER).map_err(StartError::System)?;
     let mailbox = Mailbox::new(waker);
+    let times = Arc::new(Times::default());
     let lane = LaneThread::new(ThreadParts {
         id,
         map,
@@ -390,6 +393,7 @@ fn serve(
         recent_reads: memory.recent_reads,
         schedule,
         unflushed_bytes: replayed.bytes,
+        times: Arc::clone(&times),
     })
     .map_err(StartError::System)?;
     let thread = thread::Builder::new()
@@ -408,6 +412,7 @@ fn serve(
         addresses,
         replayed,
         mailbox,
+        times,
         thread: Some(thread),
     })
 }
@@ -434,6 +439,7 @@ pub struct ServerHandle {
     addresses: Vec<Address>,
     replayed: Replayed,
     mailbox: Mailbox,
+    times: Arc<Times>,
     thread: Option<JoinHandle<Result<(), ServerError>>>,
 }
 
@@ -480,6 +486,14 @@ impl ServerHandle {
     pub fn stopper(&self) -> Stopper {
         Stopper {
             mailbox: self.mailbox.clone(),
+        }
+    }
+
+    /// For whoever watches it.
+    pub fn observer(&self) -> Observer {
+        Observer {
+            mailbox: self.mailbox.clone(),
+            times: Arc::clone(&self.times),
         }
     }
 

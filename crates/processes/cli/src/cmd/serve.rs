@@ -3,6 +3,7 @@
 use crate::backend;
 use crate::daemon::StartedBy;
 use crate::exit::Outcome;
+use crate::metrics::MetricsOptions;
 use crate::server_options::ServerOptions;
 use crate::source::read_cluster;
 use anyhow::Result;
@@ -13,6 +14,8 @@ use std::path::PathBuf;
 const EXAMPLES: &str = "\
 Examples:
   pandofs serve --cluster cluster.json --id 0 --data /var/lib/pandofs
+  pandofs serve --cluster cluster.json --id 0 --data /var/lib/pandofs --metrics 9100
+      the same, with what it counts at http://127.0.0.1:9100/metrics
 
 SIGTERM and Ctrl-C stop it cleanly. It may be killed at any time: started again, it goes by what its
 log and store hold.";
@@ -38,6 +41,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     server_options: ServerOptions,
     #[command(flatten)]
+    metrics: MetricsOptions,
+    #[command(flatten)]
     started_by: StartedBy,
 }
 
@@ -55,6 +60,7 @@ impl Serve {
             &cluster,
             id,
             &self.server_options,
+            &self.metrics,
             &self.started_by,
         )?;
         Ok(Outcome::Done)

@@ -2,6 +2,7 @@
 
 use crate::datadir::DataDir;
 use crate::exit::Outcome;
+use crate::metrics::{self, MetricsOptions};
 use crate::mount_options::MountOptions;
 use crate::new_cluster::FsOptions;
 use crate::server_options::ServerOptions;
@@ -33,6 +34,8 @@ Examples:
       servers only, reached over TCP on the ports 7400, 7401, … by whoever reaches these ports
   pandofs up --data /tmp/w --mount /mnt/w --weights 1,1,2,4 --domains left,left,right,right
       a new cluster of four servers, of which the last is to have half of all new directories
+  pandofs up --data /var/tmp/pando --mount /mnt/pando --metrics 9100
+      with what they count at http://127.0.0.1:9100/metrics (the mount), :9101 (server 0), :9102, …
   pandofs up --data /tmp/p --mount /mnt/p -- make -C /mnt/p/src
       run a command on it, then stop; ends with the command's exit code
 
@@ -114,7 +117,8 @@ impl Up {
             memory: self.mount_memory,
             ..self.mount_options.clone()
         };
-        mount_options.resolved()?;
+        let metrics = mount_options.resolved()?.metrics;
+        check_ports(&metrics, self.servers.unwrap_or(1).saturating_sub(1))?;
         let dir = self.data_dir()?;
         up::check_directory(&dir)?;
         let _held = dir.hold()?;
@@ -126,12 +130,14 @@ impl Up {
             .map(|point| prepare_mount_point(point, &dir, &mut voice))
             .transpose()?;
         let map = up::open_or_create(&dir, &wanted, &mut voice)?;
-        let plan = self.plan(&dir, &map, mount_point.as_deref(), &mount_options);
-        let servers = map.servers.len() as u64;
-        let named = units::plural(servers, "server", "servers");
+        let last = map.servers.iter().map(|server| server.id.0).max();
+        check_ports(&metrics, last.unwrap_or_default())?;
+        let plan = self.plan(&dir, &map, mount_point.as_deref(), &mount_options, metrics);
+        let servers: Vec<u16> = map.servers.iter().map(|server| server.id.0).collect();
+        let named = units::plural(servers.len() as u64, "server", "servers");
         voice.note(&format!("starting {named}"));
         let end = up::supervise(plan, &mut voice, |voice| {
-            voice.note(&usage(&dir, mount_point.as_deref(), servers));
+            voice.note(&usage(&dir, mount_point.as_deref(), &servers, &metrics));
         })?;
         voice.note("stopped");
         Ok(match end {
@@ -157,6 +163,7 @@ impl Up {
         &self,
         dir: &DataDir,
         map: &ClusterMap,
+        metrics: MetricsOptions,
     ) -> impl FnMut() -> Option<Vec<Recipe>> + use<> {
         let (options, dir) = (self.server_options.clone(), dir.clone());
         let mut last = map.epoch;
@@ -170,7 +177,7 @@ impl Up {
             seen = now;
             let map = read_cluster(&dir.cluster_map(), None).ok()?.map;
             (map.epoch > std::mem::replace(&mut last, map.epoch))
-                .then(|| servers(&options, &dir, &map))
+                .then(|| servers(&options, &metrics, &dir, &map))
         }
     }
 
@@ -180,6 +187,7 @@ impl Up {
         map: &ClusterMap,
         mount_point: Option<&Path>,
         mount_options: &MountOptions,
+        metrics: MetricsOptions,
     ) -> Plan {
         let cluster = [OsString::from("--cluster"), dir.cluster_map().into()];
         let mount = mount_point.map(|point| {
@@ -195,8 +203,8 @@ impl Up {
             }
         });
         Plan {
-            servers: servers(&self.server_options, dir, map),
-            joined: Box::new(self.joined(dir, map)),
+            servers: servers(&self.server_options, &metrics, dir, map),
+            joined: Box::new(self.joined(dir, map, metrics)),
             mount,
             mount_point: mount_point.map(Path::to_owned),
             restart: !self.no_restart,
@@ -211,13 +219,21 @@ fn modified(dir: &DataDir) -> Option<SystemTime> {
 }
 
 /// How to run each server of the map.
-fn servers(options: &ServerOptions, dir: &DataDir, map: &ClusterMap) -> Vec<Recipe> {
+fn servers(
+    options: &ServerOptions,
+    metrics: &MetricsOptions,
+    dir: &DataDir,
+    map: &ClusterMap,
+) -> Vec<Recipe> {
     let recipe = |server: &ServerInfo| {
         let mut arguments: Vec<OsString> = vec!["serve".into()];
         arguments.extend(["--cluster".into(), dir.cluster_map().into()]);
         arguments.extend(["--id".into(), server.id.to_string().into()]);
         arguments.extend(["--data".into(), dir.server_data(server.id).into()]);
         arguments.extend(options.arguments());
+        // One that joins and for which there is no port left serves all the same.
+        let metrics = metrics.of_server(server.id.0).unwrap_or_default();
+        arguments.extend(metrics.arguments());
         Recipe {
             role: Role::Server(server.id),
             arguments,
@@ -293,12 +309,38 @@ fn wait_for_old_mount(point: &Path, dir: &DataDir, voice: &mut Voice) -> Result<
     Ok(())
 }
 
-fn usage(dir: &DataDir, mount_point: Option<&Path>, servers: u64) -> String {
+/// Whether all servers up to this one have a port for their metrics.
+///
+/// # Errors
+/// With what to do.
+fn check_ports(metrics: &MetricsOptions, last: u16) -> Result<()> {
+    let Some(address) = metrics.address else {
+        return Ok(());
+    };
+    if address.0.port() == 0 {
+        bail!(
+            "--metrics {address}: which ports would the servers have? Give one; server N gets the one N + 1 further"
+        );
+    }
+    if metrics.of_server(last).is_none() {
+        bail!(
+            "--metrics {address}: there is no port for server {last}, N + 1 further for server N; give a lower one"
+        );
+    }
+    Ok(())
+}
+
+fn usage(
+    dir: &DataDir,
+    mount_point: Option<&Path>,
+    servers: &[u16],
+    metrics: &MetricsOptions,
+) -> String {
     let data = dir.root().display();
-    let named = units::plural(servers, "server", "servers");
+    let named = units::plural(servers.len() as u64, "server", "servers");
     let serving = match mount_point {
         Some(point) => format!("{named} and the mount on {} are up", point.display()),
-        None if servers == 1 => format!("{named} is up"),
+        None if servers.len() == 1 => format!("{named} is up"),
         None => format!("{named} are up"),
     };
     let mut text = format!(
@@ -312,6 +354,59 @@ fn usage(dir: &DataDir, mount_point: Option<&Path>, servers: u64) -> String {
             "\n  mount it:             pandofs mount --data {data} MOUNTPOINT"
         ));
     }
+    text.push_str(&metrics_usage(mount_point.is_some(), servers, metrics));
     text.push_str("\n  stop:                 Ctrl-C\n");
     text
+}
+
+/// Where each of them tells its metrics.
+fn metrics_usage(has_mount: bool, servers: &[u16], options: &MetricsOptions) -> String {
+    let of_mount = has_mount.then(|| ("the mount".to_owned(), Some(*options)));
+    let of_servers = servers
+        .iter()
+        .map(|&id| (format!("server {id}"), options.of_server(id)));
+    let mut text = String::new();
+    for (who, options) in of_mount.into_iter().chain(of_servers) {
+        if let Some(address) = options.and_then(|options| options.address) {
+            let what = format!("metrics of {who}:");
+            text.push_str(&format!("\n  {what:<22}{}", metrics::url(address)));
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(address: &str) -> MetricsOptions {
+        MetricsOptions {
+            address: Some(address.parse().unwrap()),
+            for_network: false,
+        }
+    }
+
+    #[test]
+    fn each_port_is_told() {
+        assert_eq!(
+            metrics_usage(true, &[0, 11], &options("9100")),
+            "\n  metrics of the mount: http://127.0.0.1:9100/metrics\
+             \n  metrics of server 0:  http://127.0.0.1:9101/metrics\
+             \n  metrics of server 11: http://127.0.0.1:9112/metrics"
+        );
+        assert_eq!(
+            metrics_usage(false, &[0], &options("[::1]:9100")),
+            "\n  metrics of server 0:  http://[::1]:9101/metrics"
+        );
+        assert_eq!(metrics_usage(true, &[0], &MetricsOptions::default()), "");
+    }
+
+    #[test]
+    fn every_server_needs_a_port() {
+        check_ports(&options("65531"), 3).unwrap();
+        let error = check_ports(&options("65532"), 3).unwrap_err().to_string();
+        assert!(error.contains("no port for server 3"), "{error}");
+        let error = check_ports(&options("0"), 3).unwrap_err().to_string();
+        assert!(error.contains("Give one"), "{error}");
+    }
 }

@@ -8,13 +8,14 @@ use crate::error::ServerError;
 use crate::helper;
 use crate::limits::{DATA_SYNC_THREADS, DATA_THREADS, SETTLE_AFTER};
 use crate::mailbox::Mailbox;
+use crate::times::DataKind;
 use pandofs_api::DataRequest;
 use pandofs_types::Ino;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Origin of a request, with what the lane needs to answer it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,6 +25,8 @@ pub(crate) enum DataOrigin {
         connection: ConnectionKey,
         id: u64,
         owed: usize,
+        kind: DataKind,
+        came: Instant,
     },
     /// A shard, of this server or another one.
     Lane(pandofs_lane::DataOrigin),

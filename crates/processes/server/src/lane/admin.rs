@@ -1,7 +1,8 @@
 //! The server as it sees itself.
 
 use super::LaneThread;
-use pandofs_api::ServerStatus;
+use crate::observer::{More, Seen};
+use pandofs_api::{ScrubOrder, ServerStatus};
 
 impl LaneThread {
     pub(super) fn status(&self) -> ServerStatus {
@@ -31,6 +32,21 @@ impl LaneThread {
             log_batches: counters.log_batches,
             store_bytes: self.store.size_bytes(),
             granularity: shards.granularity(),
+        }
+    }
+
+    /// The same with what administrators ask for by itself, and with more.
+    pub(super) fn seen(&mut self) -> Seen {
+        let shards = self.lane.shards();
+        Seen {
+            more: More {
+                merges: shards.merged(),
+                grants: shards.granted(),
+                log_appended_bytes: self.lane.counters().log_bytes,
+                owed_bytes: self.owed as u64,
+            },
+            status: self.status(),
+            scrub: self.scrubber.order(ScrubOrder::Look, &self.holdings),
         }
     }
 }

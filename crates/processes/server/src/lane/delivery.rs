@@ -21,6 +21,10 @@ impl LaneThread {
     pub(super) fn carry_out_commands(&mut self) -> Result<(), ServerError> {
         let mut commands = std::mem::take(&mut self.commands);
         self.lane.take_commands(&mut commands);
+        if !commands.is_empty() {
+            // One look at the clock for all that is answered.
+            self.answering = Instant::now();
+        }
         for command in commands.drain(..) {
             self.carry_out(command)?;
         }
@@ -103,6 +107,8 @@ impl LaneThread {
             self.counters.redirected += 1;
         }
         let pending = self.take_pending(ticket);
+        let took = self.answering.saturating_duration_since(pending.came);
+        self.times.operation(pending.kind).add(took);
         let body = match leased.is_empty() {
             true => AnswerBody::Shard(result),
             false => AnswerBody::Leased { result, leased },

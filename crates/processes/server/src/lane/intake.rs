@@ -7,7 +7,8 @@ use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
 use crate::limits::MAX_OWED_BYTES;
 use crate::readers::ReadJob;
-use pandofs_api::{AdminReply, AdminRequest, DataRequest, Refusal, ShardRequest};
+use crate::times::{DataKind, Kind};
+use pandofs_api::{AdminReply, AdminRequest, DataRequest, Refusal, Request, ShardRequest};
 use pandofs_shard::Ticket;
 use pandofs_types::limits::MAX_LANE_BATCH;
 use pandofs_types::{ServerId, SessionId};
@@ -316,7 +317,7 @@ impl LaneThread {
         }
         match body {
             RequestBody::Shard(request) => self.take_shard_request(key, id, request, now),
-            RequestBody::Data(request) => return self.take_data_request(key, id, request),
+            RequestBody::Data(request) => return self.take_data_request(key, id, request, now),
             RequestBody::Admin(request) => return self.take_admin_request(key, id, request),
             RequestBody::Ping | RequestBody::Goodbye { .. } => {
                 self.answer(key, id, AnswerBody::Done);
@@ -365,12 +366,17 @@ impl LaneThread {
         if let Some(connection) = self.connections.get_mut(key) {
             connection.owed += owed;
         }
+        if let Request::Batch(batch) = &request.request {
+            self.times.count_early(batch);
+        }
         let ticket = Ticket(
             self.pending
                 .insert(Pending {
                     connection: key,
                     id,
                     owed,
+                    kind: Kind::of(&request.request),
+                    came: now,
                 })
                 .data()
                 .as_ffi(),
@@ -383,6 +389,7 @@ impl LaneThread {
         key: ConnectionKey,
         id: u64,
         request: DataRequest,
+        now: Instant,
     ) -> Result<(), ServerError> {
         self.counters.data_requests += 1;
         let owed = match &request {
@@ -402,6 +409,8 @@ impl LaneThread {
                 connection: key,
                 id,
                 owed,
+                kind: DataKind::of(&request),
+                came: now,
             },
             request,
         )

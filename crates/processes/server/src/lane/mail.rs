@@ -36,6 +36,10 @@ impl LaneThread {
                 }
                 Mail::LinkOpened { server, result } => self.link_opened(server, result, now),
                 Mail::MapFound(found) => self.map_found(found),
+                Mail::Observe(to) => {
+                    // Who asked may have given up.
+                    let _ = to.send(self.seen());
+                }
                 Mail::Failed(error) => return Err(error),
                 Mail::Stop => self.stop = Some(self.stop.unwrap_or(Stop::Clean)),
                 Mail::Abandon => self.stop = Some(Stop::Abandon),
@@ -67,7 +71,10 @@ impl LaneThread {
                 connection,
                 id,
                 owed,
+                kind,
+                came,
             } => {
+                self.times.data(kind).add_since(came);
                 self.repay_data(connection, owed);
                 self.answer(connection, id, AnswerBody::Data(reply));
             }

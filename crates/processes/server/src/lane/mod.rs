@@ -30,6 +30,7 @@ use crate::peers::Peers;
 use crate::readers::{ReadJob, Readers};
 use crate::scrub::{Schedule, Scrubber, Subject};
 use crate::sessions::Sessions;
+use crate::times::{Kind, Times};
 use mio::{Events, Poll};
 use pandofs_lane::limits::MAX_UNWRITTEN_BYTES;
 use pandofs_lane::{Command, Lane, LaneError, Points, Shards, flush};
@@ -75,6 +76,7 @@ pub(crate) struct ThreadParts {
     pub schedule: Schedule,
     /// Bytes of records that the store may not have flushed.
     pub unflushed_bytes: u64,
+    pub times: Arc<Times>,
 }
 
 /// See the module.
@@ -128,6 +130,9 @@ pub(crate) struct LaneThread {
     next_look: Instant,
     stop: Option<Stop>,
     counters: Counters,
+    times: Arc<Times>,
+    /// The moment at which the commands at hand are carried out.
+    answering: Instant,
     /// Damaged places of the store that the log names already.
     damage_told: BTreeSet<String>,
 }
@@ -151,6 +156,9 @@ struct Pending {
     id: u64,
     /// Bytes that the answer may have, if that is many.
     owed: usize,
+    kind: Kind,
+    /// When it was taken from its connection.
+    came: Instant,
 }
 
 /// Where an answer goes that comes from no shard: a connection, and the number of the request there.
@@ -198,6 +206,7 @@ impl LaneThread {
             recent_reads,
             schedule,
             unflushed_bytes,
+            times,
         } = parts;
         let now = Instant::now();
         let mut random = StdRng::from_os_rng();
@@ -254,8 +263,13 @@ impl LaneThread {
             sessions: Sessions::new(now),
             peers,
             dumps: Vec::new(),
-            log_syncer: LogSyncer::start(Arc::clone(&log), &mailbox)?,
-            flusher: Flusher::start(Arc::clone(&store), Arc::clone(&log), &mailbox)?,
+            log_syncer: LogSyncer::start(Arc::clone(&log), Arc::clone(&times), &mailbox)?,
+            flusher: Flusher::start(
+                Arc::clone(&store),
+                Arc::clone(&log),
+                Arc::clone(&times),
+                &mailbox,
+            )?,
             readers: Readers::start(&store, &mailbox)?,
             holdings,
             data,
@@ -264,6 +278,8 @@ impl LaneThread {
             next_look: now + LOOK_INTERVAL,
             stop: None,
             counters: Counters::default(),
+            times,
+            answering: now,
             damage_told: BTreeSet::new(),
             random,
             poll,

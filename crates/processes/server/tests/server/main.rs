@@ -9,5 +9,6 @@ mod engines;
 mod generations;
 mod handshake;
 mod joins;
+mod observer;
 mod peers;
 mod scrub;

@@ -11,6 +11,8 @@ const AT_START: u64 = 2;
 pub(crate) struct HeldLog {
     /// Its contents.
     pub log: MemoryLog,
+    /// Whoever has it keeps the lane from appending.
+    pub appends: Mutex<()>,
     state: Mutex<Held>,
     changed: Condvar,
 }
@@ -33,6 +35,7 @@ impl HeldLog {
         });
         Arc::new(HeldLog {
             log: MemoryLog::new(),
+            appends: Mutex::default(),
             state,
             changed: Condvar::new(),
         })
@@ -55,6 +58,7 @@ impl HeldLog {
 
 impl Log for HeldLog {
     fn append(&self, entries: &[Entry<'_>]) -> Result<(), LogError> {
+        let _may = self.appends.lock().unwrap();
         self.log.append(entries)
     }
     fn sync(&self) -> Result<(), LogError> {
