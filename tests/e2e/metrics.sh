@@ -95,8 +95,14 @@ for ((i = 0; i < FILES; i++)); do
 done
 after=$(figure "$BASE" 'pandofs_mount_request_duration_seconds_count{operation="create"}')
 expect_equal 'creations that the kernel asked for' $((after - before)) "$FILES"
+makes_early() {
+    echo early >"$SCRATCH/early/own/file-$((++made_early))"
+    [[ $(figure "$EARLY" pandofs_mount_early_operations_total) -gt 0 ]]
+}
+made_early=0
+wait_until 'names to be made early' makes_early
 for ((i = 0; i < 50; i++)); do
-    echo "$i" >"$SCRATCH/early/own/file-$i"
+    echo "$i" >"$SCRATCH/early/own/then-$i"
 done
 for ((i = 0; i < FILES; i += 3)); do
     rm "$SCRATCH/early/many/file-$i"
@@ -111,8 +117,8 @@ partitions_spread() {
 wait_until "'many' to be in several partitions" partitions_spread
 created=$(all_servers 'pandofs_server_operation_duration_seconds_count{operation="create"}')
 expect_above 'creations on servers' "$created" $((FILES - 1))
-expect_above 'early creations' "$(all_servers 'pandofs_server_early_operations_total{operation="create"}')" 0
 expect_above 'early operations of the mount' "$(figure "$EARLY" pandofs_mount_early_operations_total)" 49
+expect_above 'granted directories' "$(all_servers pandofs_server_grants)" 0
 expect_above 'answers from the cache' "$(figure "$BASE" pandofs_mount_cache_hits_total)" 0
 expect_above 'recalled leases' "$(figure "$BASE" pandofs_mount_leases_recalled_total)" 0
 expect_above 'redirects' "$(all_servers pandofs_server_redirects_total)" 0
@@ -121,16 +127,24 @@ nothing_is_queued() {
     [[ $(figure "$EARLY" pandofs_mount_early_queued) -eq 0 ]]
 }
 wait_until 'early names to be with servers' nothing_is_queued
+expect_above 'creations in batches' "$(all_servers 'pandofs_server_early_operations_total{operation="create"}')" 49
+
+# What has split comes together when it is nearly empty.
+rm "$MNT"/many/file-*
+has_merged() {
+    [[ $(all_servers pandofs_server_merges_total) -ge 1 ]]
+}
+wait_until 'partitions to merge' has_merged
 
 # Locks: one that is held, and one who waits for it.
-flock "$MNT/many" sleep "$PATIENCE" &
+flock "$MNT/data" sleep "$PATIENCE" &
 held=$!
 started+=("$held")
 is_locked() {
     [[ $(all_servers pandofs_server_file_locks) -ge 1 ]]
 }
 wait_until 'the lock to be seen' is_locked
-flock "$SCRATCH/early/many" true &
+flock "$SCRATCH/early/data" true &
 waiter=$!
 started+=("$waiter")
 somebody_waits() {
@@ -201,8 +215,9 @@ expect_equal 'what Prometheus could not read' \
     "$(metrics get "$PROMETHEUS/api/v1/targets" | jq -r '[.data.activeTargets[].lastError] | unique | join(" ")')" ''
 entries=$(status | jq '[.servers[].entries] | add')
 wait_until 'Prometheus to have the same names' has_value 'sum(pandofs_server_entries)' "$entries"
+created=$(figure "$BASE" 'pandofs_mount_request_duration_seconds_count{operation="create"}')
 wait_until 'Prometheus to have the same creations' has_value \
-    "pandofs_mount_request_duration_seconds_count{operation=\"create\",instance=\"127.0.0.1:$BASE\"}" "$after"
+    "pandofs_mount_request_duration_seconds_count{operation=\"create\",instance=\"127.0.0.1:$BASE\"}" "$created"
 expect_equal 'roles' "$(query 'count(pandofs_build_info{role="server"})')" 4
 expect_above 'requests a second' "$(query 'ceil(sum(rate(pandofs_server_requests_total[1m])))')" 0
 say "every one of $(metrics dashboard "$PROMETHEUS" "$DASHBOARD") queries of the dashboard gives something"
