@@ -404,7 +404,7 @@ mod tests {
         ] {
             assert!(is_pure(name), "{name}");
             for library in [
-                "tokio",
+                "smol",
                 "mio",
                 "libc",
                 "rustix",

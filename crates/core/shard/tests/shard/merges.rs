@@ -4,7 +4,7 @@ use crate::support::{Cluster, create_file, name, receiver, sent};
 use pandofs_api::{CommitMessage, PeerMessage, Reply, Request, Step, op};
 use pandofs_placement::{DirMap, DirPolicy, PartitionIndex, Settings};
 use pandofs_shard::{Input, Output};
-use pandofs_types::{Ino, Name};
+use pandofs_types::{Ino, Name, ShardId};
 use std::collections::VecDeque;
 
 const SHARDS: u16 = 4;
@@ -63,8 +63,8 @@ fn may_go(cluster: &mut Cluster, dir: Ino, shard: u16) -> Vec<PeerMessage> {
     for child in (1..PARTITIONS).map(PartitionIndex) {
         for to in (0..SHARDS).filter(|to| *to != shard) {
             let ask = PeerMessage::MergeAsk {
-                from: pandofs_types::ShardId(shard),
-                to: pandofs_types::ShardId(to),
+                from: ShardId(shard),
+                to: ShardId(to),
                 dir,
                 child,
             };
@@ -157,4 +157,51 @@ fn no_partition_begins_to_go_back_while_its_directory_is_removed() {
         root_alone,
         "a directory was not removed"
     );
+}
+
+#[test]
+fn each_merge_is_counted_where_the_partition_was() {
+    let settings = Settings {
+        split_threshold: 8,
+        max_partitions: Some(PARTITIONS),
+        ..Settings::default()
+    };
+    let mut cluster = Cluster::new(SHARDS, DirPolicy::Random, settings);
+    let mut map = DirMap::single(ShardId(0));
+    let names: Vec<_> = (0..FILES)
+        .map(|number| name(&format!("file{number}")))
+        .collect();
+    for name in &names {
+        let create = create_file(Ino::ROOT, name.clone());
+        let (reply, _) = cluster.call_by_name(&mut map, name, &create);
+        assert!(reply.is_ok(), "{reply:?}");
+    }
+    let partitions = |cluster: &Cluster| -> u64 {
+        let nodes = cluster.nodes.iter();
+        nodes.map(|node| node.shard.status().partitions).sum()
+    };
+    let merged = |cluster: &Cluster| -> u64 {
+        let nodes = cluster.nodes.iter();
+        nodes.map(|node| node.shard.merged()).sum()
+    };
+    let split = partitions(&cluster);
+    assert_eq!((split, merged(&cluster)), (u64::from(PARTITIONS), 0));
+    for name in &names {
+        let unlink = Request::Unlink(op::Unlink {
+            dir: Ino::ROOT,
+            name: name.clone(),
+        });
+        let (reply, _) = cluster.call_by_name(&mut map, name, &unlink);
+        assert!(reply.is_ok(), "{reply:?}");
+    }
+    for _ in 0..6 {
+        cluster.now += 1_000_000_000;
+        for shard in 0..SHARDS {
+            let outputs = cluster.input(shard, Input::Tick).outputs;
+            cluster.carry(outputs, &mut None);
+        }
+    }
+    let left = partitions(&cluster);
+    assert!(left < split, "nothing was merged");
+    assert_eq!(merged(&cluster), split - left);
 }
