@@ -178,7 +178,7 @@ impl Client {
         if answer.is_err() || !request.is_mutation() {
             // A shard may have forgotten what is still believed.
             let may_be_lost = self.may_believe_what_is_lost();
-            return history.believed(request, answer, may_be_lost);
+            return history.believed(open, request, answer, may_be_lost);
         }
         if let Some(dir) = request.operation().dir().or(request.operation().inode()) {
             let place = (self.session, dir.birth_shard());
