@@ -53,6 +53,10 @@ fn a_server_that_is_away_is_waited_for() {
     std::thread::scope(|scope| {
         let waiting: Vec<_> = (0..4).map(|_| scope.spawn(|| unlink(&client))).collect();
         eventually("it is noticed", || log.count("server 0 at unix:") > 0);
+        eventually("all four wait", || {
+            let levels = client.levels();
+            (levels.requests_under_way, levels.servers_away) == (4, 1)
+        });
         let _server = Fake::start(&map, 0, answer);
         for unlinked in waiting {
             assert_eq!(unlinked.join().unwrap(), Ok(Ino(77)));
@@ -63,4 +67,5 @@ fn a_server_that_is_away_is_waited_for() {
         1
     );
     assert_eq!(log.count("answers again"), 1);
+    assert_eq!(client.levels(), pandofs_client::Levels::default());
 }
