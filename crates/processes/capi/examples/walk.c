@@ -1,11 +1,10 @@
 /* Walks a tree, without putting paths together: each directory is a handle, and names are relative to it.
  *
  * walk CLUSTER [DIRECTORY]: prints kind, size and path of all below it, and in the end how many there were. */
-#include <dirent.h>
 #include <inttypes.h>
 #include <pandofs.h>
 #include <stdio.h>
-#include <stdlib.h>
+#include <sys/stat.h>
 
 struct totals {
     uint64_t entries;
@@ -35,10 +34,10 @@ static int walk(pandofs_fs_t fs, const char *path, struct totals *totals)
             continue;
         }
         totals->entries++;
-        totals->bytes += entry.kind == DT_REG ? entry.stat.size : 0;
-        printf("%c %10" PRIu64 " %s\n", entry.kind == DT_DIR ? 'd' : entry.kind == DT_LNK ? 'l' : '-',
+        totals->bytes += S_ISREG(entry.kind) ? entry.stat.size : 0;
+        printf("%c %10" PRIu64 " %s\n", S_ISDIR(entry.kind) ? 'd' : S_ISLNK(entry.kind) ? 'l' : '-',
                entry.stat.size, below);
-        if (entry.kind == DT_DIR) {
+        if (S_ISDIR(entry.kind)) {
             pandofs_fs_t child;
 
             if (pandofs_at(fs, entry.name, &child) < 0) {

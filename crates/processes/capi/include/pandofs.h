@@ -128,7 +128,7 @@ typedef struct pandofs_dirent_t {
   uint64_t ino;
   // For pandofs_seekdir(): a listing goes on behind this entry.
   int64_t offset;
-  // DT_REG, DT_DIR and so on.
+  // The kind, as in a mode: for S_ISDIR() and its like.
   uint32_t kind;
   // Whether there are attributes.
   uint32_t has_stat;

@@ -110,7 +110,7 @@ pub struct Dirent {
     pub ino: u64,
     /// For pandofs_seekdir(): a listing goes on behind this entry.
     pub offset: i64,
-    /// DT_REG, DT_DIR and so on.
+    /// The kind, as in a mode: for S_ISDIR() and its like.
     pub kind: u32,
     /// Whether there are attributes.
     pub has_stat: u32,
@@ -148,22 +148,26 @@ pub struct Lock {
     pub pid: u32,
 }
 
+/// The bits of a mode that say the kind.
+fn format(kind: FileKind) -> u32 {
+    match kind {
+        FileKind::File => libc::S_IFREG,
+        FileKind::Dir => libc::S_IFDIR,
+        FileKind::Symlink => libc::S_IFLNK,
+        FileKind::Fifo => libc::S_IFIFO,
+        FileKind::Socket => libc::S_IFSOCK,
+        FileKind::Char => libc::S_IFCHR,
+        FileKind::Block => libc::S_IFBLK,
+    }
+}
+
 impl From<&Attr> for Stat {
     fn from(attr: &Attr) -> Stat {
-        let format = match attr.kind {
-            FileKind::File => libc::S_IFREG,
-            FileKind::Dir => libc::S_IFDIR,
-            FileKind::Symlink => libc::S_IFLNK,
-            FileKind::Fifo => libc::S_IFIFO,
-            FileKind::Socket => libc::S_IFSOCK,
-            FileKind::Char => libc::S_IFCHR,
-            FileKind::Block => libc::S_IFBLK,
-        };
         Stat {
             ino: attr.ino.0,
             size: attr.size,
             blocks: attr.blocks,
-            mode: format | u32::from(attr.mode),
+            mode: format(attr.kind) | u32::from(attr.mode),
             nlink: attr.nlink,
             uid: attr.uid,
             gid: attr.gid,
@@ -179,15 +183,6 @@ impl From<&Attr> for Stat {
 
 impl From<&Entry> for Dirent {
     fn from(entry: &Entry) -> Dirent {
-        let kind = match entry.kind {
-            FileKind::File => libc::DT_REG,
-            FileKind::Dir => libc::DT_DIR,
-            FileKind::Symlink => libc::DT_LNK,
-            FileKind::Fifo => libc::DT_FIFO,
-            FileKind::Socket => libc::DT_SOCK,
-            FileKind::Char => libc::DT_CHR,
-            FileKind::Block => libc::DT_BLK,
-        };
         let mut name = [0; 256];
         // Shorter than there is room, so that a NUL is left.
         for (to, &from) in name.iter_mut().zip(entry.name.as_bytes()) {
@@ -197,7 +192,7 @@ impl From<&Entry> for Dirent {
             ino: entry.ino.0,
             // Positions are non-negative numbers of 63 bits.
             offset: (entry.position.0 + 1) as i64,
-            kind: u32::from(kind),
+            kind: format(entry.kind),
             has_stat: u32::from(entry.attr.is_some()),
             stat: entry.attr.as_ref().map(Stat::from).unwrap_or_default(),
             name,

@@ -21,6 +21,8 @@ use std::time::Duration;
 const DEFAULT_TIMEOUT_MS: u32 = 30_000;
 /// Memory for what is remembered: a tenth of what a mount takes, since a process may have several of these.
 const DEFAULT_CACHE_BYTES: u64 = 16 << 20;
+/// What finding servers, and telling which changes were lost, takes at least.
+const LEAST_CACHE_BYTES: usize = 1 << 20;
 /// Bytes of the first version of the options.
 const FIRST_OPTIONS_BYTES: usize = size_of::<Options>();
 /// Bytes of options of any version, so that not everything is read that a stray number says.
@@ -287,7 +289,7 @@ fn connect(cluster: &[u8], choice: &Choice) -> Result<Mount> {
     let cache_bytes = usize::try_from(choice.cache_bytes).unwrap_or(usize::MAX);
     let options = pandofs_client::Options {
         soft: (milliseconds > 0).then(|| Duration::from_millis(milliseconds.into())),
-        cache_limits: CacheLimits::within(cache_bytes),
+        cache_limits: CacheLimits::within(cache_bytes.max(LEAST_CACHE_BYTES)),
     };
     let is_address = |text: &[u8]| text.starts_with(b"unix:") || text.starts_with(b"tcp:");
     let client = if is_address(cluster) {
