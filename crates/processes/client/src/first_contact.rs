@@ -134,3 +134,131 @@ impl Contact {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cluster::{Clusters, Source};
+    use pandofs_placement::{DirPolicy, ServerInfo, Settings};
+    use pandofs_types::{Epoch, HashKey, ServerId};
+    use pandofs_wire::address::Listener;
+    use pandofs_wire::hello::Machine;
+    use std::thread::{self, JoinHandle};
+
+    const PATIENCE: Duration = Duration::from_secs(20);
+
+    fn map(address: &Address) -> ClusterMap {
+        let server = ServerInfo {
+            id: ServerId(0),
+            addresses: vec![address.to_string()],
+            weight: ServerInfo::WEIGHT_ONE,
+            domain: "rack".to_owned(),
+        };
+        let (fs, key, policy) = (FsId(9), HashKey(1, 2), DirPolicy::default());
+        let name = "grove".to_owned();
+        ClusterMap::create(fs, name, key, 2, vec![server], policy, Settings::default()).unwrap()
+    }
+
+    /// The map with another server.
+    fn next(map: &ClusterMap) -> ClusterMap {
+        let mut more = map.servers[0].clone();
+        more.id = ServerId(1);
+        more.addresses[0].push('1');
+        map.with_servers(vec![more]).unwrap()
+    }
+
+    /// A server that takes so many connections and tells its map.
+    fn serve(listener: Listener, map: ClusterMap, connections: usize) -> JoinHandle<()> {
+        thread::spawn(move || {
+            for _ in 0..connections {
+                let mut stream = listener.accept().unwrap();
+                let mut incoming = ReadBuffer::of(&stream);
+                let hello = loop {
+                    if let Some(body) = incoming.next_frame().unwrap() {
+                        break Hello::decode(body, map.fs);
+                    }
+                    incoming.fill_from_stream(&mut stream).unwrap();
+                };
+                let mut outgoing = WriteBuffer::of(&stream);
+                let Ok(hello) = hello else {
+                    let refused = HelloAnswer::Refused(hello.unwrap_err());
+                    outgoing.push(&refused).unwrap();
+                    outgoing.write_to(&mut stream).map(drop).unwrap();
+                    continue;
+                };
+                assert_eq!(hello.peer, Peer::Admin);
+                let welcome = HelloAnswer::Welcome {
+                    server: ServerId(0),
+                    boot: 1,
+                    epoch: map.epoch,
+                    machine: Machine(1),
+                    known_since: 0,
+                };
+                outgoing.push(&welcome).unwrap();
+                outgoing.write_to(&mut stream).map(drop).unwrap();
+                let request: RequestFrame = loop {
+                    if let Some(request) = incoming.next_message().unwrap() {
+                        break request;
+                    }
+                    incoming.fill_from_stream(&mut stream).unwrap();
+                };
+                assert_eq!(request.body, RequestBody::Admin(AdminRequest::Map));
+                let body = AnswerBody::Admin(AdminReply::Map(map.to_json()));
+                let answer = AnswerFrame {
+                    id: request.id,
+                    body,
+                };
+                outgoing.push(&answer).unwrap();
+                outgoing.write_to(&mut stream).map(drop).unwrap();
+            }
+        })
+    }
+
+    #[test]
+    fn any_server_has_the_map_and_newer_ones() {
+        let folder = tempfile::tempdir().unwrap();
+        let address = Address::Unix(folder.path().join("server"));
+        let nobody = Address::Unix(folder.path().join("nobody"));
+        let first = map(&address);
+        let server = serve(Listener::bind(&address).unwrap(), first.clone(), 2);
+        assert_eq!(map_of_any([&nobody, &address], PATIENCE), Ok(first.clone()));
+        server.join().unwrap();
+
+        let clusters = Clusters::new(first.clone(), Source::Servers, 8).unwrap();
+        assert!(!clusters.reread(), "nobody answers");
+        std::fs::remove_file(folder.path().join("server")).unwrap();
+        let server = serve(Listener::bind(&address).unwrap(), next(&first), 2);
+        assert!(clusters.reread());
+        assert_eq!(clusters.current().map.epoch, Epoch(2));
+        server.join().unwrap();
+    }
+
+    #[test]
+    fn each_that_did_not_answer_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name| Address::Unix(folder.path().join(name));
+        let error = map_of_any([&at("one"), &at("two")], PATIENCE).unwrap_err();
+        let words = error.to_string();
+        assert!(
+            words.contains("/one: ") && words.contains("/two: "),
+            "{words}"
+        );
+        let none = map_of_any([], PATIENCE).unwrap_err().to_string();
+        assert_eq!(none, "no address of a server is given");
+    }
+
+    /// Something else listens there.
+    #[test]
+    fn another_protocol_is_an_error() {
+        let folder = tempfile::tempdir().unwrap();
+        let address = Address::Unix(folder.path().join("server"));
+        let listener = Listener::bind(&address).unwrap();
+        let other = thread::spawn(move || {
+            let mut stream = listener.accept().unwrap();
+            io::Write::write_all(&mut stream, b"SSH-2.0-OpenSSH_9.2p1 Debian-2\r\n").unwrap();
+        });
+        let error = map_of_any([&address], PATIENCE).unwrap_err();
+        assert!(error.to_string().contains("the server at unix:"), "{error}");
+        other.join().unwrap();
+    }
+}

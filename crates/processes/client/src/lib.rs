@@ -1,5 +1,23 @@
 //! PandoFS's client library: the file system's operations as blocking calls.
 //!
+//! ```
+//! # mod cluster { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/cluster/mod.rs")); }
+//! # let cluster = cluster::Cluster::start()?;
+//! # let cluster_file = cluster.file();
+//! use pandofs_client::{Client, Credentials, Options};
+//!
+//! let client = Client::open(&cluster_file, Options::default())?;
+//! let me = Credentials::user(1000, 1000, vec![]);
+//! let root = client.resolve(&me, b"/")?;
+//! for entry in client.list(&me, root.ino) {
+//!     println!("{}", entry?.name);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`guide`] has the rest in a page: connect, create, walk, read many, lock, striping, and what errors
+//! mean. What follows is how it works.
+//!
 //! It drives the step machines of [`pandofs_session`] with sockets, threads and clocks.
 //! A [`Client`] finds the shard of each request from what it remembers of directories and inodes,
 //! is put right by the shards where that is stale, and repeats unanswered requests so that each is
@@ -66,6 +84,9 @@ mod unsynced;
 mod write_behind;
 mod xattrs;
 
+#[doc = include_str!("guide.md")]
+pub mod guide {}
+
 pub use crate::admin::Space;
 pub use crate::cache_limits::CacheLimits;
 pub use crate::cancellation::{Caller, Cancellation, set_cancellation};
@@ -76,12 +97,16 @@ pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow, RenameHow};
 pub use crate::recalls::Recall;
 pub use crate::space::Seek;
+pub use pandofs_api::{Allocation, DirSettings, Layout, LayoutChoice, NewNode, XattrMode};
+pub use pandofs_types::{
+    Attr, Capabilities, Credentials, FileKind, FileLock, FsError, Ino, LockKind, LockMode,
+    LockRange, Name, NewMode, Position, SetAttr, SetTime, Time,
+};
 
 use crate::cluster::Source;
 use crate::core::Core;
 use pandofs_placement::ClusterMap;
 use pandofs_types::limits::CONNECT_TIMEOUT;
-use pandofs_types::{Attr, FileKind, Ino};
 use pandofs_wire::address::Address;
 use std::path::Path;
 use std::sync::atomic::Ordering;
