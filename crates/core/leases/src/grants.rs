@@ -4,7 +4,8 @@ use hashbrown::HashMap;
 use pandofs_types::{Ino, SessionId, Steady};
 use std::collections::BTreeSet;
 
-/// What one session was granted.
+/// What one session was granted. It is kept until its time is up although there is no directory: the session may have made
+/// one elsewhere that is to be added.
 #[derive(Debug)]
 struct OfSession {
     until: Steady,
@@ -64,9 +65,13 @@ impl Grants {
         };
         assert!(known.dirs.remove(&dir), "{dir} is not granted");
         self.count -= 1;
-        if known.dirs.is_empty() {
+    }
+
+    /// The time of a session that has no directory is up.
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        if let Some(known) = self.sessions.remove(&session) {
+            assert!(known.dirs.is_empty(), "session {session:?} has grants");
             self.ends.remove(&(known.until, session));
-            self.sessions.remove(&session);
         }
     }
 

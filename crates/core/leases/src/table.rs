@@ -163,6 +163,7 @@ impl LeaseTable {
             for dir in dirs {
                 self.end(LeaseKey::Grant(dir), session, |_| true);
             }
+            self.grants.forget(session);
         }
     }
 
@@ -418,6 +419,7 @@ impl LeaseTable {
         for key in keys {
             self.end(key, session, |_| true);
         }
+        self.grants.forget(session);
         for ends in &mut self.ends {
             ends.retain(|(_, holder, _)| *holder != session);
         }

@@ -115,7 +115,10 @@ pub(crate) fn is_whole(view: &View<'_>, dir: Ino, parts: &PartsRecord) -> bool {
 /// Directories that a request names, by which their grants are told. (Files have none.)
 fn named(request: &Request) -> impl Iterator<Item = Ino> {
     let dirs = match request {
-        Request::Grant(_) | Request::Renew(_) | Request::Batch(_) => [None, None],
+        // What comes of grants has those of others end by what it changes.
+        Request::Grant(_) | Request::Renew(_) | Request::Batch(_) | Request::MkdirAway(_) => {
+            [None, None]
+        }
         Request::Followed(op::Followed { ino }) => [Some(*ino), None],
         other => other.operation().dirs(),
     };

@@ -44,8 +44,12 @@ impl Operation for Renew {
 /// they are on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakeNumbers {
-    /// At least 1, at most [`MAX_NUMBERS_PER_BLOCK`](pandofs_types::limits::MAX_NUMBERS_PER_BLOCK).
+    /// At least 1, at most [`MAX_NUMBERS_PER_BLOCK`](pandofs_types::limits::MAX_NUMBERS_PER_BLOCK). They are to be used in
+    /// their order.
     pub count: u32,
+    /// Further ones, which follow these and may be used in any order: at most
+    /// [`MAX_UNORDERED_NUMBERS`](pandofs_types::limits::MAX_UNORDERED_NUMBERS).
+    pub unordered: u32,
 }
 
 impl Operation for TakeNumbers {

@@ -193,7 +193,10 @@ pub(crate) fn batch(cluster: &Cluster, operations: Vec<(Request, Option<Ino>)>) 
 
 /// A block of numbers for the holder.
 pub(crate) fn numbers(cluster: &mut Cluster, session: u64) -> impl FnMut() -> Ino + use<> {
-    let request = Request::TakeNumbers(op::TakeNumbers { count: 100 });
+    let request = Request::TakeNumbers(op::TakeNumbers {
+        count: 100,
+        unordered: 0,
+    });
     let step = ask(cluster, session, request);
     let [
         Output::Answer {

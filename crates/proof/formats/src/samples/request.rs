@@ -325,7 +325,10 @@ pub fn requests() -> Named<Request> {
         ),
         (
             "TakeNumbers",
-            Request::TakeNumbers(op::TakeNumbers { count: 300 }),
+            Request::TakeNumbers(op::TakeNumbers {
+                count: 300,
+                unordered: 64,
+            }),
         ),
     ];
     let write_new = Request::WriteNew(op::WriteNew {
@@ -335,6 +338,19 @@ pub fn requests() -> Named<Request> {
     all.push(("WriteNew", write_new));
     let batch = Request::Batch(batch(all.iter().map(|(_, request)| request)));
     all.push(("Batch", batch));
+    let away = Request::MkdirAway(op::MkdirAway {
+        mkdir: op::Mkdir {
+            dir,
+            name: name(),
+            mode: 0o755,
+            umask: 0o022,
+        },
+        time: TIME,
+        random: u64::MAX,
+        placing: Some(placing()),
+        ino: DIR,
+    });
+    all.push(("MkdirAway", away));
     all
 }
 
