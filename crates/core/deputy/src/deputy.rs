@@ -27,6 +27,10 @@ pub struct Deputy {
     pub(crate) wishes: Wishes,
     /// Directories of which a grant is asked for, and whether something was heard since that makes the answer old.
     pub(crate) asking: HashMap<Ino, bool>,
+    /// Shards of which grants are to begin without a directory, and the same of the answer; and before when none are asked
+    /// for again.
+    pub(crate) beginning: HashMap<ShardId, bool>,
+    pub(crate) not_begun: HashMap<ShardId, Boottime>,
     /// Directories and inodes that requests are about which are under way to servers, and may change them.
     pub(crate) asked: HashMap<Ino, u32>,
     /// Requests under way that may remove or move any directory.
@@ -83,6 +87,11 @@ pub enum Taken {
         /// Its home is asked.
         dir: Ino,
     },
+    /// Grants of the shard are to begin ([`Deputy::begun`]); then it is to be offered again.
+    WantsBeginning {
+        /// The shard to ask.
+        shard: ShardId,
+    },
     /// The inode's shard is to be told how often it is open, once nothing that is queued is about it: its last name is about
     /// to go. Then it is to be offered again.
     WantsOpens {
@@ -132,6 +141,8 @@ impl Deputy {
             away: HashMap::new(),
             wishes: Wishes::default(),
             asking: HashMap::new(),
+            beginning: HashMap::new(),
+            not_begun: HashMap::new(),
             asked: HashMap::new(),
             moving: 0,
             executed: 0,
@@ -406,7 +417,17 @@ impl Deputy {
     ) -> Option<Taken> {
         let (session, map) = (self.session, Arc::clone(&self.map));
         // Without any grant there its server would not know of this one.
-        let there = self.shards.get(&home)?;
+        let Some(there) = self.shards.get(&home) else {
+            let is_pause = self
+                .not_begun
+                .get(&home)
+                .is_some_and(|not_before| offer.now < *not_before);
+            if is_pause || self.beginning.contains_key(&home) {
+                return None;
+            }
+            self.beginning.insert(home, false);
+            return Some(Taken::WantsBeginning { shard: home });
+        };
         if there.is_over(offer.now) || there.terms.is_low || there.image.bytes() > MAX_IMAGE_BYTES {
             return None;
         }

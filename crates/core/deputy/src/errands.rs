@@ -45,6 +45,8 @@ pub struct Errand {
 pub enum About {
     /// A directory is to be granted.
     Grant(Ino),
+    /// Grants of a shard are to begin without a directory.
+    Beginning(ShardId),
     /// Inode numbers are to be taken.
     Numbers(ShardId),
     /// An operation is to be executed that concerns another shard, too.
@@ -156,6 +158,16 @@ impl Errands {
         }
     }
 
+    /// Asks for grants of a shard that the deputy wants to begin.
+    pub fn beginning(&self, shard: ShardId) -> Errand {
+        Errand {
+            about: About::Beginning(shard),
+            target: Target::Shard(shard),
+            caller: Credentials::ROOT,
+            request: Request::BeginGrants(op::BeginGrants),
+        }
+    }
+
     /// Asks for inode numbers that the deputy has none of; `None` if they are asked for, or are there.
     pub fn numbers(&mut self, shard: ShardId, unordered: bool) -> Option<Errand> {
         let lacks = self.deputy.lacks_numbers(shard, unordered);
@@ -191,6 +203,13 @@ impl Errands {
                     _ => None,
                 };
                 self.deputy.granted(dir, sent, granted, now);
+            }
+            About::Beginning(shard) => {
+                let begun = match answer {
+                    Some(Ok(Reply::Granted(begun))) => begun.map(|begun| *begun),
+                    _ => None,
+                };
+                self.deputy.begun(shard, sent, begun, now);
             }
             About::Numbers(shard) => {
                 let taken = match answer {

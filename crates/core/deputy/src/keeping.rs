@@ -2,7 +2,7 @@
 
 use crate::deputy::{Deputy, Recalled};
 use crate::image::Image;
-use crate::limits::{FEW_NUMBERS, RENEW_BEFORE};
+use crate::limits::{FEW_NUMBERS, MIN_WISH_PAUSE, RENEW_BEFORE};
 use crate::of_shard::{OfShard, believed_until};
 use crate::queue::{Left, Lost, Queue, ToSend};
 use hashbrown::HashSet;
@@ -24,23 +24,8 @@ impl Deputy {
             self.wishes.pause(dir, now);
             return;
         }
-        let shard = dir.birth_shard();
         let until = believed_until(sent);
-        let of = self.shards.entry(shard).or_insert_with(|| OfShard {
-            image: Image::of(shard),
-            queue: Queue::after(shard, self.ended),
-            incarnation: granted.incarnation,
-            until,
-            is_lost: false,
-            recalled: HashSet::new(),
-            numbers: VecDeque::new(),
-            unordered: VecDeque::new(),
-            is_taking_numbers: false,
-            terms: granted.terms.clone(),
-            terms_at: sent,
-            last_time: granted.terms.time,
-            used: now,
-        });
+        let of = self.of_grant(dir.birth_shard(), sent, &granted, now);
         if of.incarnation != granted.incarnation {
             // The older ones were lost, and this is told first.
             of.is_lost = true;
@@ -53,6 +38,47 @@ impl Deputy {
         of.until = of.until.max(until);
         of.hear(granted.terms.clone(), sent);
         of.image.grant(dir, granted);
+    }
+
+    /// The answer to a request to begin grants that was sent then; `None` if there was no answer, or there are none.
+    pub fn begun(&mut self, shard: ShardId, sent: Boottime, begun: Option<Granted>, now: Boottime) {
+        let is_old = self.beginning.remove(&shard).unwrap_or(true);
+        match begun.filter(|_| !is_old) {
+            Some(begun) => {
+                self.not_begun.remove(&shard);
+                let of = self.of_grant(shard, sent, &begun, now);
+                of.is_lost |= of.incarnation != begun.incarnation;
+            }
+            None => {
+                self.not_begun.insert(shard, now + MIN_WISH_PAUSE);
+            }
+        }
+    }
+
+    /// What there is of the shard, which the session was granted something of.
+    fn of_grant(
+        &mut self,
+        shard: ShardId,
+        sent: Boottime,
+        granted: &Granted,
+        now: Boottime,
+    ) -> &mut OfShard {
+        let ended = self.ended;
+        self.shards.entry(shard).or_insert_with(|| OfShard {
+            image: Image::of(shard),
+            queue: Queue::after(shard, ended),
+            incarnation: granted.incarnation,
+            until: believed_until(sent),
+            is_lost: false,
+            recalled: HashSet::new(),
+            numbers: VecDeque::new(),
+            unordered: VecDeque::new(),
+            is_taking_numbers: false,
+            terms: granted.terms.clone(),
+            terms_at: sent,
+            last_time: granted.terms.time,
+            used: now,
+        })
     }
 
     /// The directory is recalled.
@@ -95,6 +121,9 @@ impl Deputy {
             }
             for (dir, is_old) in &mut self.asking {
                 *is_old |= dir.birth_shard() == shard;
+            }
+            if let Some(is_old) = self.beginning.get_mut(&shard) {
+                *is_old = true;
             }
         }
     }

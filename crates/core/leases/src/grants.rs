@@ -30,9 +30,8 @@ impl Grants {
         Some(self.sessions.get(&session)?.incarnation)
     }
 
-    /// Adds a directory, which nobody was granted, to those of the session; returns the incarnation of its grants, `fresh`
-    /// if it has had none.
-    pub(crate) fn add(&mut self, session: SessionId, dir: Ino, until: Steady, fresh: u64) -> u64 {
+    /// The incarnation of the session's grants, which begin as `fresh` if it has had none.
+    pub(crate) fn begin(&mut self, session: SessionId, until: Steady, fresh: u64) -> u64 {
         let known = self.sessions.entry(session).or_insert_with(|| {
             self.ends.insert((until, session));
             OfSession {
@@ -41,10 +40,18 @@ impl Grants {
                 dirs: BTreeSet::new(),
             }
         });
-        let is_new = known.dirs.insert(dir);
+        known.incarnation
+    }
+
+    /// Adds a directory, which nobody was granted, to those of the session; returns the incarnation of its grants, `fresh`
+    /// if it has had none.
+    pub(crate) fn add(&mut self, session: SessionId, dir: Ino, until: Steady, fresh: u64) -> u64 {
+        let incarnation = self.begin(session, until, fresh);
+        let known = self.sessions.get_mut(&session);
+        let is_new = known.is_some_and(|known| known.dirs.insert(dir));
         assert!(is_new, "{dir} is granted twice");
         self.count += 1;
-        known.incarnation
+        incarnation
     }
 
     /// Has the grants of a session that has some last until then.

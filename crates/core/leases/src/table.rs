@@ -253,6 +253,17 @@ impl LeaseTable {
         Some(incarnation)
     }
 
+    /// Begins grants of the session, without a directory, and renews all that it has; returns their incarnation, which is
+    /// `fresh` if it had none.
+    pub fn begin_grants(&mut self, session: SessionId, fresh: u64) -> Option<u64> {
+        if self.closed || self.grants.len() >= MAX_GRANTS_PER_SHARD {
+            return None;
+        }
+        let until = self.now.after(LEASE);
+        self.grants.begin(session, until, fresh);
+        self.renew(session)
+    }
+
     /// Grants a directory that has just been made to the session, which acts as if it were: if it has grants at all. Where
     /// there is no room for it, or nothing is to be leased, it is recalled at once.
     pub fn grant_made(&mut self, session: SessionId, dir: Ino) {

@@ -274,6 +274,38 @@ impl Shard {
         })
     }
 
+    /// A request to begin grants without a directory.
+    pub(crate) fn begin_grants(
+        &mut self,
+        env: &mut Environment<'_>,
+        ticket: Ticket,
+        session: SessionId,
+    ) {
+        let applied = self.meta.applied;
+        let takes = self
+            .leases
+            .takes_grants(&mut self.commands, applied, session);
+        let (random, fresh) = ((env.random)(), (env.random)());
+        let incarnation = match takes {
+            true => self.leases.begin_grants(session, fresh),
+            false => None,
+        };
+        let granted = incarnation.map(|incarnation| {
+            let terms = GrantTerms {
+                time: env.now,
+                placing: self.placing_anywhere(random),
+                is_low: self.loads.disk_low,
+            };
+            let pairs = Vec::new();
+            Box::new(Granted {
+                incarnation,
+                terms,
+                pairs,
+            })
+        });
+        self.answer(ticket, Ok(Reply::Granted(granted)), false);
+    }
+
     /// A request to renew grants.
     pub(crate) fn renew(&mut self, ticket: Ticket, key: RequestKey, incarnation: u64) {
         let result = match self.leases.renew_if(key.session, incarnation) {

@@ -367,6 +367,10 @@ impl Shard {
             Request::Grant(op::Grant { dir }) => {
                 return self.grant(overlay, env, ticket, request, dir);
             }
+            Request::BeginGrants(op::BeginGrants) => {
+                self.begin_grants(env, ticket, request.key.session);
+                return Ok(());
+            }
             Request::Renew(op::Renew { incarnation }) => {
                 self.renew(ticket, request.key, incarnation);
                 return Ok(());

@@ -153,7 +153,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn is_of_grants(request: &Request) -> bool {
     matches!(
         request,
-        Request::Batch(_) | Request::Grant(_) | Request::Renew(_) | Request::TakeNumbers(_)
+        Request::Batch(_)
+            | Request::MkdirAway(_)
+            | Request::Grant(_)
+            | Request::BeginGrants(_)
+            | Request::Renew(_)
+            | Request::TakeNumbers(_)
     )
 }
 
@@ -228,6 +233,12 @@ impl Core {
                     drop(state);
                     let errand = self.grants.state().errands.grant(dir);
                     // Without a grant a server is asked.
+                    let _ = self.run_errand(errand);
+                }
+                Taken::WantsBeginning { shard } => {
+                    let errand = state.errands.beginning(shard);
+                    drop(state);
+                    // Without it a server is asked.
                     let _ = self.run_errand(errand);
                 }
                 Taken::WantsOpens { ino } => {

@@ -27,6 +27,13 @@ impl Operation for Grant {
     }
 }
 
+/// Begins the grants that the session has of this shard, without a directory: some are to be made here whose names are on
+/// other shards. Answers `Granted`, with nothing if there are none to be had now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BeginGrants;
+
+impl Operation for BeginGrants {}
+
 /// Renews all grants that the session has of this shard. Answers `Done`; `Stale` if they were lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Renew {

@@ -148,7 +148,7 @@ fn numbers_that_are_in_use_are_waited_for() {
 }
 
 #[test]
-fn the_first_directory_of_a_shard_is_asked_of_the_server() {
+fn grants_of_its_home_begin_first() {
     let mut session = Session::over(2, DirPolicy::Random);
     let top = loop {
         let dir = session.granted_dir(&format!("top{}", session.now));
@@ -158,15 +158,33 @@ fn the_first_directory_of_a_shard_is_asked_of_the_server() {
         session.deputy.lost([AWAY]);
         session.deputy.tick(at(session.now));
     };
-    for number in 0.. {
-        match session.offer(&mkdir(top, &format!("sub{number}"))) {
-            Taken::Answered(made) => assert_eq!(ino_of(&made.unwrap()).birth_shard(), SHARD),
+    let mut wanted = 0;
+    for _ in 0..1_000 {
+        let of = format!("sub{}", session.now);
+        match session.offer(&mkdir(top, &of)) {
+            Taken::Answered(made) if ino_of(made.as_ref().unwrap()).birth_shard() == SHARD => {}
+            Taken::Answered(_) => break,
+            Taken::WantsBeginning { shard } => {
+                assert_eq!(shard, AWAY);
+                wanted += 1;
+                // The first time there are none to be had, and for some time none are asked for.
+                let begun = (wanted == 2).then(|| session.server.begun());
+                let now = at(session.now);
+                session.deputy.begun(shard, now, begun, now);
+            }
             Taken::WantsNumbers { shard, unordered } => {
                 let numbers = session.server.numbers(shard, unordered);
                 session.deputy.took_numbers(shard, Some(numbers));
             }
-            Taken::Ask(_) | Taken::Drain { .. } => return,
+            Taken::Drain { .. } => session.drain(),
+            Taken::Ask(asked) => {
+                assert_eq!(wanted, 1, "a server is asked in the pause");
+                session.deputy.was_asked(asked, None);
+                session.now += 300;
+            }
+            Taken::WantsGrant { dir } => session.grant(dir),
             other => panic!("{other:?}"),
         }
     }
+    assert_eq!(wanted, 2);
 }

@@ -205,6 +205,15 @@ impl Server {
             .unwrap();
     }
 
+    /// Grants without a directory.
+    pub(crate) fn begun(&self) -> Granted {
+        Granted {
+            incarnation: INCARNATION,
+            terms: self.terms(),
+            pairs: Vec::new(),
+        }
+    }
+
     /// What a grant of the directory brings.
     pub(crate) fn grant(&self, dir: Ino) -> Granted {
         let mut pairs = Vec::new();
@@ -393,6 +402,11 @@ impl Session {
                 Taken::WantsOpens { ino } => panic!("{ino} was opened by the server"),
                 Taken::Wait => panic!("nothing is under way"),
                 Taken::WantsGrant { dir } => self.grant(dir),
+                Taken::WantsBeginning { shard } => {
+                    let begun = self.server.begun();
+                    self.deputy
+                        .begun(shard, at(self.now), Some(begun), at(self.now));
+                }
                 Taken::WantsNumbers { shard, unordered } => {
                     let taken = self.server.numbers(shard, unordered);
                     self.deputy.took_numbers(shard, Some(taken));

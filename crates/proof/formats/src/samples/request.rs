@@ -317,6 +317,7 @@ pub fn requests() -> Named<Request> {
         ),
         ("Followed", Request::Followed(op::Followed { ino })),
         ("Grant", Request::Grant(op::Grant { dir })),
+        ("BeginGrants", Request::BeginGrants(op::BeginGrants)),
         (
             "Renew",
             Request::Renew(op::Renew {

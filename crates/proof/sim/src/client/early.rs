@@ -149,6 +149,12 @@ impl Client {
                 self.park(worker, target, request, open, false, Some(by));
                 Offered::Parked
             }
+            Taken::WantsBeginning { shard } => {
+                let errand = early.errands.beginning(shard);
+                let by = self.run_errand(errand, todo);
+                self.park(worker, target, request, open, false, Some(by));
+                Offered::Parked
+            }
             Taken::WantsNumbers { shard, unordered } => {
                 let errand = early.errands.numbers(shard, unordered);
                 let by = errand.map(|errand| self.run_errand(errand, todo));
