@@ -208,7 +208,10 @@ pub(crate) fn numbers(cluster: &mut Cluster, session: u64) -> impl FnMut() -> In
     else {
         panic!("it is answered when it is on disk: {step:?}");
     };
-    let Ok(Reply::Numbers { first, count: 100 }) = *result else {
+    let Ok(Reply::Numbers {
+        first, count: 100, ..
+    }) = *result
+    else {
         panic!("{result:?}");
     };
     let mut next = first.serial();

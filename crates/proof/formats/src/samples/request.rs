@@ -342,7 +342,7 @@ pub fn requests() -> Named<Request> {
     let away = Request::MkdirAway(op::MkdirAway {
         mkdir: op::Mkdir {
             dir,
-            name: name(),
+            name: name("branch"),
             mode: 0o755,
             umask: 0o022,
         },
