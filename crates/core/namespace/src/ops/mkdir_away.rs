@@ -1,5 +1,5 @@
 //! Mkdir_away: the plan of a mkdir by what its session has chosen. The home gives the directory the number that the session
-//! has given it, which it took of the home before.
+//! has given it, which it took of the home before. It is done on a disk without room, too, as its program was answered.
 
 use super::mkdir::{plan, policy};
 use super::{Checked, Choices, Execute, Mutation};
@@ -23,10 +23,6 @@ impl Execute for op::MkdirAway {
         let (plan, parts) = chosen(self, &txn.view(), cx)?;
         txn.put_parts(self.mkdir.dir, &parts);
         Ok(Mutation::Plan(plan))
-    }
-
-    fn needs_space(&self, view: &View<'_>) -> Result<bool, Stop> {
-        self.mkdir.needs_space(view)
     }
 
     fn touches(&self, view: &View<'_>, choices: &Choices) -> Result<Vec<LeaseKey>, Stop> {

@@ -137,7 +137,7 @@ impl Perform for NewDir {
     }
 
     fn needs_space(&self) -> bool {
-        true
+        self.chosen.is_none()
     }
 }
 

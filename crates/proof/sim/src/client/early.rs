@@ -279,14 +279,10 @@ impl Client {
         }
     }
 
-    /// Only planted: the answer that a batch might get.
+    /// Only planted: the answer that early operations might get.
     fn left_out(&mut self, errand: &Errand) -> Option<Reply> {
-        let Request::Batch(batch) = &errand.request else {
-            return None;
-        };
-        let is_left_out = self.plant == Some(Plant::SkipsBatches) && self.random.chance(1, 8);
-        is_left_out.then(|| {
-            Reply::Batch(Box::new(BatchReply {
+        let left_out = match &errand.request {
+            Request::Batch(batch) => Reply::Batch(Box::new(BatchReply {
                 done: batch.early.len() as u32,
                 refused: None,
                 incarnation: None,
@@ -295,8 +291,12 @@ impl Client {
                     placing: None,
                     is_low: false,
                 },
-            }))
-        })
+            })),
+            Request::MkdirAway(_) => Reply::Done,
+            _ => return None,
+        };
+        let is_left_out = self.plant == Some(Plant::SkipsBatches) && self.random.chance(1, 8);
+        is_left_out.then_some(left_out)
     }
 
     /// Looks at what is due, and at recalls that wait.
