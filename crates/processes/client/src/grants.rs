@@ -153,7 +153,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn is_of_grants(request: &Request) -> bool {
     matches!(
         request,
-        Request::Batch(_) | Request::Grant(_) | Request::Renew(_) | Request::TakeNumbers(_)
+        Request::Batch(_)
+            | Request::MkdirAway(_)
+            | Request::Grant(_)
+            | Request::BeginGrants(_)
+            | Request::Renew(_)
+            | Request::TakeNumbers(_)
     )
 }
 
@@ -230,21 +235,29 @@ impl Core {
                     // Without a grant a server is asked.
                     let _ = self.run_errand(errand);
                 }
+                Taken::WantsBeginning { shard } => {
+                    let errand = state.errands.beginning(shard);
+                    drop(state);
+                    // Without it a server is asked.
+                    let _ = self.run_errand(errand);
+                }
                 Taken::WantsOpens { ino } => {
                     drop(state);
                     self.settle(ino)?;
                     self.tell_opens(ino.birth_shard())?;
                 }
-                Taken::WantsNumbers { shard } => match state.errands.numbers(shard) {
-                    Some(errand) => {
-                        drop(state);
-                        self.run_errand(errand)?;
+                Taken::WantsNumbers { shard, unordered } => {
+                    match state.errands.numbers(shard, unordered) {
+                        Some(errand) => {
+                            drop(state);
+                            self.run_errand(errand)?;
+                        }
+                        None => {
+                            let waited = self.grants.ended.wait_timeout(state, DRAIN_LOOK_INTERVAL);
+                            drop(waited.unwrap_or_else(PoisonError::into_inner));
+                        }
                     }
-                    None => {
-                        let waited = self.grants.ended.wait_timeout(state, DRAIN_LOOK_INTERVAL);
-                        drop(waited.unwrap_or_else(PoisonError::into_inner));
-                    }
-                },
+                }
             }
         }
     }
@@ -360,10 +373,11 @@ impl Core {
         let Errand {
             about,
             target,
+            caller,
             request,
         } = errand;
         let sent = boottime::now();
-        let mut call = Call::shard(target, &Credentials::ROOT, request);
+        let mut call = Call::shard(target, &caller, request);
         if matches!(about, About::Renewal(..)) {
             call = call.within(Some(Duration::ZERO));
         }
@@ -374,14 +388,18 @@ impl Core {
             Err(ClientError::Fs(error)) => Some(Err(*error)),
             Err(_) => None,
         };
-        if let (About::Batch(shard), Err(error)) = (about, &answer) {
-            tracing::error!("shard {shard} did not answer a batch: {error}");
+        if let (About::Batch(shard) | About::Alone(shard), Err(error)) = (about, &answer) {
+            tracing::error!("shard {shard} did not do what was answered early: {error}");
         }
         let mut state = self.grants.state();
         let Ended { lost, forgot } = state.errands.ended(about, sent, told, boottime::now());
         self.grants.ended.notify_all();
         drop(state);
-        self.tell_lost(target, &lost);
+        if matches!(about, About::Alone(_)) {
+            // Another server's queue may have waited for it.
+            self.grants.work.notify_all();
+        }
+        self.tell_lost(&lost);
         if let Some(shard) = forgot
             && let Err(error) = self.tell_opens(shard)
         {
@@ -451,10 +469,13 @@ impl Core {
     }
 
     /// Operations that were answered have not come about: each file and directory concerned says so once.
-    fn tell_lost(&self, target: Target, lost: &[Lost]) {
-        for Lost { request, refusal } in lost {
+    fn tell_lost(&self, lost: &[Lost]) {
+        for lost in lost {
             tracing::error!(
-                "{target:?} did not do what was answered as done: {request:?} ({refusal:?})"
+                "shard {} did not do what was answered as done: {:?} ({:?})",
+                lost.shard,
+                lost.request,
+                lost.refusal
             );
         }
         // Their locks may be held by who asks for that of the deputy.

@@ -192,28 +192,26 @@ impl History {
     /// until the client has heard of that.
     pub(crate) fn believed(
         &mut self,
+        open: Open,
         request: &Request,
         answer: &Result<Reply, Refusal>,
         may_be_lost: bool,
     ) {
-        if may_be_lost {
-            let (names, modes) = &self.forgotten;
-            let is_name = |dir: &Ino, name: &Name| names.contains(&(*dir, name.clone()));
-            if let Request::Lookup(op::Lookup { dir, name }) = request
-                && is_name(dir, name)
-            {
-                return;
-            }
-            if attributes(request, answer).is_some_and(|(ino, _)| modes.contains(&ino)) {
-                return;
-            }
-        }
-        let open = self.begin(request);
-        self.end(open, request, answer);
+        self.answered(open, request, answer, may_be_lost);
     }
 
     /// It was answered for good.
     pub(crate) fn end(&mut self, open: Open, request: &Request, result: &Result<Reply, Refusal>) {
+        self.answered(open, request, result, false);
+    }
+
+    fn answered(
+        &mut self,
+        open: Open,
+        request: &Request,
+        result: &Result<Reply, Refusal>,
+        may_be_lost: bool,
+    ) {
         let ended = self.tick();
         if let Some((ino, place)) = open.mode {
             let operations = self.modes.get_mut(&ino).expect("it was begun");
@@ -222,15 +220,18 @@ impl History {
                 operations[place].2 = None;
             }
         }
-        if let Some((ino, mode)) = attributes(request, result) {
+        if let Some((ino, mode)) = attributes(request, result)
+            && !(may_be_lost && self.forgotten.1.contains(&ino))
+        {
             let read = (open.begun, Some(ended), Some(ModeDeed::Read(mode)));
             self.modes.entry(ino).or_default().push(read);
         }
         for (number, (key, place)) in open.names.into_iter().enumerate() {
+            let is_lost = may_be_lost && self.forgotten.0.contains(&key);
             let deed = self.deed(&key, number, request, result);
             let operations = self.operations.get_mut(&key).expect("it was begun");
             operations[place].1 = Some(ended);
-            operations[place].2 = deed;
+            operations[place].2 = deed.filter(|_| !is_lost);
         }
     }
 
@@ -371,11 +372,12 @@ impl History {
         &mut self,
         place: (SessionId, ShardId),
         random: u64,
-        request: &Request,
+        (request, made): (&Request, Option<Ino>),
         open: &Open,
     ) {
         let instants = (open.begun, self.tick());
-        self.early.answered(place, random, request, instants);
+        self.early
+            .answered(place, random, (request, made), instants);
     }
 
     /// A shard says that it has done these; `late`: when their session had not been heard of for so long that its grants

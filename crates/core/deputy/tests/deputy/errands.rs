@@ -11,7 +11,7 @@ use std::sync::Arc;
 fn granted() -> (Session, Errands, Ino) {
     let mut session = Session::new();
     let top = session.granted_dir("top");
-    let taken = (Ino::new(SHARD, 1 << 30), NUMBERS_PER_BLOCK);
+    let taken = (Ino::new(SHARD, 1 << 30), NUMBERS_PER_BLOCK, 0);
     session.deputy.took_numbers(SHARD, Some(taken));
     let none = Deputy::new(SESSION, Arc::clone(&session.server.map));
     let errands = Errands::new(std::mem::replace(&mut session.deputy, none));
@@ -97,7 +97,7 @@ fn numbers_are_asked_for_once_and_before_the_batch() {
         panic!("a batch is due");
     };
     assert_eq!(numbers.about, About::Numbers(SHARD));
-    assert_eq!(errands.numbers(SHARD), None);
+    assert_eq!(errands.numbers(SHARD, false), None);
     assert!(is_batch(&errands.next(at(100), |_| true), 1));
 }
 

@@ -209,7 +209,8 @@ impl Client {
         };
         let now = self.clock();
         let answer = self.lease_cache.answer(target, &asked, now)?;
-        history.believed(request, &answer, self.may_believe_what_is_lost());
+        let open = history.begin(request);
+        history.believed(open, request, &answer, self.may_believe_what_is_lost());
         Some(answer.map_err(|refusal| match refusal {
             Refusal::Fs(error) => error,
             other => unreachable!("{other:?} is not believed"),
