@@ -68,6 +68,15 @@ expect_equal 'locks' "$("$SCRATCH/locks" "$CLUSTER" /count 4 50)" 'counted to 20
 expect_equal 'the count on the mount' "$(cat "$MNT/count")" 200
 say 'the examples run'
 
+# The page's own example, as it is printed but for the place of the cluster.
+page=$LIBRARY/docs/c-library.md
+mkdir "$SCRATCH/page"
+awk '/^```c$/ { on = 1; next } /^```/ { on = 0 } on' "$page" >"$SCRATCH/page/count.c"
+awk '/^```sh$/ { on = 1; next } /^```/ { on = 0 } on' "$page" | sed "s|/var/tmp/pando|$DATA|" >"$SCRATCH/page/commands"
+out=$(cd "$SCRATCH/page" && bash -e ./commands)
+expect_equal "what the page's example prints" "$out" "$(awk '/^```text$/ { on = 1; next } /^```/ { on = 0 } on' "$page")"
+say "the example of docs/c-library.md prints '$out'"
+
 for program in calls calls_static; do
     out=$("$SCRATCH/$program" "$CLUSTER" "$program") || fail "$program: $out"
     say "$program: $out"
@@ -93,7 +102,6 @@ checked many_files "$CLUSTER" /checked-many 50 4
 checked walk "$CLUSTER" /tree
 checked locks "$CLUSTER" /checked-count 2 3
 say 'valgrind finds nothing'
-rm -rf "${MNT:?}"/calls* "$MNT/checked" "$MNT/checked-many"
 check_online
 stop_cluster
 
