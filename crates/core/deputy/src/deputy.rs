@@ -1,7 +1,7 @@
 //! All images of a session.
 
 use crate::execute::{Chosen, Executed, execute, home_of_new, victims};
-use crate::limits::MAX_IMAGE_BYTES;
+use crate::limits::{MAX_IMAGE_BYTES, SOON_QUEUED};
 use crate::of_shard::OfShard;
 use crate::queue::Order;
 use crate::wishes::Wishes;
@@ -36,6 +36,8 @@ pub struct Deputy {
     /// Requests under way that may remove or move any directory.
     pub(crate) moving: u32,
     pub(crate) executed: u64,
+    /// A shard whose queue has just become so long that it may be time to send of it.
+    pub(crate) news: Option<ShardId>,
     /// Operations that had ended of the queues that are no more, at most of one.
     pub(crate) ended: u64,
 }
@@ -146,6 +148,7 @@ impl Deputy {
             asked: HashMap::new(),
             moving: 0,
             executed: 0,
+            news: None,
             ended: 0,
         }
     }
@@ -401,6 +404,7 @@ impl Deputy {
                 };
                 of.queue
                     .push(offer.caller, early, choices.placing, about, order);
+                self.queued_one(shard);
                 self.executed += 1;
                 Some(Taken::Answered(Ok(reply)))
             }
@@ -495,8 +499,15 @@ impl Deputy {
         let about = subjects.to_vec();
         of.queue
             .push(offer.caller, early, choices.placing, about, order);
+        self.queued_one(shard);
         self.executed += 1;
         Some(Taken::Answered(Ok(reply)))
+    }
+
+    fn queued_one(&mut self, shard: ShardId) {
+        if matches!(self.queued(shard), 1 | SOON_QUEUED) {
+            self.news = Some(shard);
+        }
     }
 
     /// A request that a server decides; nothing that it is about is queued.

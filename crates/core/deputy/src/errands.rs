@@ -141,11 +141,9 @@ impl Errands {
         next.map_or(Next::Nothing, Next::At)
     }
 
-    /// Whether something has just come to be queued that [`Errands::next`] has to know of at once.
-    pub fn is_news(&self) -> bool {
-        let queued = self.deputy.to_send().into_iter();
-        let mut queued = queued.map(|shard| self.deputy.queued(shard));
-        queued.any(|queued| matches!(queued, 1 | SOON_QUEUED))
+    /// A shard of which something has just come to be queued that [`Errands::next`] has to know of at once; told once.
+    pub fn take_news(&mut self) -> Option<ShardId> {
+        self.deputy.news.take()
     }
 
     /// Asks for a grant that the deputy wants.

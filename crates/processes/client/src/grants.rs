@@ -14,7 +14,7 @@ use crate::error::{ClientError, Failure, Result};
 use crate::limits::DRAIN_LOOK_INTERVAL;
 use crate::route::reply_of;
 use crate::unsynced::object_of;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use pandofs_api::{Reply, Request, op};
 use pandofs_deputy::{
     About, Asked, Deputy, Ended, Errand, Errands, Lost, Next, Offer, Opened, Taken,
@@ -32,12 +32,10 @@ use std::time::{Duration, Instant};
 pub(crate) struct Grants {
     is_on: AtomicBool,
     state: Mutex<State>,
-    /// There is something to send, or somebody waits for it.
-    work: Condvar,
     /// Something that was queued has ended, or a request that was asked.
     ended: Condvar,
-    /// Servers that have a thread.
-    senders: Mutex<HashSet<ServerId>>,
+    /// What the threads of servers wait for: there is something to send, or somebody waits for it.
+    senders: Mutex<HashMap<ServerId, Arc<Condvar>>>,
 }
 
 #[derive(Debug)]
@@ -60,7 +58,6 @@ impl Grants {
                 errands: Errands::new(Deputy::new(session, map)),
                 stopped: false,
             }),
-            work: Condvar::new(),
             ended: Condvar::new(),
             senders: Mutex::default(),
         }
@@ -140,8 +137,24 @@ impl Grants {
     /// Ends the threads.
     pub(crate) fn stop(&self) {
         self.state().stopped = true;
-        self.work.notify_all();
+        self.wake_senders();
         self.ended.notify_all();
+    }
+}
+
+impl Grants {
+    /// Has every server's thread look for something to send.
+    fn wake_senders(&self) {
+        for work in lock(&self.senders).values() {
+            work.notify_all();
+        }
+    }
+
+    /// The same of one server.
+    fn wake_sender(&self, server: ServerId) {
+        if let Some(work) = lock(&self.senders).get(&server) {
+            work.notify_all();
+        }
     }
 }
 
@@ -209,10 +222,13 @@ impl Core {
             match taken {
                 Taken::Answered(answer) => {
                     if request.is_mutation() && answer.is_ok() {
-                        if state.errands.is_news() {
-                            self.grants.work.notify_all();
-                        }
+                        let news = state.errands.take_news();
                         drop(state);
+                        if let Some(shard) = news
+                            && let Some(leader) = self.clusters.current().leader(shard)
+                        {
+                            self.grants.wake_sender(leader.id);
+                        }
                         if let Some(change) = self.lease_cache.change(request) {
                             let now = boottime::now();
                             self.lease_cache.changed(change, None, None, now);
@@ -293,7 +309,7 @@ impl Core {
         let begun = Instant::now();
         let mut state = self.grants.state();
         state.errands.waits();
-        self.grants.work.notify_all();
+        self.grants.wake_senders();
         let mut done = Ok(());
         while !state.errands.deputy.has_ended(shard, until) {
             let waited = self.grants.ended.wait_timeout(state, DRAIN_LOOK_INTERVAL);
@@ -397,7 +413,7 @@ impl Core {
         drop(state);
         if matches!(about, About::Alone(_)) {
             // Another server's queue may have waited for it.
-            self.grants.work.notify_all();
+            self.grants.wake_senders();
         }
         self.tell_lost(&lost);
         if let Some(shard) = forgot
@@ -450,7 +466,7 @@ impl Core {
         }
         drop(state);
         if cached.is_none() {
-            self.grants.work.notify_all();
+            self.grants.wake_senders();
         }
         let cached = cached?;
         let shards: HashSet<ShardId> = keys
@@ -500,15 +516,17 @@ pub(crate) fn listen(core: &Arc<Core>) -> Result<()> {
     }
     let mut senders = lock(&core.grants.senders);
     for server in core.clusters.current().servers() {
-        if senders.contains(&server.id) {
+        if senders.contains_key(&server.id) {
             continue;
         }
         let (weak, id) = (Arc::downgrade(core), server.id);
+        let work = Arc::new(Condvar::new());
+        let wakes = Arc::clone(&work);
         std::thread::Builder::new()
             .name(format!("pandofs-batches-{id}"))
-            .spawn(move || send_batches(&weak, id))
+            .spawn(move || send_batches(&weak, id, &wakes))
             .map_err(|error| ClientError::Protocol(format!("no thread for batches: {error}")))?;
-        senders.insert(id);
+        senders.insert(id, work);
     }
     Ok(())
 }
@@ -527,7 +545,7 @@ impl Client {
 }
 
 /// Sends batches to one server until the session ends.
-fn send_batches(core: &Weak<Core>, server: ServerId) {
+fn send_batches(core: &Weak<Core>, server: ServerId, work: &Condvar) {
     while let Some(core) = core.upgrade() {
         let cluster = core.clusters.current();
         let is_led = |shard| {
@@ -550,7 +568,7 @@ fn send_batches(core: &Weak<Core>, server: ServerId) {
             Next::At(due) => due.saturating_duration_since(now),
             Next::Nothing => DRAIN_LOOK_INTERVAL,
         };
-        let waited = core.grants.work.wait_timeout(state, pause);
+        let waited = work.wait_timeout(state, pause);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }
