@@ -13,6 +13,7 @@ use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
 use crate::limits::DRAIN_LOOK_INTERVAL;
 use crate::route::reply_of;
+use crate::threads;
 use crate::unsynced::object_of;
 use hashbrown::{HashMap, HashSet};
 use pandofs_api::{Reply, Request, op};
@@ -522,10 +523,8 @@ pub(crate) fn listen(core: &Arc<Core>) -> Result<()> {
         let (weak, id) = (Arc::downgrade(core), server.id);
         let work = Arc::new(Condvar::new());
         let wakes = Arc::clone(&work);
-        std::thread::Builder::new()
-            .name(format!("pandofs-batches-{id}"))
-            .spawn(move || send_batches(&weak, id, &wakes))
-            .map_err(|error| ClientError::Protocol(format!("no thread for batches: {error}")))?;
+        let run = move || send_batches(&weak, id, &wakes);
+        threads::start(format!("pandofs-batches-{id}"), run)?;
         senders.insert(id, work);
     }
     Ok(())
