@@ -22,7 +22,7 @@ LIMITED = --config 'target."cfg(unix)".runner=["scripts/unit-runner.sh", "$(UNIT
 TIMED = scripts/timed.sh
 # The whole workspace, examples included, since these have the dependencies of tests: so features are those that `make unit`
 # builds with, and nothing but programs is compiled a second time. (What features add is not called in programs.)
-E2E_BUILD = cargo build --release --workspace --bins --examples $(MPI)
+E2E_BUILD = cargo build --release --workspace --lib --bins --examples $(MPI)
 
 # The benchmarks of single parts, and the file system in memory that the whole is compared with.
 BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-store-rocksdb \
@@ -43,14 +43,16 @@ help: ## Show this help
 deps: ## Install what building and running need (says what and why)
 	scripts/deps.sh build run
 
-build: ## Build the release binary
+build: ## Build the release binary, and the library for C
 	scripts/deps.sh build
-	cargo build --release --package pandofs-cli --package pandofs-walk-tools --package pandofs-walk-mpi $(MPI)
+	cargo build --release --package pandofs-cli --package pandofs-capi --package pandofs-walk-tools \
+		--package pandofs-walk-mpi $(MPI)
 
-install: build ## Install the binaries to $PREFIX/bin (default /usr/local/bin)
+install: build ## Install the binaries to $PREFIX/bin (default /usr/local/bin), and libpandofs with its header
 	install -D -m 755 $(PANDOFS) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs
 	install -D -m 755 $(PANDOFS)-walk $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs-walk
 	install -D -m 755 $(PANDOFS)-mpi $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs-mpi
+	DESTDIR=$(DESTDIR) scripts/install-library.sh $$(scripts/cargo-target.sh)/release $(PREFIX)
 
 run: ## Build, start four servers and a mount in a scratch folder, and show them at work
 	scripts/deps.sh build run

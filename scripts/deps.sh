@@ -122,6 +122,8 @@ for group in "$@"; do
         need_command rsync rsync "is run on the mount, twice"
         need_command make make "builds a C project on the mount"
         need_command cc gcc "compiles that project"
+        need_command pkg-config pkgconf "finds the installed library for C"
+        need_command valgrind valgrind "looks at how that library uses memory"
         need_command perl perl "sends servers what no client sends, and changes its user and groups"
         need_command pgrep procps "finds the process of a mount"
         need_command diff diffutils "compares trees"

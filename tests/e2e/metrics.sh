@@ -121,6 +121,11 @@ expect_above 'early operations of the mount' "$(figure "$EARLY" pandofs_mount_ea
 expect_above 'granted directories' "$(all_servers pandofs_server_grants)" 0
 expect_above 'answers from the cache' "$(figure "$BASE" pandofs_mount_cache_hits_total)" 0
 expect_above 'recalled leases' "$(figure "$BASE" pandofs_mount_leases_recalled_total)" 0
+expect_above 'names and attributes in the cache' "$(figure "$BASE" pandofs_mount_cached)" 0
+exec 5<"$MNT/data"
+expect_above 'files open through the mount' "$(figure "$BASE" pandofs_mount_open_inodes)" 0
+expect_above 'open files on servers' "$(all_servers pandofs_server_open_inodes)" 0
+exec 5<&-
 expect_above 'redirects' "$(all_servers pandofs_server_redirects_total)" 0
 expect_above 'bytes written' "$(all_servers pandofs_server_data_written_bytes_total)" 4999999
 nothing_is_queued() {

@@ -51,12 +51,14 @@ pub enum Reply {
     NotClosed(Vec<(Ino, ShardId)>),
     /// `None`: there is no grant to be had now.
     Granted(Option<Box<Granted>>),
-    /// A block of inode numbers, which follow one another.
+    /// Inode numbers, which follow one another.
     Numbers {
         /// The smallest.
         first: Ino,
-        /// At least 1.
+        /// Those to be used in their order.
         count: u32,
+        /// Those after these, to be used in any order.
+        unordered: u32,
     },
     /// What came of a batch.
     Batch(Box<BatchReply>),

@@ -294,6 +294,8 @@ pub struct NewDir {
     pub time: Time,
     /// Its lists, by which callers are checked and children inherit.
     pub acls: Acls,
+    /// The session that has made it under a grant before its home heard of it, and the number that it has given it.
+    pub chosen: Option<(SessionId, Ino)>,
 }
 
 /// Partitions on one shard of a directory whose home is elsewhere: what they know of it.

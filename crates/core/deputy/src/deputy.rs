@@ -1,8 +1,9 @@
 //! All images of a session.
 
-use crate::execute::{Chosen, Executed, execute, victims};
-use crate::limits::MAX_IMAGE_BYTES;
+use crate::execute::{Chosen, Executed, execute, home_of_new, victims};
+use crate::limits::{MAX_IMAGE_BYTES, SOON_QUEUED};
 use crate::of_shard::OfShard;
+use crate::queue::Order;
 use crate::wishes::Wishes;
 use hashbrown::HashMap;
 use pandofs_api::op::{Change, Early, EarlyOperation, Operation};
@@ -21,14 +22,22 @@ pub struct Deputy {
     pub(crate) map: Arc<ClusterMap>,
     pub(crate) is_on: bool,
     pub(crate) shards: BTreeMap<ShardId, OfShard>,
+    /// Directories that queued operations make on other shards than their names', and in which shard's queue that is.
+    pub(crate) away: HashMap<Ino, ShardId>,
     pub(crate) wishes: Wishes,
     /// Directories of which a grant is asked for, and whether something was heard since that makes the answer old.
     pub(crate) asking: HashMap<Ino, bool>,
+    /// Shards of which grants are to begin without a directory, and the same of the answer; and before when none are asked
+    /// for again.
+    pub(crate) beginning: HashMap<ShardId, bool>,
+    pub(crate) not_begun: HashMap<ShardId, Boottime>,
     /// Directories and inodes that requests are about which are under way to servers, and may change them.
     pub(crate) asked: HashMap<Ino, u32>,
     /// Requests under way that may remove or move any directory.
     pub(crate) moving: u32,
     pub(crate) executed: u64,
+    /// A shard whose queue has just become so long that it may be time to send of it.
+    pub(crate) news: Option<ShardId>,
     /// Operations that had ended of the queues that are no more, at most of one.
     pub(crate) ended: u64,
 }
@@ -80,6 +89,11 @@ pub enum Taken {
         /// Its home is asked.
         dir: Ino,
     },
+    /// Grants of the shard are to begin ([`Deputy::begun`]); then it is to be offered again.
+    WantsBeginning {
+        /// The shard to ask.
+        shard: ShardId,
+    },
     /// The inode's shard is to be told how often it is open, once nothing that is queued is about it: its last name is about
     /// to go. Then it is to be offered again.
     WantsOpens {
@@ -90,6 +104,8 @@ pub enum Taken {
     WantsNumbers {
         /// The shard to ask.
         shard: ShardId,
+        /// Such as may be used in any order.
+        unordered: bool,
     },
 }
 
@@ -124,11 +140,15 @@ impl Deputy {
             map,
             is_on: false,
             shards: BTreeMap::new(),
+            away: HashMap::new(),
             wishes: Wishes::default(),
             asking: HashMap::new(),
+            beginning: HashMap::new(),
+            not_begun: HashMap::new(),
             asked: HashMap::new(),
             moving: 0,
             executed: 0,
+            news: None,
             ended: 0,
         }
     }
@@ -181,7 +201,8 @@ impl Deputy {
         {
             return taken;
         }
-        for shard in &concerned {
+        let made_by = subjects.iter().filter_map(|ino| self.away.get(ino));
+        for shard in concerned.iter().chain(made_by) {
             if let Some(drain) = self.shards.get(shard).and_then(OfShard::drain) {
                 return drain;
             }
@@ -191,15 +212,16 @@ impl Deputy {
 
     /// Shards whose images or queues have any of these.
     fn concerned(&self, subjects: &[Ino]) -> Vec<ShardId> {
-        let has = |ino: &&Ino| {
-            let of = self.shards.get(&ino.birth_shard());
-            of.is_some_and(|of| of.image.is_exclusive(**ino) || of.queue.is_about(**ino))
+        let has = |ino: &Ino| {
+            let shard = ino.birth_shard();
+            let of = self.shards.get(&shard);
+            let is_known =
+                of.is_some_and(|of| of.image.is_exclusive(*ino) || of.queue.is_about(*ino));
+            is_known
+                .then_some(shard)
+                .or_else(|| self.away.get(ino).copied())
         };
-        let shards: BTreeSet<ShardId> = subjects
-            .iter()
-            .filter(has)
-            .map(|ino| ino.birth_shard())
-            .collect();
+        let shards: BTreeSet<ShardId> = subjects.iter().filter_map(has).collect();
         shards.into_iter().collect()
     }
 
@@ -285,7 +307,7 @@ impl Deputy {
                 caller: offer.caller,
                 choices: &choices,
             };
-            return match execute(&of.image, &map, chosen, offer.request) {
+            return match execute(&of.image, None, &map, chosen, offer.request) {
                 Executed::Read(answer) => {
                     self.executed += 1;
                     Some(Taken::Answered(answer.map_err(Refusal::Fs)))
@@ -304,6 +326,22 @@ impl Deputy {
         if of.terms.is_low && takes_space(&operation) || of.image.bytes() > MAX_IMAGE_BYTES {
             return None;
         }
+        if matches!(operation, EarlyOperation::Mkdir(_)) {
+            let choices = Choices {
+                random: offer.random,
+                placing: of.terms.placing,
+                ..Choices::default()
+            };
+            let chosen = Chosen {
+                session,
+                caller: offer.caller,
+                choices: &choices,
+            };
+            let home = home_of_new(&of.image, &map, chosen, offer.request);
+            if let Some(home) = home.filter(|home| *home != shard) {
+                return self.make_away(shard, home, offer, subjects);
+            }
+        }
         let makes = matches!(
             operation,
             EarlyOperation::Create(_) | EarlyOperation::Mkdir(_)
@@ -311,7 +349,10 @@ impl Deputy {
         let ino = match makes {
             true => match of.numbers.front() {
                 Some(&(next, _)) => Some(Ino::new(shard, next)),
-                None => return Some(Taken::WantsNumbers { shard }),
+                None => {
+                    let unordered = false;
+                    return Some(Taken::WantsNumbers { shard, unordered });
+                }
             },
             false => None,
         };
@@ -336,11 +377,13 @@ impl Deputy {
             caller: offer.caller,
             choices: &choices,
         };
-        match execute(&of.image, &map, chosen, offer.request) {
+        match execute(&of.image, None, &map, chosen, offer.request) {
             Executed::Undecided => None,
             Executed::Read(answer) => Some(Taken::Answered(answer.map_err(Refusal::Fs))),
-            Executed::Changed { reply, batch } => {
-                of.image.changed(offer.request, &reply, &batch);
+            Executed::Changed { reply, batches } => {
+                for batch in &batches {
+                    of.image.changed(offer.request, &reply, batch);
+                }
                 if makes {
                     of.use_number();
                 }
@@ -354,10 +397,116 @@ impl Deputy {
                 of.last_time = choices.time;
                 let mut about = subjects.to_vec();
                 about.extend(ino_of(&reply));
-                of.queue.push(offer.caller, early, choices.placing, about);
+                let unmade = subjects.iter().find(|ino| self.away.contains_key(*ino));
+                let order = Order {
+                    after: unmade.copied(),
+                    makes: None,
+                };
+                of.queue
+                    .push(offer.caller, early, choices.placing, about, order);
+                self.queued_one(shard);
                 self.executed += 1;
                 Some(Taken::Answered(Ok(reply)))
             }
+        }
+    }
+
+    /// Executes a mkdir of which the home is another shard than the name's; `None` if the images do not say what comes of it.
+    fn make_away(
+        &mut self,
+        shard: ShardId,
+        home: ShardId,
+        offer: &Offer<'_>,
+        subjects: &[Ino],
+    ) -> Option<Taken> {
+        let (session, map) = (self.session, Arc::clone(&self.map));
+        // Without any grant there its server would not know of this one.
+        let Some(there) = self.shards.get(&home) else {
+            let is_pause = self
+                .not_begun
+                .get(&home)
+                .is_some_and(|not_before| offer.now < *not_before);
+            if is_pause || self.beginning.contains_key(&home) {
+                return None;
+            }
+            self.beginning.insert(home, false);
+            return Some(Taken::WantsBeginning { shard: home });
+        };
+        if there.is_over(offer.now) || there.terms.is_low || there.image.bytes() > MAX_IMAGE_BYTES {
+            return None;
+        }
+        let Some(&serial) = there.unordered.front() else {
+            // Those that are in use may be among the oldest, which give way to others.
+            let mut in_use = self
+                .away
+                .iter()
+                .filter(|(dir, _)| dir.birth_shard() == home);
+            if let Some((_, queue)) = in_use.next() {
+                return self.shards.get(queue)?.drain();
+            }
+            let unordered = true;
+            return Some(Taken::WantsNumbers {
+                shard: home,
+                unordered,
+            });
+        };
+        let ino = Ino::new(home, serial);
+        let of = self.shards.get(&shard)?;
+        let choices = Choices {
+            time: of.time(offer.now),
+            random: offer.random,
+            ino: Some(ino),
+            placing: of.terms.placing,
+            ..Choices::default()
+        };
+        let chosen = Chosen {
+            session,
+            caller: offer.caller,
+            choices: &choices,
+        };
+        let (reply, batches) =
+            match execute(&of.image, Some(&there.image), &map, chosen, offer.request) {
+                Executed::Undecided => return None,
+                Executed::Read(answer) => {
+                    return Some(Taken::Answered(answer.map_err(Refusal::Fs)));
+                }
+                Executed::Changed { reply, batches } => (reply, batches),
+            };
+        let [own, others] = &batches[..] else {
+            panic!("two images have changed {} times", batches.len());
+        };
+        let there = self.shards.get_mut(&home)?;
+        there.image.changed(offer.request, &reply, others);
+        there.unordered.pop_front();
+        there.used = offer.now;
+        let operation = EarlyOperation::of(offer.request)?;
+        let unmade = subjects.iter().find(|ino| self.away.contains_key(*ino));
+        let order = Order {
+            after: unmade.copied(),
+            makes: Some(ino),
+        };
+        self.away.insert(ino, shard);
+        let of = self.shards.get_mut(&shard)?;
+        of.image.apply(own);
+        of.last_time = choices.time;
+        let early = Early {
+            caller: 0,
+            time: choices.time,
+            random: choices.random,
+            ino: Some(ino),
+            operation,
+        };
+        let about = subjects.to_vec();
+        of.queue
+            .push(offer.caller, early, choices.placing, about, order);
+        self.queued_one(shard);
+        self.executed += 1;
+        Some(Taken::Answered(Ok(reply)))
+    }
+
+    fn queued_one(&mut self, shard: ShardId) {
+        if matches!(self.queued(shard), 1 | SOON_QUEUED) {
+            self.news = Some(shard);
         }
     }
 

@@ -5,12 +5,13 @@
 
 use crate::deputy::{Deputy, Recalled};
 use crate::limits::{BATCH_DELAY, MAX_LOST_INODES, NUMBERS_PER_BLOCK, SOON_QUEUED};
-use crate::queue::Lost;
+use crate::queue::{Lost, ToSend};
 use hashbrown::HashSet;
 use pandofs_api::op::{self, Change};
-use pandofs_api::{Reply, Request};
+use pandofs_api::{Refusal, Reply, Request};
 use pandofs_session::{Boottime, Target};
-use pandofs_types::{FsError, Ino, LeaseKey, ShardId};
+use pandofs_types::limits::MAX_UNORDERED_NUMBERS;
+use pandofs_types::{Credentials, FsError, Ino, LeaseKey, ShardId};
 use std::collections::BTreeMap;
 
 /// The deputy, and what is to be asked of servers for it.
@@ -33,7 +34,9 @@ pub struct Errand {
     pub about: About,
     /// Its shard.
     pub target: Target,
-    /// As root.
+    /// Whose rights count.
+    pub caller: Credentials,
+    /// For the target.
     pub request: Request,
 }
 
@@ -42,8 +45,12 @@ pub struct Errand {
 pub enum About {
     /// A directory is to be granted.
     Grant(Ino),
+    /// Grants of a shard are to begin without a directory.
+    Beginning(ShardId),
     /// Inode numbers are to be taken.
     Numbers(ShardId),
+    /// An operation is to be executed that concerns another shard, too.
+    Alone(ShardId),
     /// Operations are to be executed.
     Batch(ShardId),
     /// The grants are to go on. It is not tried for long: it comes again.
@@ -112,25 +119,31 @@ impl Errands {
             }
             // The next operations would wait for them.
             if self.deputy.wants_numbers(shard) {
-                return Next::Now(numbers_of(shard));
+                return Next::Now(numbers_of(shard, false));
             }
             self.due.remove(&shard);
-            if let Some(batch) = self.deputy.next_batch(shard) {
+            if let Some(to_send) = self.deputy.next_to_send(shard) {
+                let (about, caller, request) = match to_send {
+                    ToSend::Batch(batch) => {
+                        let request = Request::Batch(batch);
+                        (About::Batch(shard), Credentials::ROOT, request)
+                    }
+                    ToSend::Alone { caller, request } => (About::Alone(shard), caller, request),
+                };
                 return Next::Now(Errand {
-                    about: About::Batch(shard),
+                    about,
                     target: Target::Shard(shard),
-                    request: Request::Batch(batch),
+                    caller,
+                    request,
                 });
             }
         }
         next.map_or(Next::Nothing, Next::At)
     }
 
-    /// Whether something has just come to be queued that [`Errands::next`] has to know of at once.
-    pub fn is_news(&self) -> bool {
-        let queued = self.deputy.to_send().into_iter();
-        let mut queued = queued.map(|shard| self.deputy.queued(shard));
-        queued.any(|queued| matches!(queued, 1 | SOON_QUEUED))
+    /// A shard of which something has just come to be queued that [`Errands::next`] has to know of at once; told once.
+    pub fn take_news(&mut self) -> Option<ShardId> {
+        self.deputy.news.take()
     }
 
     /// Asks for a grant that the deputy wants.
@@ -138,14 +151,25 @@ impl Errands {
         Errand {
             about: About::Grant(dir),
             target: Target::Inode(dir),
+            caller: Credentials::ROOT,
             request: Request::Grant(op::Grant { dir }),
         }
     }
 
+    /// Asks for grants of a shard that the deputy wants to begin.
+    pub fn beginning(&self, shard: ShardId) -> Errand {
+        Errand {
+            about: About::Beginning(shard),
+            target: Target::Shard(shard),
+            caller: Credentials::ROOT,
+            request: Request::BeginGrants(op::BeginGrants),
+        }
+    }
+
     /// Asks for inode numbers that the deputy has none of; `None` if they are asked for, or are there.
-    pub fn numbers(&mut self, shard: ShardId) -> Option<Errand> {
-        let lacks = self.deputy.lacks_numbers(shard);
-        lacks.then(|| numbers_of(shard))
+    pub fn numbers(&mut self, shard: ShardId, unordered: bool) -> Option<Errand> {
+        let lacks = self.deputy.lacks_numbers(shard, unordered);
+        lacks.then(|| numbers_of(shard, unordered))
     }
 
     /// Asks for what is to go on of grants, and drops what is over. To be called every second.
@@ -155,6 +179,7 @@ impl Errands {
         due.map(|(shard, incarnation)| Errand {
             about: About::Renewal(shard, incarnation),
             target: Target::Shard(shard),
+            caller: Credentials::ROOT,
             request: Request::Renew(op::Renew { incarnation }),
         })
         .collect()
@@ -177,9 +202,20 @@ impl Errands {
                 };
                 self.deputy.granted(dir, sent, granted, now);
             }
+            About::Beginning(shard) => {
+                let begun = match answer {
+                    Some(Ok(Reply::Granted(begun))) => begun.map(|begun| *begun),
+                    _ => None,
+                };
+                self.deputy.begun(shard, sent, begun, now);
+            }
             About::Numbers(shard) => {
                 let taken = match answer {
-                    Some(Ok(Reply::Numbers { first, count })) => Some((first, count)),
+                    Some(Ok(Reply::Numbers {
+                        first,
+                        count,
+                        unordered,
+                    })) => Some((first, count, unordered)),
                     _ => None,
                 };
                 self.deputy.took_numbers(shard, taken);
@@ -190,6 +226,10 @@ impl Errands {
                     _ => None,
                 };
                 ended.lost = self.deputy.batch_answered(shard, sent, reply);
+            }
+            About::Alone(shard) => {
+                let answer = answer.map(|answer| answer.map(drop).map_err(Refusal::Fs));
+                ended.lost = self.deputy.alone_answered(shard, answer);
             }
             About::Renewal(shard, incarnation) => match answer {
                 Some(Ok(_)) => self.deputy.renewed(shard, incarnation, sent, true),
@@ -250,12 +290,15 @@ impl Lost {
     }
 }
 
-fn numbers_of(shard: ShardId) -> Errand {
+fn numbers_of(shard: ShardId, unordered: bool) -> Errand {
+    let (count, unordered) = match unordered {
+        true => (0, MAX_UNORDERED_NUMBERS),
+        false => (NUMBERS_PER_BLOCK, 0),
+    };
     Errand {
         about: About::Numbers(shard),
         target: Target::Shard(shard),
-        request: Request::TakeNumbers(op::TakeNumbers {
-            count: NUMBERS_PER_BLOCK,
-        }),
+        caller: Credentials::ROOT,
+        request: Request::TakeNumbers(op::TakeNumbers { count, unordered }),
     }
 }

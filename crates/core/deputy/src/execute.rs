@@ -2,13 +2,13 @@
 
 use crate::covers;
 use crate::image::Image;
-use pandofs_api::{Refusal, Reply, Request};
+use pandofs_api::{Refusal, Reply, Request, Step};
 use pandofs_namespace::keys::{self, Kind};
 use pandofs_namespace::ops::{self, Mutation, here};
 use pandofs_namespace::{Choices, Context, Effect, Locks, Meta, Stop, Txn};
 use pandofs_placement::ClusterMap;
 use pandofs_store::{Batch, Overlay};
-use pandofs_types::{Credentials, FileKind, FsError, Ino, SessionId};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, SessionId, ShardId};
 
 /// Figures that an image does not have are counted from here, so that none falls below 0.
 const COUNTED_FROM: u64 = 1 << 40;
@@ -18,8 +18,8 @@ const COUNTED_FROM: u64 = 1 << 40;
 pub(crate) enum Executed {
     /// It is answered, and changes nothing.
     Read(Result<Reply, FsError>),
-    /// It is answered, and changes this.
-    Changed { reply: Reply, batch: Batch },
+    /// It is answered, and changes this of each image.
+    Changed { reply: Reply, batches: Vec<Batch> },
     /// The image does not say.
     Undecided,
 }
@@ -32,9 +32,11 @@ pub(crate) struct Chosen<'a> {
     pub choices: &'a Choices,
 }
 
-/// Executes a request, unless the image does not say all that it goes by.
+/// Executes a request on the image of its shard and, where something is made on another one, on that one's; unless the
+/// images do not say all that it goes by.
 pub(crate) fn execute(
     image: &Image,
+    other: Option<&Image>,
     map: &ClusterMap,
     chosen: Chosen<'_>,
     request: &Request,
@@ -53,8 +55,64 @@ pub(crate) fn execute(
     if !request.is_mutation() {
         return read(ops::read(&image.view(map), &cx, request));
     }
-    let mut overlay = Overlay::with_room(image, 0);
-    let mut meta = Meta {
+    let images: Vec<&Image> = std::iter::once(image).chain(other).collect();
+    let mut overlays: Vec<Overlay<'_>> = images
+        .iter()
+        .map(|image| Overlay::with_room(*image, 0))
+        .collect();
+    let mut metas: Vec<Meta> = images.iter().map(|_| meta(map)).collect();
+    let mut effects: Vec<Vec<Effect>> = images.iter().map(|_| Vec::new()).collect();
+    let parts = images.iter().zip(&mut overlays);
+    let parts = parts.zip(metas.iter_mut().zip(&mut effects));
+    let mut txns: Vec<Txn<'_, '_>> = parts
+        .map(|((image, overlay), (meta, effects))| Txn {
+            overlay,
+            shard: image.shard,
+            map,
+            meta,
+            effects,
+        })
+        .collect();
+    let done = ops::mutate(&mut txns[0], &cx, request).and_then(|mutation| match mutation {
+        Mutation::Done(reply) => Ok(Some(reply)),
+        Mutation::Plan(plan) => here::perform(&mut txns, &locks, plan, chosen.choices),
+    });
+    drop(txns);
+    match done {
+        Ok(Some(reply)) => Executed::Changed {
+            reply,
+            batches: overlays.iter_mut().map(Overlay::take_batch).collect(),
+        },
+        Ok(None) => Executed::Undecided,
+        Err(stop) => read(Err(stop)),
+    }
+}
+
+/// The home of the directory that a request would make; `None` if it would make none.
+pub(crate) fn home_of_new(
+    image: &Image,
+    map: &ClusterMap,
+    chosen: Chosen<'_>,
+    request: &Request,
+) -> Option<ShardId> {
+    let locks = Locks::default();
+    let cx = Context {
+        locks: &locks,
+        session: chosen.session,
+        caller: chosen.caller,
+        choices: chosen.choices,
+    };
+    let plan = ops::check(&image.view(map), &cx, request).ok()?.plan?;
+    let made = plan
+        .steps
+        .iter()
+        .find(|(_, step)| matches!(step, Step::NewDir(_)));
+    made.map(|(shard, _)| *shard)
+}
+
+/// Figures of a shard that its image does not have.
+fn meta(map: &ClusterMap) -> Meta {
+    Meta {
         format: 0,
         fs: map.fs,
         applied: 0,
@@ -64,26 +122,6 @@ pub(crate) fn execute(
         inodes: COUNTED_FROM,
         partitions: COUNTED_FROM,
         splits: 0,
-    };
-    let mut effects: Vec<Effect> = Vec::new();
-    let mut txn = Txn {
-        overlay: &mut overlay,
-        shard: image.shard,
-        map,
-        meta: &mut meta,
-        effects: &mut effects,
-    };
-    let done = ops::mutate(&mut txn, &cx, request).and_then(|mutation| match mutation {
-        Mutation::Done(reply) => Ok(Some(reply)),
-        Mutation::Plan(plan) => here::perform(&mut txn, &locks, plan, chosen.choices),
-    });
-    match done {
-        Ok(Some(reply)) => Executed::Changed {
-            reply,
-            batch: overlay.take_batch(),
-        },
-        Ok(None) => Executed::Undecided,
-        Err(stop) => read(Err(stop)),
     }
 }
 

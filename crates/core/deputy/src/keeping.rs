@@ -2,12 +2,11 @@
 
 use crate::deputy::{Deputy, Recalled};
 use crate::image::Image;
-use crate::limits::{FEW_NUMBERS, RENEW_BEFORE};
+use crate::limits::{FEW_NUMBERS, MIN_WISH_PAUSE, RENEW_BEFORE};
 use crate::of_shard::{OfShard, believed_until};
-use crate::queue::{Lost, Queue};
+use crate::queue::{Left, Lost, Queue, ToSend};
 use hashbrown::HashSet;
-use pandofs_api::op::Batch;
-use pandofs_api::{BatchReply, Granted, InodeReply};
+use pandofs_api::{BatchReply, Granted, InodeReply, Refusal};
 use pandofs_session::Boottime;
 use pandofs_types::limits::LEASE;
 use pandofs_types::{Ino, LeaseKey, Name, Position, ShardId};
@@ -25,22 +24,8 @@ impl Deputy {
             self.wishes.pause(dir, now);
             return;
         }
-        let shard = dir.birth_shard();
         let until = believed_until(sent);
-        let of = self.shards.entry(shard).or_insert_with(|| OfShard {
-            image: Image::of(shard),
-            queue: Queue::after(self.ended),
-            incarnation: granted.incarnation,
-            until,
-            is_lost: false,
-            recalled: HashSet::new(),
-            numbers: VecDeque::new(),
-            is_taking_numbers: false,
-            terms: granted.terms.clone(),
-            terms_at: sent,
-            last_time: granted.terms.time,
-            used: now,
-        });
+        let of = self.of_grant(dir.birth_shard(), sent, &granted, now);
         if of.incarnation != granted.incarnation {
             // The older ones were lost, and this is told first.
             of.is_lost = true;
@@ -53,6 +38,47 @@ impl Deputy {
         of.until = of.until.max(until);
         of.hear(granted.terms.clone(), sent);
         of.image.grant(dir, granted);
+    }
+
+    /// The answer to a request to begin grants that was sent then; `None` if there was no answer, or there are none.
+    pub fn begun(&mut self, shard: ShardId, sent: Boottime, begun: Option<Granted>, now: Boottime) {
+        let is_old = self.beginning.remove(&shard).unwrap_or(true);
+        match begun.filter(|_| !is_old) {
+            Some(begun) => {
+                self.not_begun.remove(&shard);
+                let of = self.of_grant(shard, sent, &begun, now);
+                of.is_lost |= of.incarnation != begun.incarnation;
+            }
+            None => {
+                self.not_begun.insert(shard, now + MIN_WISH_PAUSE);
+            }
+        }
+    }
+
+    /// What there is of the shard, which the session was granted something of.
+    fn of_grant(
+        &mut self,
+        shard: ShardId,
+        sent: Boottime,
+        granted: &Granted,
+        now: Boottime,
+    ) -> &mut OfShard {
+        let ended = self.ended;
+        self.shards.entry(shard).or_insert_with(|| OfShard {
+            image: Image::of(shard),
+            queue: Queue::after(shard, ended),
+            incarnation: granted.incarnation,
+            until: believed_until(sent),
+            is_lost: false,
+            recalled: HashSet::new(),
+            numbers: VecDeque::new(),
+            unordered: VecDeque::new(),
+            is_taking_numbers: false,
+            terms: granted.terms.clone(),
+            terms_at: sent,
+            last_time: granted.terms.time,
+            used: now,
+        })
     }
 
     /// The directory is recalled.
@@ -96,6 +122,9 @@ impl Deputy {
             for (dir, is_old) in &mut self.asking {
                 *is_old |= dir.birth_shard() == shard;
             }
+            if let Some(is_old) = self.beginning.get_mut(&shard) {
+                *is_old = true;
+            }
         }
     }
 
@@ -111,26 +140,32 @@ impl Deputy {
         wants
     }
 
-    /// Inode numbers of the shard were taken, from the first on; or there was no answer.
-    pub fn took_numbers(&mut self, shard: ShardId, taken: Option<(Ino, u32)>) {
+    /// Inode numbers of the shard were taken, from the first on, so many to be used in order and so many after them in any
+    /// order; or there was no answer.
+    pub fn took_numbers(&mut self, shard: ShardId, taken: Option<(Ino, u32, u32)>) {
         let Some(of) = self.shards.get_mut(&shard) else {
             return;
         };
         of.is_taking_numbers = false;
-        if let Some((first, count)) = taken
+        if let Some((first, count, unordered)) = taken
             && first.birth_shard() == shard
         {
             let next = first.serial();
-            of.numbers.push_back((next, next + u64::from(count)));
+            let end = next + u64::from(count);
+            if count > 0 {
+                of.numbers.push_back((next, end));
+            }
+            of.unordered.extend(end..end + u64::from(unordered));
         }
     }
 
-    /// Shards of which something is to be sent and no batch is under way.
+    /// Shards of which something is to be sent and nothing is under way.
     pub fn to_send(&self) -> Vec<ShardId> {
+        let unmade = |dir| self.away.contains_key(&dir);
         let ready = self
             .shards
             .iter()
-            .filter(|(_, of)| !of.queue.is_empty() && !of.queue.is_under_way());
+            .filter(|(_, of)| of.queue.is_ready(unmade));
         ready.map(|(shard, _)| *shard).collect()
     }
 
@@ -139,9 +174,11 @@ impl Deputy {
         self.shards.get(&shard).map_or(0, |of| of.queue.len())
     }
 
-    /// The shard's next batch, if none is under way.
-    pub fn next_batch(&mut self, shard: ShardId) -> Option<Batch> {
-        self.shards.get_mut(&shard)?.queue.next_batch()
+    /// The shard's next request, if none is under way.
+    pub fn next_to_send(&mut self, shard: ShardId) -> Option<ToSend> {
+        let away = &self.away;
+        let of = self.shards.get_mut(&shard)?;
+        of.queue.next_to_send(|dir| away.contains_key(&dir))
     }
 
     /// The answer to a batch that was sent then; `None` if there is none, and nobody knows what was done. Returns what
@@ -160,14 +197,65 @@ impl Deputy {
         };
         let Some(reply) = reply else {
             of.is_lost = true;
-            return of.queue.answered(0, None);
+            let left = of.queue.answered(0, None);
+            return self.has_left(left);
         };
-        let lost = of.queue.answered(reply.done as usize, reply.refused);
+        let left = of.queue.answered(reply.done as usize, reply.refused);
         of.hear(reply.terms, sent);
-        if !lost.is_empty() || reply.incarnation != Some(of.incarnation) {
+        if !left.lost.is_empty() || reply.incarnation != Some(of.incarnation) {
             of.is_lost = true;
         } else if !of.is_lost {
             of.until = of.until.max(believed_until(sent));
+        }
+        self.has_left(left)
+    }
+
+    /// The answer to an operation that was sent by itself; `None` if there is none, and nobody knows what was done. Returns
+    /// what was answered early and has not come about.
+    ///
+    /// # Panics
+    /// When none is under way.
+    pub fn alone_answered(
+        &mut self,
+        shard: ShardId,
+        answer: Option<Result<(), Refusal>>,
+    ) -> Vec<Lost> {
+        let Some(of) = self.shards.get_mut(&shard) else {
+            panic!("an operation of shard {shard} is answered that was not sent");
+        };
+        let left = match answer {
+            Some(Ok(())) => of.queue.answered(1, None),
+            Some(Err(refusal)) => of.queue.answered(0, Some(refusal)),
+            None => of.queue.answered(0, None),
+        };
+        of.is_lost |= !left.lost.is_empty();
+        self.has_left(left)
+    }
+
+    /// Operations have left a queue. With a directory that is not made all is lost that was to be done in it.
+    fn has_left(&mut self, left: Left) -> Vec<Lost> {
+        let Left {
+            mut lost,
+            made,
+            mut unmade,
+        } = left;
+        for dir in made {
+            self.away.remove(&dir);
+        }
+        while !unmade.is_empty() {
+            for dir in &unmade {
+                self.away.remove(dir);
+                if let Some(home) = self.shards.get_mut(&dir.birth_shard()) {
+                    home.is_lost = true;
+                }
+            }
+            let mut further = Vec::new();
+            for of in self.shards.values_mut() {
+                let left = of.queue.lose_after(&unmade);
+                lost.extend(left.lost);
+                further.extend(left.unmade);
+            }
+            unmade = further;
         }
         lost
     }
@@ -178,13 +266,17 @@ impl Deputy {
         of.is_none_or(|of| of.queue.ended() >= until)
     }
 
-    /// Returns whether inode numbers of the shard are to be taken as there are none; true once until
-    /// [`Deputy::took_numbers`].
-    pub fn lacks_numbers(&mut self, shard: ShardId) -> bool {
+    /// Returns whether inode numbers of the shard are to be taken as there are none, or none that are `unordered`; true
+    /// once until [`Deputy::took_numbers`].
+    pub fn lacks_numbers(&mut self, shard: ShardId, unordered: bool) -> bool {
         let Some(of) = self.shards.get_mut(&shard) else {
             return false;
         };
-        let lacks = of.numbers.is_empty() && !of.is_taking_numbers;
+        let has_none = match unordered {
+            true => of.unordered.is_empty(),
+            false => of.numbers.is_empty(),
+        };
+        let lacks = has_none && !of.is_taking_numbers;
         of.is_taking_numbers |= lacks;
         lacks
     }
@@ -239,8 +331,11 @@ impl Deputy {
 
     /// The position up to which the queue is to be sent that may have something of this inode.
     pub fn queued_of(&self, ino: Ino) -> Option<(ShardId, u64)> {
-        let of = self.shards.get(&ino.birth_shard())?;
-        of.queue.is_about(ino).then(|| of.left())?
+        let of = self.shards.get(&ino.birth_shard());
+        if let Some(of) = of.filter(|of| of.queue.is_about(ino)) {
+            return of.left();
+        }
+        self.shards.get(self.away.get(&ino)?)?.left()
     }
 
     /// Shards whose grants are to be renewed, and their incarnations: those that were used of late, or are `needed`.

@@ -5,9 +5,11 @@
 //! answers them at once, and queues them. Batches of the queue go to the shard, which executes the same operations with
 //! the same choices (time, inode number, random number) and so comes to the same state.
 //!
-//! Order. Each shard has one queue, and one batch of it is under way at a time. All directories of an image are on that
+//! Order. Each shard has one queue, and one request of it is under way at a time. All directories of an image are on that
 //! shard, so an operation and those that it needs (the directory that it is in, the name that it takes) are in one queue,
-//! in order; a crash of the client or the server leaves a prefix. Whatever else may depend on a queued operation, because
+//! in order; a crash of the client or the server leaves a prefix. The exception is a directory that is made on another shard
+//! than its name: its mkdir is in the queue of the name's shard, and what is done in it, in its own shard's queue, is not
+//! sent before that has ended. Whatever else may depend on a queued operation, because
 //! it is about one of its directories or inodes, waits until the queue is empty and then goes to the server itself, as
 //! if there were no grants; what it may have changed is dropped from the image before it is sent.
 //!
@@ -44,4 +46,4 @@ mod wishes;
 
 pub use crate::deputy::{Asked, Deputy, Offer, Opened, Recalled, Taken};
 pub use crate::errands::{About, Ended, Errand, Errands, Next};
-pub use crate::queue::Lost;
+pub use crate::queue::{Lost, ToSend};

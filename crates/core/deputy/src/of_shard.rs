@@ -23,6 +23,8 @@ pub(crate) struct OfShard {
     pub recalled: HashSet<Ino>,
     /// Serials from one to before another.
     pub numbers: VecDeque<(u64, u64)>,
+    /// Serials for directories whose names are on other shards, in any order.
+    pub unordered: VecDeque<u64>,
     pub is_taking_numbers: bool,
     pub terms: GrantTerms,
     pub terms_at: Boottime,

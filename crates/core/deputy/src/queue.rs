@@ -2,12 +2,13 @@
 
 use crate::limits::{MAX_QUEUED_BYTES, MAX_QUEUED_OPERATIONS};
 use hashbrown::HashMap;
-use pandofs_api::op::{Batch, Early, EarlyOperation};
+use pandofs_api::op::{Batch, Early, EarlyOperation, MkdirAway};
 use pandofs_api::{Refusal, Request};
 use pandofs_placement::Placing;
 use pandofs_types::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
-use pandofs_types::{Credentials, Ino};
+use pandofs_types::{Credentials, Ino, ShardId};
 use std::collections::VecDeque;
+use std::ops::Range;
 
 /// Bytes of an operation besides its names and data, about.
 const OPERATION_BYTES: usize = 96;
@@ -15,6 +16,8 @@ const OPERATION_BYTES: usize = 96;
 /// An operation that was answered early and is not executed by its shard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Lost {
+    /// The shard of its queue.
+    pub shard: ShardId,
     /// As it was answered.
     pub request: Request,
     /// `None`: one before it was refused.
@@ -29,14 +32,49 @@ struct Queued {
     placing: Option<Placing>,
     /// Directories and inodes that it is about.
     about: Vec<Ino>,
+    order: Order,
 }
 
-/// Operations in their order. The first of them may be under way.
-#[derive(Debug, Default)]
+/// Place of an operation among those of other queues.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Order {
+    /// It is not sent before this directory is made, by an operation of another queue.
+    pub after: Option<Ino>,
+    /// It makes this directory on another shard: it is sent by itself.
+    pub makes: Option<Ino>,
+}
+
+/// Operations that have left a queue.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(crate) struct Left {
+    pub lost: Vec<Lost>,
+    /// Directories of other shards that were made.
+    pub made: Vec<Ino>,
+    /// Directories of other shards that never will be.
+    pub unmade: Vec<Ino>,
+}
+
+/// Something to send.
+#[derive(Debug, PartialEq, Eq)]
+pub enum ToSend {
+    /// Operations of this shard alone.
+    Batch(Batch),
+    /// One that concerns another shard, too.
+    Alone {
+        /// Whose rights count.
+        caller: Credentials,
+        /// To the queue's shard.
+        request: Request,
+    },
+}
+
+/// Operations of one shard in their order. The first of them may be under way.
+#[derive(Debug)]
 pub(crate) struct Queue {
+    shard: ShardId,
     queued: VecDeque<Queued>,
     bytes: usize,
-    /// Operations of the batch that is under way.
+    /// Operations that are under way, in a batch or one by itself.
     under_way: usize,
     /// Operations that have left the queue, ever.
     ended: u64,
@@ -46,10 +84,14 @@ pub(crate) struct Queue {
 
 impl Queue {
     /// One after another of which so many operations have ended.
-    pub(crate) fn after(ended: u64) -> Queue {
+    pub(crate) fn after(shard: ShardId, ended: u64) -> Queue {
         Queue {
+            shard,
+            queued: VecDeque::new(),
+            bytes: 0,
+            under_way: 0,
             ended,
-            ..Queue::default()
+            about: HashMap::new(),
         }
     }
 
@@ -87,6 +129,7 @@ impl Queue {
         early: Early,
         placing: Option<Placing>,
         about: Vec<Ino>,
+        order: Order,
     ) {
         for ino in &about {
             *self.about.entry(*ino).or_default() += 1;
@@ -99,20 +142,38 @@ impl Queue {
             bytes,
             placing,
             about,
+            order,
         });
     }
 
-    /// Returns whether a batch is under way.
-    pub(crate) fn is_under_way(&self) -> bool {
-        self.under_way > 0
+    /// Whether there is something to send and nothing is under way; what is `unmade` is waited for.
+    pub(crate) fn is_ready(&self, unmade: impl Fn(Ino) -> bool) -> bool {
+        let first = self.queued.front();
+        self.under_way == 0 && first.is_some_and(|first| !first.order.after.is_some_and(unmade))
     }
 
-    /// The next batch, if none is under way and there is something to send.
-    pub(crate) fn next_batch(&mut self) -> Option<Batch> {
-        if self.under_way > 0 {
+    /// The next request, if none is under way and there is something to send.
+    pub(crate) fn next_to_send(&mut self, unmade: impl Fn(Ino) -> bool) -> Option<ToSend> {
+        if !self.is_ready(&unmade) {
             return None;
         }
-        let placing = self.queued.front()?.placing;
+        let first = self.queued.front()?;
+        if let (Some(ino), EarlyOperation::Mkdir(mkdir)) =
+            (first.order.makes, &first.early.operation)
+        {
+            self.under_way = 1;
+            return Some(ToSend::Alone {
+                caller: first.caller.clone(),
+                request: Request::MkdirAway(MkdirAway {
+                    mkdir: mkdir.clone(),
+                    time: first.early.time,
+                    random: first.early.random,
+                    placing: first.placing,
+                    ino,
+                }),
+            });
+        }
+        let placing = first.placing;
         let mut batch = Batch {
             callers: Vec::new(),
             placing,
@@ -122,7 +183,12 @@ impl Queue {
         for queued in &self.queued {
             bytes += queued.bytes;
             let is_large = bytes > MAX_BATCH_BYTES && !batch.early.is_empty();
-            if is_large || batch.early.len() == MAX_BATCH_OPERATIONS || queued.placing != placing {
+            let waits = queued.order.makes.is_some() || queued.order.after.is_some_and(&unmade);
+            if is_large
+                || waits
+                || batch.early.len() == MAX_BATCH_OPERATIONS
+                || queued.placing != placing
+            {
                 break;
             }
             let known = batch.callers.iter().position(|c| *c == queued.caller);
@@ -136,44 +202,73 @@ impl Queue {
             });
         }
         self.under_way = batch.early.len();
-        Some(batch)
+        Some(ToSend::Batch(batch))
     }
 
-    /// The batch that was under way was executed up to this operation, and the next was refused if there was one; then the
-    /// whole queue is lost, and returned.
+    /// What was under way was executed up to this operation, and the next was refused if there was one; then the whole
+    /// queue is lost.
     ///
     /// # Panics
-    /// When none is under way.
-    pub(crate) fn answered(&mut self, done: usize, refusal: Option<Refusal>) -> Vec<Lost> {
-        assert!(self.under_way > 0, "a batch is answered that was not sent");
+    /// When nothing is under way.
+    pub(crate) fn answered(&mut self, done: usize, refusal: Option<Refusal>) -> Left {
+        assert!(
+            self.under_way > 0,
+            "something is answered that was not sent"
+        );
         let done = done.min(self.under_way);
         let is_whole = done == self.under_way;
-        for queued in self.queued.drain(..done) {
+        let mut left = Left::default();
+        for queued in self.take(0..done) {
+            left.made.extend(queued.order.makes);
+        }
+        self.under_way = 0;
+        if !is_whole {
+            self.lose(0, refusal, &mut left);
+        }
+        left
+    }
+
+    /// Loses what waits for one of these directories, which are not made, and all that comes after it.
+    pub(crate) fn lose_after(&mut self, unmade: &[Ino]) -> Left {
+        let mut left = Left::default();
+        let waits = |queued: &Queued| queued.order.after.is_some_and(|dir| unmade.contains(&dir));
+        if let Some(first) = self.queued.iter().position(waits) {
+            assert!(first >= self.under_way, "something was sent too early");
+            self.lose(first, None, &mut left);
+        }
+        left
+    }
+
+    fn lose(&mut self, first: usize, refusal: Option<Refusal>, left: &mut Left) {
+        let mut refusal = refusal;
+        let shard = self.shard;
+        for queued in self.take(first..self.queued.len()) {
+            left.unmade.extend(queued.order.makes);
+            left.lost.push(Lost {
+                shard,
+                request: queued.early.operation.into(),
+                refusal: refusal.take(),
+            });
+        }
+    }
+
+    /// Takes operations out, which have ended.
+    fn take(&mut self, places: Range<usize>) -> Vec<Queued> {
+        let taken: Vec<Queued> = self.queued.drain(places).collect();
+        for queued in &taken {
             self.bytes -= queued.bytes;
             self.ended += 1;
-            for ino in queued.about {
-                let Some(count) = self.about.get_mut(&ino) else {
+            for ino in &queued.about {
+                let Some(count) = self.about.get_mut(ino) else {
                     panic!("an operation about {ino} was not counted");
                 };
                 *count -= 1;
                 if *count == 0 {
-                    self.about.remove(&ino);
+                    self.about.remove(ino);
                 }
             }
         }
-        self.under_way = 0;
-        if is_whole {
-            return Vec::new();
-        }
-        let mut refusal = refusal;
-        self.ended += self.queued.len() as u64;
-        self.bytes = 0;
-        self.about.clear();
-        let lost = self.queued.drain(..).map(|queued| Lost {
-            request: queued.early.operation.into(),
-            refusal: refusal.take(),
-        });
-        lost.collect()
+        taken
     }
 }
 

@@ -4,7 +4,8 @@ use hashbrown::HashMap;
 use pandofs_types::{Ino, SessionId, Steady};
 use std::collections::BTreeSet;
 
-/// What one session was granted.
+/// What one session was granted. It is kept until its time is up although there is no directory: the session may have made
+/// one elsewhere that is to be added.
 #[derive(Debug)]
 struct OfSession {
     until: Steady,
@@ -29,9 +30,8 @@ impl Grants {
         Some(self.sessions.get(&session)?.incarnation)
     }
 
-    /// Adds a directory, which nobody was granted, to those of the session; returns the incarnation of its grants, `fresh`
-    /// if it has had none.
-    pub(crate) fn add(&mut self, session: SessionId, dir: Ino, until: Steady, fresh: u64) -> u64 {
+    /// The incarnation of the session's grants, which begin as `fresh` if it has had none.
+    pub(crate) fn begin(&mut self, session: SessionId, until: Steady, fresh: u64) -> u64 {
         let known = self.sessions.entry(session).or_insert_with(|| {
             self.ends.insert((until, session));
             OfSession {
@@ -40,10 +40,18 @@ impl Grants {
                 dirs: BTreeSet::new(),
             }
         });
-        let is_new = known.dirs.insert(dir);
+        known.incarnation
+    }
+
+    /// Adds a directory, which nobody was granted, to those of the session; returns the incarnation of its grants, `fresh`
+    /// if it has had none.
+    pub(crate) fn add(&mut self, session: SessionId, dir: Ino, until: Steady, fresh: u64) -> u64 {
+        let incarnation = self.begin(session, until, fresh);
+        let known = self.sessions.get_mut(&session);
+        let is_new = known.is_some_and(|known| known.dirs.insert(dir));
         assert!(is_new, "{dir} is granted twice");
         self.count += 1;
-        known.incarnation
+        incarnation
     }
 
     /// Has the grants of a session that has some last until then.
@@ -64,9 +72,13 @@ impl Grants {
         };
         assert!(known.dirs.remove(&dir), "{dir} is not granted");
         self.count -= 1;
-        if known.dirs.is_empty() {
+    }
+
+    /// The time of a session that has no directory is up.
+    pub(crate) fn forget(&mut self, session: SessionId) {
+        if let Some(known) = self.sessions.remove(&session) {
+            assert!(known.dirs.is_empty(), "session {session:?} has grants");
             self.ends.remove(&(known.until, session));
-            self.sessions.remove(&session);
         }
     }
 

@@ -163,6 +163,7 @@ impl LeaseTable {
             for dir in dirs {
                 self.end(LeaseKey::Grant(dir), session, |_| true);
             }
+            self.grants.forget(session);
         }
     }
 
@@ -250,6 +251,17 @@ impl LeaseTable {
         };
         self.renew(session);
         Some(incarnation)
+    }
+
+    /// Begins grants of the session, without a directory, and renews all that it has; returns their incarnation, which is
+    /// `fresh` if it had none.
+    pub fn begin_grants(&mut self, session: SessionId, fresh: u64) -> Option<u64> {
+        if self.closed || self.grants.len() >= MAX_GRANTS_PER_SHARD {
+            return None;
+        }
+        let until = self.now.after(LEASE);
+        self.grants.begin(session, until, fresh);
+        self.renew(session)
     }
 
     /// Grants a directory that has just been made to the session, which acts as if it were: if it has grants at all. Where
@@ -418,6 +430,7 @@ impl LeaseTable {
         for key in keys {
             self.end(key, session, |_| true);
         }
+        self.grants.forget(session);
         for ends in &mut self.ends {
             ends.retain(|(_, holder, _)| *holder != session);
         }

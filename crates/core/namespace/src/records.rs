@@ -333,6 +333,8 @@ pub struct SlotRecord {
 pub struct NumbersRecord {
     /// Serials from one to before another, in ascending order; at most `MAX_BLOCKS_PER_SESSION`.
     pub blocks: Vec<(u64, u64)>,
+    /// Serials that may be used in any order, in ascending order; at most `MAX_UNORDERED_PER_SESSION`.
+    pub unordered: Vec<u64>,
 }
 
 /// Encodes a value.

@@ -59,6 +59,13 @@ pub enum Effect {
         /// The file, which the session of the record has open.
         ino: Ino,
     },
+    /// A directory was made whose session has executed this, and more in it, before.
+    MadeAway {
+        /// Its home is here.
+        dir: Ino,
+        /// To be granted it.
+        session: SessionId,
+    },
     /// Names went: the partition may be nearly empty.
     Shrank {
         /// The directory.

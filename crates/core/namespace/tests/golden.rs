@@ -359,7 +359,14 @@ fn the_rest_is_pinned() {
         );
         pin(golden, "horizon", &samples::horizon());
         let blocks = vec![(300, 400), (70_000, 70_001)];
-        pin(golden, "NumbersRecord", &NumbersRecord { blocks });
+        pin(
+            golden,
+            "NumbersRecord",
+            &NumbersRecord {
+                blocks,
+                unordered: vec![70, 72],
+            },
+        );
         // A slot's answer is what was sent: whatever changes a reply changes stores, too.
         for (name, reply) in samples::replies() {
             let slot = SlotRecord {

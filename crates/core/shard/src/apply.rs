@@ -328,6 +328,7 @@ impl Shard {
                     self.consider_all_merges(overlay, dir)?;
                 }
                 Effect::Reclaim { ino } => self.consider_reclaim(overlay, ino, false)?,
+                Effect::MadeAway { dir, session } => self.leases.grant_made(session, dir),
                 // Of an operation that nobody waits for any more.
                 Effect::Opened { .. } => {}
                 Effect::Shrank { dir, index } => self.consider_merge(overlay, dir, index)?,

@@ -48,13 +48,10 @@ fn fault(batch: &op::Batch, shard: ShardId) -> Option<&'static str> {
     })
 }
 
-/// Brings times that are too far ahead back. The session went by this server's clock, which may have been set back since: what
-/// it has answered is not refused for that.
-fn bring_back(batch: &mut op::Batch, now: Time) {
-    let latest = Time(now.0.saturating_add(MAX_TIME_AHEAD.as_nanos() as i64));
-    for early in &mut batch.early {
-        early.time = early.time.min(latest);
-    }
+/// The time, or the latest that is not too far ahead. The session went by this server's clock, which may have been set
+/// back since: what it has answered is not refused for that.
+pub(crate) fn brought_back(time: Time, now: Time) -> Time {
+    time.min(Time(now.0.saturating_add(MAX_TIME_AHEAD.as_nanos() as i64)))
 }
 
 /// Keys that a batch may change, of those that somebody else may know.
@@ -129,7 +126,9 @@ impl Shard {
         mut request: ShardRequest,
     ) -> Result<(), Stop> {
         if let Request::Batch(batch) = &mut request.request {
-            bring_back(batch, env.now);
+            for early in &mut batch.early {
+                early.time = brought_back(early.time, env.now);
+            }
         }
         let Request::Batch(batch) = &request.request else {
             return Err(Stop::Broken(format!("{request:?} is no batch")));

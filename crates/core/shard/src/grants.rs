@@ -115,7 +115,10 @@ pub(crate) fn is_whole(view: &View<'_>, dir: Ino, parts: &PartsRecord) -> bool {
 /// Directories that a request names, by which their grants are told. (Files have none.)
 fn named(request: &Request) -> impl Iterator<Item = Ino> {
     let dirs = match request {
-        Request::Grant(_) | Request::Renew(_) | Request::Batch(_) => [None, None],
+        // What comes of grants has those of others end by what it changes.
+        Request::Grant(_) | Request::Renew(_) | Request::Batch(_) | Request::MkdirAway(_) => {
+            [None, None]
+        }
         Request::Followed(op::Followed { ino }) => [Some(*ino), None],
         other => other.operation().dirs(),
     };
@@ -269,6 +272,38 @@ impl Shard {
             image,
             parts: Box::new(parts),
         })
+    }
+
+    /// A request to begin grants without a directory.
+    pub(crate) fn begin_grants(
+        &mut self,
+        env: &mut Environment<'_>,
+        ticket: Ticket,
+        session: SessionId,
+    ) {
+        let applied = self.meta.applied;
+        let takes = self
+            .leases
+            .takes_grants(&mut self.commands, applied, session);
+        let (random, fresh) = ((env.random)(), (env.random)());
+        let incarnation = match takes {
+            true => self.leases.begin_grants(session, fresh),
+            false => None,
+        };
+        let granted = incarnation.map(|incarnation| {
+            let terms = GrantTerms {
+                time: env.now,
+                placing: self.placing_anywhere(random),
+                is_low: self.loads.disk_low,
+            };
+            let pairs = Vec::new();
+            Box::new(Granted {
+                incarnation,
+                terms,
+                pairs,
+            })
+        });
+        self.answer(ticket, Ok(Reply::Granted(granted)), false);
     }
 
     /// A request to renew grants.

@@ -8,6 +8,7 @@ use pandofs_api::{Request, op};
 use pandofs_namespace::records::PartsRecord;
 use pandofs_namespace::{Stop, View, ops};
 use pandofs_placement::{DirPolicy, FilePolicy, Placer, Placing};
+use pandofs_types::ShardId;
 
 /// Loads of all servers, and the room on the disk of this one.
 pub(crate) struct Loads {
@@ -38,11 +39,22 @@ impl Shard {
         let file_policy = settings.file_policy.unwrap_or(map.settings.file_policy);
         let adapts = matches!(policy, DirPolicy::Adaptive(_))
             || matches!(file_policy, FilePolicy::Adaptive(_));
+        self.placing_if(adapts, Some(parts.grain.dir_shard), random)
+    }
+
+    /// The same in any directory that has no policy of its own.
+    pub(crate) fn placing_anywhere(&mut self, random: u64) -> Option<Placing> {
+        let map = &self.config.map;
+        let adapts = matches!(map.policy, DirPolicy::Adaptive(_))
+            || matches!(map.settings.file_policy, FilePolicy::Adaptive(_));
+        self.placing_if(adapts, None, random)
+    }
+
+    fn placing_if(&mut self, adapts: bool, near: Option<ShardId>, random: u64) -> Option<Placing> {
         if !adapts {
             return None;
         }
         self.loads.adapts = true;
-        let near = Some(parts.grain.dir_shard);
         Some(self.loads.placer.placing(&self.config.map, random, near))
     }
 

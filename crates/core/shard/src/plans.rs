@@ -77,7 +77,7 @@ impl Shard {
         answer: &PlanAnswer,
         choices: &Choices,
     ) -> Result<Reply, Stop> {
-        here::execute(&mut self.txn(overlay), prepared, answer, choices)
+        here::execute(&mut [self.txn(overlay)], prepared, answer, choices)
     }
 
     /// Checks a step that is here, of the operation `own` if that has begun.
@@ -120,7 +120,7 @@ impl Shard {
         choices: &Choices,
     ) -> Result<PreparedSteps, Stop> {
         let locks = std::mem::take(&mut self.operations.locks);
-        let prepared = here::prepare(&mut self.txn(overlay), &locks, planned, choices);
+        let prepared = here::prepare(&mut [self.txn(overlay)], &locks, planned, choices);
         self.operations.locks = locks;
         prepared
     }

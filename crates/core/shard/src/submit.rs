@@ -1,6 +1,7 @@
 //! Intake of a shard: reads are answered, mutations proposed, messages dispatched.
 
 use crate::apply::left_to_follow;
+use crate::batch::brought_back;
 use crate::leases::{Cleared, keys_of};
 use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
@@ -222,7 +223,7 @@ impl Shard {
         overlay: &Overlay<'_>,
         env: &mut Environment<'_>,
         ticket: Ticket,
-        request: ShardRequest,
+        mut request: ShardRequest,
     ) -> Result<(), Stop> {
         if !request.request.is_mutation() {
             return self.read(overlay, env, ticket, request);
@@ -233,6 +234,9 @@ impl Shard {
         }
         if matches!(request.request, Request::Batch(_)) {
             return self.submit_batch(overlay, env, ticket, request);
+        }
+        if let Request::MkdirAway(away) = &mut request.request {
+            away.time = brought_back(away.time, env.now);
         }
         if !self.end_grants(ticket, &request) {
             return Ok(());
@@ -291,7 +295,11 @@ impl Shard {
                     self.wait(Until::Gate(dir), input);
                     return Ok(());
                 }
-                let cleared = self.leases.clear(&touched, Some(request.key.session));
+                let session = request.key.session;
+                let cleared = match request.request {
+                    Request::MkdirAway(_) => self.leases.clear_batch(&touched, session),
+                    _ => self.leases.clear(&touched, Some(session)),
+                };
                 if cleared != Cleared::Yes {
                     self.put_aside(&cleared, Input::Request { ticket, request });
                     return Ok(());
@@ -358,6 +366,10 @@ impl Shard {
         match request.request {
             Request::Grant(op::Grant { dir }) => {
                 return self.grant(overlay, env, ticket, request, dir);
+            }
+            Request::BeginGrants(op::BeginGrants) => {
+                self.begin_grants(env, ticket, request.key.session);
+                return Ok(());
             }
             Request::Renew(op::Renew { incarnation }) => {
                 self.renew(ticket, request.key, incarnation);

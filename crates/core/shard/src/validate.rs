@@ -322,6 +322,9 @@ impl Validator<'_> {
         mode(new.mode)?;
         acls_fit(&new.acls, FileKind::Dir, new.mode)?;
         self.grain(&new.grain)?;
+        if let Some((_, ino)) = new.chosen {
+            self.ino(ino)?;
+        }
         settings_fit(&new.settings)
     }
 

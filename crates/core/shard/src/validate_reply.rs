@@ -40,8 +40,9 @@ pub(crate) fn fits(
 fn result_fits(shard: ShardId, step: &Step, result: &StepResult) -> bool {
     let inode = result.inode.as_deref();
     let fits = match step {
-        Step::NewDir(_) => inode.is_some_and(|inode| {
+        Step::NewDir(new) => inode.is_some_and(|inode| {
             inode.attr.kind == FileKind::Dir
+                && new.chosen.is_none_or(|(_, ino)| ino == inode.attr.ino)
                 && inode.attr.ino.birth_shard() == shard
                 && inode.dir.is_some()
         }),

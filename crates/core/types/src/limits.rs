@@ -320,6 +320,10 @@ pub const GRANT_RECALLS_TERM: Duration = Duration::from_secs(60);
 pub const MAX_NUMBERS_PER_BLOCK: u32 = 65_536;
 /// Blocks of inode numbers of a shard that a session has; a further one takes the place of the oldest.
 pub const MAX_BLOCKS_PER_SESSION: usize = 4;
+/// Inode numbers that a session takes at once to use them in any order.
+pub const MAX_UNORDERED_NUMBERS: u32 = 64;
+/// Such numbers of a shard that a session has; further ones take the places of the oldest.
+pub const MAX_UNORDERED_PER_SESSION: usize = 2 * MAX_UNORDERED_NUMBERS as usize;
 /// How far the time of an operation may be ahead of the server's clock: that of a client which has gone by an answer of
 /// the server is hardly ahead at all.
 pub const MAX_TIME_AHEAD: Duration = Duration::from_secs(10);

@@ -7,7 +7,9 @@ use rustix::io::Errno;
 use rustix::net::sockopt::{
     Timeout, set_socket_send_buffer_size, set_socket_timeout, socket_error, socket_peercred,
 };
-use rustix::net::{self, AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
+use rustix::net::{
+    self, AddressFamily, SendAncillaryBuffer, SendFlags, SocketAddrUnix, SocketFlags, SocketType,
+};
 use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
@@ -445,19 +447,17 @@ impl Read for Stream {
     }
 }
 
+/// A program that is not Rust's, and uses the client library, has not ignored SIGPIPE, which `writev` would send it
+/// when the peer is gone.
 impl Write for Stream {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.write(bytes),
-            Stream::Unix(stream) => stream.write(bytes),
-        }
+        Ok(net::send(self.as_fd(), bytes, SendFlags::NOSIGNAL)?)
     }
 
     fn write_vectored(&mut self, parts: &[IoSlice<'_>]) -> io::Result<usize> {
-        match self {
-            Stream::Tcp(stream) => stream.write_vectored(parts),
-            Stream::Unix(stream) => stream.write_vectored(parts),
-        }
+        let mut nothing_else = SendAncillaryBuffer::default();
+        let flags = SendFlags::NOSIGNAL;
+        Ok(net::sendmsg(self.as_fd(), parts, &mut nothing_else, flags)?)
     }
 
     fn flush(&mut self) -> io::Result<()> {

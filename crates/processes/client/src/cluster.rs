@@ -1,6 +1,8 @@
 //! Cluster map in force, its servers, and the source of newer maps.
 
 use crate::error::{ClientError, Result};
+use crate::first_contact;
+use crate::limits::{MAP_PATIENCE, SERVERS_ASKED_FOR_MAPS};
 use crate::pool::Server;
 use hashbrown::HashMap;
 use pandofs_placement::ClusterMap;
@@ -65,22 +67,31 @@ impl Cluster {
     }
 }
 
+/// Where newer maps are looked for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Source {
+    Nowhere,
+    File(PathBuf),
+    /// With the servers of the map in force.
+    Servers,
+}
+
 /// The current [`Cluster`], replaced as a whole.
 #[derive(Debug)]
 pub(crate) struct Clusters {
     current: RwLock<Arc<Cluster>>,
-    file: Option<PathBuf>,
+    source: Source,
     /// Idle connections that keep their buffers.
     buffered: usize,
     replacing: Mutex<()>,
 }
 
 impl Clusters {
-    pub(crate) fn new(map: ClusterMap, file: Option<PathBuf>, buffered: usize) -> Result<Clusters> {
+    pub(crate) fn new(map: ClusterMap, source: Source, buffered: usize) -> Result<Clusters> {
         let current = RwLock::new(Arc::new(Cluster::new(map, None, buffered)?));
         Ok(Clusters {
             current,
-            file,
+            source,
             buffered,
             replacing: Mutex::new(()),
         })
@@ -90,13 +101,24 @@ impl Clusters {
         Arc::clone(&self.current.read().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Reads the cluster file again, if there is one; true when it held a newer map. A file that
-    /// cannot be read at the moment (it may just be replaced) is passed over.
+    /// Looks where the map came from, if it came from somewhere; true when there was a newer one.
+    /// A file that cannot be read at the moment (it may just be replaced) is passed over, and so
+    /// are servers that do not answer.
     pub(crate) fn reread(&self) -> bool {
-        let Some(file) = &self.file else {
-            return false;
+        let map = match &self.source {
+            Source::Nowhere => return false,
+            Source::File(file) => read_map(file),
+            Source::Servers => {
+                let cluster = self.current();
+                // Those that are known to be there first: the others may take all the time they are given.
+                let (away, there): (Vec<_>, Vec<_>) =
+                    cluster.servers().partition(|server| server.is_away());
+                let asked = there.into_iter().chain(away).take(SERVERS_ASKED_FOR_MAPS);
+                let addresses = asked.flat_map(|server| server.addresses());
+                first_contact::map_of_any(addresses, MAP_PATIENCE)
+            }
         };
-        match read_map(file).and_then(|map| self.replace(map)) {
+        match map.and_then(|map| self.replace(map)) {
             Ok(newer) => newer,
             Err(error) => {
                 tracing::warn!("{error}");
@@ -181,7 +203,7 @@ mod tests {
     #[test]
     fn a_newer_map_replaces_the_old_one_and_keeps_the_servers() {
         let first = map(7);
-        let clusters = Clusters::new(first.clone(), None, 8).unwrap();
+        let clusters = Clusters::new(first.clone(), Source::Nowhere, 8).unwrap();
         let before = clusters.current();
         assert!(before.leader(ShardId(2)).is_none());
         assert!(!clusters.replace(first.clone()).unwrap());
@@ -200,7 +222,7 @@ mod tests {
 
     #[test]
     fn a_map_that_does_not_follow_is_refused() {
-        let clusters = Clusters::new(map(7), None, 8).unwrap();
+        let clusters = Clusters::new(map(7), Source::Nowhere, 8).unwrap();
         let refused = |map: ClusterMap, why| {
             let error = clusters.replace(map).unwrap_err();
             assert!(matches!(error, ClientError::Protocol(_)), "{error}");
@@ -229,7 +251,8 @@ mod tests {
         let file = folder.path().join("cluster.json");
         let first = map(7);
         fs::write(&file, first.to_json()).unwrap();
-        let clusters = Clusters::new(read_map(&file).unwrap(), Some(file.clone()), 8).unwrap();
+        let clusters =
+            Clusters::new(read_map(&file).unwrap(), Source::File(file.clone()), 8).unwrap();
         assert!(!clusters.reread());
         fs::write(&file, next(&next(&first)).to_json()).unwrap();
         assert!(clusters.reread());

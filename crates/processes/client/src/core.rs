@@ -5,7 +5,7 @@
 use crate::accesses::Accesses;
 use crate::call::Call;
 use crate::cancellation;
-use crate::cluster::{Cluster, Clusters};
+use crate::cluster::{Cluster, Clusters, Source};
 use crate::error::{ClientError, Result};
 use crate::file::File;
 use crate::first_bytes::KeptBytes;
@@ -29,7 +29,6 @@ use pandofs_types::limits::{INNER_SLOTS, LOCK_SLOTS, MAX_SLOTS, SERVICE_SLOTS};
 use pandofs_types::{Credentials, HashKey, Ino, SessionId, ShardId};
 use pandofs_wire::message::{AnswerBody, RequestBody, RequestFrame};
 use std::fmt::Debug;
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
@@ -104,7 +103,7 @@ pub(crate) enum NotDone {
 }
 
 impl Core {
-    pub(crate) fn new(map: ClusterMap, file: Option<PathBuf>, options: &Options) -> Result<Core> {
+    pub(crate) fn new(map: ClusterMap, source: Source, options: &Options) -> Result<Core> {
         map.validate()
             .map_err(|error| ClientError::Protocol(error.to_string()))?;
         let who = Identity {
@@ -122,7 +121,7 @@ impl Core {
             soft: options.soft,
             hash_key: map.hash_key,
             inline_bytes: u64::from(map.settings.inline_bytes),
-            clusters: Clusters::new(map, file, limits.buffered_connections)?,
+            clusters: Clusters::new(map, source, limits.buffered_connections)?,
             maps: DirMaps::within(limits.dir_maps, limits.partitions),
             inodes: InodeShards::within(limits.inode_shards),
             opens: Opens::default(),

@@ -2,6 +2,7 @@
 
 use pandofs_api::Layout;
 use pandofs_types::{FsError, ServerId};
+use rustix::io::Errno;
 
 /// The reason why an operation failed. Each variant is one reaction of the program.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -27,6 +28,9 @@ pub enum ClientError {
         /// The last fault on the way to it, in words.
         cause: String,
     },
+    /// A path goes through more than 40 symbolic links.
+    #[error("too many levels of symbolic links")]
+    Loop,
     /// The caller is gone ([`crate::Cancellation`]): the operation may have happened, or may still
     /// happen.
     #[error("abandoned: the caller is gone; it may have happened")]
@@ -38,20 +42,20 @@ pub enum ClientError {
 }
 
 impl ClientError {
-    /// The Linux error number for a program that knows no other: the file system's own, `EINTR`
-    /// without a caller, and `EIO` for whatever else kept it from answering.
+    /// The Linux error number for a program that knows no other: the file system's own, `ELOOP` for
+    /// a path that goes in circles, `EINTR` without a caller, and `EIO` for whatever else kept it
+    /// from answering.
     pub fn errno(&self) -> i32 {
-        self.as_fs().errno()
-    }
-
-    fn as_fs(&self) -> FsError {
-        match self {
+        let error = match self {
             ClientError::Fs(error) => *error,
+            // No server ever answers that: they see no paths.
+            ClientError::Loop => return Errno::LOOP.raw_os_error(),
             ClientError::Abandoned => FsError::Interrupted,
             ClientError::Unavailable { .. }
             | ClientError::Unknown { .. }
             | ClientError::Protocol(_) => FsError::Io,
-        }
+        };
+        error.errno()
     }
 
     /// Returns whether what was asked about is not there (any more).

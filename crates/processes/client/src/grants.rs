@@ -13,8 +13,9 @@ use crate::core::Core;
 use crate::error::{ClientError, Failure, Result};
 use crate::limits::DRAIN_LOOK_INTERVAL;
 use crate::route::reply_of;
+use crate::threads;
 use crate::unsynced::object_of;
-use hashbrown::HashSet;
+use hashbrown::{HashMap, HashSet};
 use pandofs_api::{Reply, Request, op};
 use pandofs_deputy::{
     About, Asked, Deputy, Ended, Errand, Errands, Lost, Next, Offer, Opened, Taken,
@@ -32,12 +33,10 @@ use std::time::{Duration, Instant};
 pub(crate) struct Grants {
     is_on: AtomicBool,
     state: Mutex<State>,
-    /// There is something to send, or somebody waits for it.
-    work: Condvar,
     /// Something that was queued has ended, or a request that was asked.
     ended: Condvar,
-    /// Servers that have a thread.
-    senders: Mutex<HashSet<ServerId>>,
+    /// What the threads of servers wait for: there is something to send, or somebody waits for it.
+    senders: Mutex<HashMap<ServerId, Arc<Condvar>>>,
 }
 
 #[derive(Debug)]
@@ -60,7 +59,6 @@ impl Grants {
                 errands: Errands::new(Deputy::new(session, map)),
                 stopped: false,
             }),
-            work: Condvar::new(),
             ended: Condvar::new(),
             senders: Mutex::default(),
         }
@@ -148,8 +146,24 @@ impl Grants {
     /// Ends the threads.
     pub(crate) fn stop(&self) {
         self.state().stopped = true;
-        self.work.notify_all();
+        self.wake_senders();
         self.ended.notify_all();
+    }
+}
+
+impl Grants {
+    /// Has every server's thread look for something to send.
+    fn wake_senders(&self) {
+        for work in lock(&self.senders).values() {
+            work.notify_all();
+        }
+    }
+
+    /// The same of one server.
+    fn wake_sender(&self, server: ServerId) {
+        if let Some(work) = lock(&self.senders).get(&server) {
+            work.notify_all();
+        }
     }
 }
 
@@ -161,7 +175,12 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 fn is_of_grants(request: &Request) -> bool {
     matches!(
         request,
-        Request::Batch(_) | Request::Grant(_) | Request::Renew(_) | Request::TakeNumbers(_)
+        Request::Batch(_)
+            | Request::MkdirAway(_)
+            | Request::Grant(_)
+            | Request::BeginGrants(_)
+            | Request::Renew(_)
+            | Request::TakeNumbers(_)
     )
 }
 
@@ -212,10 +231,13 @@ impl Core {
             match taken {
                 Taken::Answered(answer) => {
                     if request.is_mutation() && answer.is_ok() {
-                        if state.errands.is_news() {
-                            self.grants.work.notify_all();
-                        }
+                        let news = state.errands.take_news();
                         drop(state);
+                        if let Some(shard) = news
+                            && let Some(leader) = self.clusters.current().leader(shard)
+                        {
+                            self.grants.wake_sender(leader.id);
+                        }
                         if let Some(change) = self.lease_cache.change(request) {
                             let now = boottime::now();
                             self.lease_cache.changed(change, None, None, now);
@@ -238,21 +260,29 @@ impl Core {
                     // Without a grant a server is asked.
                     let _ = self.run_errand(errand);
                 }
+                Taken::WantsBeginning { shard } => {
+                    let errand = state.errands.beginning(shard);
+                    drop(state);
+                    // Without it a server is asked.
+                    let _ = self.run_errand(errand);
+                }
                 Taken::WantsOpens { ino } => {
                     drop(state);
                     self.settle(ino)?;
                     self.tell_opens(ino.birth_shard())?;
                 }
-                Taken::WantsNumbers { shard } => match state.errands.numbers(shard) {
-                    Some(errand) => {
-                        drop(state);
-                        self.run_errand(errand)?;
+                Taken::WantsNumbers { shard, unordered } => {
+                    match state.errands.numbers(shard, unordered) {
+                        Some(errand) => {
+                            drop(state);
+                            self.run_errand(errand)?;
+                        }
+                        None => {
+                            let waited = self.grants.ended.wait_timeout(state, DRAIN_LOOK_INTERVAL);
+                            drop(waited.unwrap_or_else(PoisonError::into_inner));
+                        }
                     }
-                    None => {
-                        let waited = self.grants.ended.wait_timeout(state, DRAIN_LOOK_INTERVAL);
-                        drop(waited.unwrap_or_else(PoisonError::into_inner));
-                    }
-                },
+                }
             }
         }
     }
@@ -288,7 +318,7 @@ impl Core {
         let begun = Instant::now();
         let mut state = self.grants.state();
         state.errands.waits();
-        self.grants.work.notify_all();
+        self.grants.wake_senders();
         let mut done = Ok(());
         while !state.errands.deputy.has_ended(shard, until) {
             let waited = self.grants.ended.wait_timeout(state, DRAIN_LOOK_INTERVAL);
@@ -368,10 +398,11 @@ impl Core {
         let Errand {
             about,
             target,
+            caller,
             request,
         } = errand;
         let sent = boottime::now();
-        let mut call = Call::shard(target, &Credentials::ROOT, request);
+        let mut call = Call::shard(target, &caller, request);
         if matches!(about, About::Renewal(..)) {
             call = call.within(Some(Duration::ZERO));
         }
@@ -382,14 +413,18 @@ impl Core {
             Err(ClientError::Fs(error)) => Some(Err(*error)),
             Err(_) => None,
         };
-        if let (About::Batch(shard), Err(error)) = (about, &answer) {
-            tracing::error!("shard {shard} did not answer a batch: {error}");
+        if let (About::Batch(shard) | About::Alone(shard), Err(error)) = (about, &answer) {
+            tracing::error!("shard {shard} did not do what was answered early: {error}");
         }
         let mut state = self.grants.state();
         let Ended { lost, forgot } = state.errands.ended(about, sent, told, boottime::now());
         self.grants.ended.notify_all();
         drop(state);
-        self.tell_lost(target, &lost);
+        if matches!(about, About::Alone(_)) {
+            // Another server's queue may have waited for it.
+            self.grants.wake_senders();
+        }
+        self.tell_lost(&lost);
         if let Some(shard) = forgot
             && let Err(error) = self.tell_opens(shard)
         {
@@ -440,7 +475,7 @@ impl Core {
         }
         drop(state);
         if cached.is_none() {
-            self.grants.work.notify_all();
+            self.grants.wake_senders();
         }
         let cached = cached?;
         let shards: HashSet<ShardId> = keys
@@ -459,10 +494,13 @@ impl Core {
     }
 
     /// Operations that were answered have not come about: each file and directory concerned says so once.
-    fn tell_lost(&self, target: Target, lost: &[Lost]) {
-        for Lost { request, refusal } in lost {
+    fn tell_lost(&self, lost: &[Lost]) {
+        for lost in lost {
             tracing::error!(
-                "{target:?} did not do what was answered as done: {request:?} ({refusal:?})"
+                "shard {} did not do what was answered as done: {:?} ({:?})",
+                lost.shard,
+                lost.request,
+                lost.refusal
             );
         }
         // Their locks may be held by who asks for that of the deputy.
@@ -487,15 +525,15 @@ pub(crate) fn listen(core: &Arc<Core>) -> Result<()> {
     }
     let mut senders = lock(&core.grants.senders);
     for server in core.clusters.current().servers() {
-        if senders.contains(&server.id) {
+        if senders.contains_key(&server.id) {
             continue;
         }
         let (weak, id) = (Arc::downgrade(core), server.id);
-        std::thread::Builder::new()
-            .name(format!("pandofs-batches-{id}"))
-            .spawn(move || send_batches(&weak, id))
-            .map_err(|error| ClientError::Protocol(format!("no thread for batches: {error}")))?;
-        senders.insert(id);
+        let work = Arc::new(Condvar::new());
+        let wakes = Arc::clone(&work);
+        let run = move || send_batches(&weak, id, &wakes);
+        threads::start(format!("pandofs-batches-{id}"), run)?;
+        senders.insert(id, work);
     }
     Ok(())
 }
@@ -514,7 +552,7 @@ impl Client {
 }
 
 /// Sends batches to one server until the session ends.
-fn send_batches(core: &Weak<Core>, server: ServerId) {
+fn send_batches(core: &Weak<Core>, server: ServerId, work: &Condvar) {
     while let Some(core) = core.upgrade() {
         let cluster = core.clusters.current();
         let is_led = |shard| {
@@ -537,7 +575,7 @@ fn send_batches(core: &Weak<Core>, server: ServerId) {
             Next::At(due) => due.saturating_duration_since(now),
             Next::Nothing => DRAIN_LOOK_INTERVAL,
         };
-        let waited = core.grants.work.wait_timeout(state, pause);
+        let waited = work.wait_timeout(state, pause);
         drop(waited.unwrap_or_else(PoisonError::into_inner));
     }
 }

@@ -1,5 +1,23 @@
 //! PandoFS's client library: the file system's operations as blocking calls.
 //!
+//! ```
+//! # mod cluster { include!(concat!(env!("CARGO_MANIFEST_DIR"), "/examples/cluster/mod.rs")); }
+//! # let cluster = cluster::Cluster::start()?;
+//! # let cluster_file = cluster.file();
+//! use pandofs_client::{Client, Credentials, Options};
+//!
+//! let client = Client::open(&cluster_file, Options::default())?;
+//! let me = Credentials::user(1000, 1000, vec![]);
+//! let root = client.resolve(&me, b"/")?;
+//! for entry in client.list(&me, root.ino) {
+//!     println!("{}", entry?.name);
+//! }
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
+//!
+//! [`guide`] has the rest in a page: connect, create, walk, read many, lock, striping, and what errors
+//! mean. What follows is how it works.
+//!
 //! It drives the step machines of [`pandofs_session`] with sockets, threads and clocks.
 //! A [`Client`] finds the shard of each request from what it remembers of directories and inodes,
 //! is put right by the shards where that is stale, and repeats unanswered requests so that each is
@@ -11,13 +29,13 @@
 //!
 //! | file | job |
 //! | --- | --- |
-//! | `pool`, `cluster` | connections, servers, the cluster map in force |
+//! | `pool`, `cluster`, `first_contact` | connections, servers, the cluster map in force |
 //! | `call`, `slots`, `route`, `react` | one request: its key, its way, reactions to refusals |
 //! | `cache_limits`, `limits` | limits of the caches and of the library |
 //! | `maps`, `file`, `write_behind`, `opens`, `held`, `accesses` | directories' maps, files' data, writes under way, open files, reads |
 //! | `lease_cache`, `recalls`, `boottime` | leased entries and attributes, their recalls and clock |
 //! | `unsynced`, `sync` | acknowledged changes that may not be on disk, and syncing them |
-//! | `core`, `background`, `stay` | the session at its servers, and open files if one of them lets go of it |
+//! | `core`, `background`, `threads`, `stay` | the session at its servers, and open files if one of them lets go of it |
 //! | `cancellation` | the caller of a thread's calls, and its end |
 //! | `trace`, `levels` | events of every operation; what there is and is waited for |
 //! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `lock_turns`, `admin`, `path` | the operations |
@@ -38,6 +56,7 @@ mod dirs;
 mod error;
 mod file;
 mod first_bytes;
+mod first_contact;
 mod grants;
 mod held;
 mod inodes;
@@ -60,10 +79,14 @@ mod space;
 mod stay;
 mod stripes;
 mod sync;
+mod threads;
 pub mod trace;
 mod unsynced;
 mod write_behind;
 mod xattrs;
+
+#[doc = include_str!("guide.md")]
+pub mod guide {}
 
 pub use crate::admin::Space;
 pub use crate::cache_limits::CacheLimits;
@@ -76,10 +99,17 @@ pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow, RenameHow};
 pub use crate::recalls::Recall;
 pub use crate::space::Seek;
+pub use pandofs_api::{Allocation, DirSettings, Layout, LayoutChoice, NewNode, XattrMode};
+pub use pandofs_types::{
+    Attr, Capabilities, Credentials, FileKind, FileLock, FsError, Ino, LockKind, LockMode,
+    LockRange, Name, NewMode, Position, SetAttr, SetTime, Time,
+};
 
+use crate::cluster::Source;
 use crate::core::Core;
 use pandofs_placement::ClusterMap;
-use pandofs_types::{Attr, FileKind, Ino};
+use pandofs_types::limits::CONNECT_TIMEOUT;
+use pandofs_wire::address::Address;
 use std::path::Path;
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, OnceLock};
@@ -159,7 +189,7 @@ impl Client {
     /// # Errors
     /// `Protocol` when the map is not valid or a server has no usable address.
     pub fn connect(map: ClusterMap, options: Options) -> Result<Client> {
-        Client::start(Core::new(map, None, &options)?)
+        Client::start(Core::new(map, Source::Nowhere, &options)?)
     }
 
     /// A client of the file system whose cluster map is in this file. The file is read again when
@@ -169,18 +199,33 @@ impl Client {
     /// `Protocol` when the file cannot be read or holds no valid map.
     pub fn open(cluster_file: &Path, options: Options) -> Result<Client> {
         let map = cluster::read_map(cluster_file)?;
-        Client::start(Core::new(map, Some(cluster_file.to_owned()), &options)?)
+        let source = Source::File(cluster_file.to_owned());
+        Client::start(Core::new(map, source, &options)?)
+    }
+
+    /// A client of the file system to which the first of these servers belongs that answers:
+    /// addresses as in a cluster map (`tcp:HOST:PORT` or `unix:/PATH`). It asks servers for newer
+    /// maps.
+    ///
+    /// # Errors
+    /// `Protocol` when an address is none, and when no server answers.
+    pub fn connect_to(addresses: &[&str], options: Options) -> Result<Client> {
+        let parsed = addresses.iter().map(|text| text.parse::<Address>());
+        let addresses = parsed
+            .collect::<std::result::Result<Vec<_>, _>>()
+            .map_err(|error| ClientError::Protocol(error.to_string()))?;
+        let patience = options.soft.unwrap_or(CONNECT_TIMEOUT).min(CONNECT_TIMEOUT);
+        let patience = patience.max(Duration::from_millis(1));
+        let map = first_contact::map_of_any(&addresses, patience)?;
+        Client::start(Core::new(map, Source::Servers, &options)?)
     }
 
     fn start(core: Core) -> Result<Client> {
         let core = Arc::new(core);
-        let background = std::thread::Builder::new()
-            .name("pandofs-client".to_owned())
-            .spawn({
-                let core = Arc::clone(&core);
-                move || background::run(&core)
-            })
-            .map_err(|error| ClientError::Protocol(format!("no thread for the client: {error}")))?;
+        let background = threads::start("pandofs-client".to_owned(), {
+            let core = Arc::clone(&core);
+            move || background::run(&core)
+        })?;
         Ok(Client {
             session: Arc::new(Session {
                 core,

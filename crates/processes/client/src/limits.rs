@@ -33,6 +33,10 @@ pub(crate) const MAX_SYMLINKS: usize = 40;
 /// How often a client that has something open and asks nothing looks for a newer cluster map; well
 /// below `SESSION_TIMEOUT`.
 pub(crate) const MAP_LOOK_INTERVAL: Duration = Duration::from_secs(10);
+/// Servers that a client without a cluster file asks for a newer map at a time.
+pub(crate) const SERVERS_ASKED_FOR_MAPS: usize = 3;
+/// How long it waits for each of them.
+pub(crate) const MAP_PATIENCE: Duration = Duration::from_secs(1);
 /// The first of the pauses after which a recall looks whether writes under its lease have ended, each twice as
 /// long as the one before.
 pub(crate) const MIN_WRITE_LEASE_PAUSE: Duration = Duration::from_millis(1);

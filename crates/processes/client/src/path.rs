@@ -1,6 +1,6 @@
 //! Path names and their objects, for programs that have paths.
 
-use crate::error::Result;
+use crate::error::{ClientError, Result};
 use crate::limits::MAX_SYMLINKS;
 use crate::{Client, Node};
 use pandofs_types::limits::MAX_NAME_BYTES;
@@ -24,20 +24,41 @@ struct Walk {
 
 impl Client {
     /// Resolves a path, from the root on whether or not it begins with `/`. Symbolic links
-    /// within are followed, at most [`MAX_SYMLINKS`], and one at the end is only if a `/` follows
-    /// it.
+    /// within are followed, at most 40, and one at the end is only if a `/` follows it.
     ///
     /// # Errors
-    /// `NotFound`; `NotDir` when something within is no directory; `Invalid` after too many links.
+    /// `NotFound`; `NotDir` when something within is no directory; `Loop` after too many links.
     pub fn resolve(&self, caller: &Credentials, path: &[u8]) -> Result<Node> {
-        let last = if path.ends_with(b"/") {
-            self.walk(caller, &[path, b"."].concat())?
-        } else {
-            self.walk(caller, path)?
-        };
-        match last {
-            Last::Dir(dir) => self.node(caller, dir),
-            Last::Name { dir, name } => self.lookup(caller, dir, &name),
+        self.resolve_at(caller, Ino::ROOT, path, false)
+    }
+
+    /// As [`Client::resolve`], of a path that begins in the directory `from`, unless with a `/`.
+    /// With `follow` a symbolic link at the end is followed as well.
+    ///
+    /// # Errors
+    /// As [`Client::resolve`].
+    pub fn resolve_at(
+        &self,
+        caller: &Credentials,
+        from: Ino,
+        path: &[u8],
+        follow: bool,
+    ) -> Result<Node> {
+        let mut walk = Walk::new(from);
+        if path.ends_with(b"/") {
+            walk.rest.push(b".".to_vec());
+        }
+        walk.push(path);
+        loop {
+            let (dir, name) = match self.walk(caller, &mut walk)? {
+                Last::Dir(dir) => return self.node(caller, dir),
+                Last::Name { dir, name } => (dir, name),
+            };
+            let node = self.lookup(caller, dir, &name)?;
+            if !follow || node.kind != FileKind::Symlink {
+                return Ok(node);
+            }
+            self.follow(caller, &mut walk, node.ino)?;
         }
     }
 
@@ -46,19 +67,29 @@ impl Client {
     /// # Errors
     /// As [`Client::resolve`]; `Invalid` when the path ends in no name.
     pub fn resolve_parent(&self, caller: &Credentials, path: &[u8]) -> Result<(Ino, Name)> {
-        match self.walk(caller, path)? {
+        self.resolve_parent_at(caller, Ino::ROOT, path)
+    }
+
+    /// As [`Client::resolve_parent`], of a path that begins in the directory `from`, unless with a
+    /// `/`.
+    ///
+    /// # Errors
+    /// As [`Client::resolve_parent`].
+    pub fn resolve_parent_at(
+        &self,
+        caller: &Credentials,
+        from: Ino,
+        path: &[u8],
+    ) -> Result<(Ino, Name)> {
+        let mut walk = Walk::new(from);
+        walk.push(path);
+        match self.walk(caller, &mut walk)? {
             Last::Name { dir, name } => Ok((dir, name)),
             Last::Dir(_) => Err(FsError::Invalid.into()),
         }
     }
 
-    fn walk(&self, caller: &Credentials, path: &[u8]) -> Result<Last> {
-        let mut walk = Walk {
-            at: Ino::ROOT,
-            rest: Vec::new(),
-            links_followed: 0,
-        };
-        walk.push(path);
+    fn walk(&self, caller: &Credentials, walk: &mut Walk) -> Result<Last> {
         while let Some(component) = walk.rest.pop() {
             match component.as_slice() {
                 b"." => continue,
@@ -72,7 +103,7 @@ impl Client {
             if walk.rest.is_empty() {
                 return Ok(Last::Name { dir: walk.at, name });
             }
-            self.step(caller, &mut walk, &name)?;
+            self.step(caller, walk, &name)?;
         }
         Ok(Last::Dir(walk.at))
     }
@@ -84,19 +115,20 @@ impl Client {
             .learn_entry(entry.ino, entry.shard, entry.inode.is_some());
         match entry.kind {
             FileKind::Dir => walk.at = entry.ino,
-            FileKind::Symlink => {
-                walk.links_followed += 1;
-                if walk.links_followed > MAX_SYMLINKS {
-                    return Err(FsError::Invalid.into());
-                }
-                let target = self.readlink(caller, entry.ino)?;
-                if target.starts_with(b"/") {
-                    walk.at = Ino::ROOT;
-                }
-                walk.push(&target);
-            }
+            FileKind::Symlink => self.follow(caller, walk, entry.ino)?,
             _ => return Err(FsError::NotDir.into()),
         }
+        Ok(())
+    }
+
+    /// Goes on where a symbolic link of the directory leads.
+    fn follow(&self, caller: &Credentials, walk: &mut Walk, link: Ino) -> Result<()> {
+        walk.links_followed += 1;
+        if walk.links_followed > MAX_SYMLINKS {
+            return Err(ClientError::Loop);
+        }
+        let target = self.readlink(caller, link)?;
+        walk.push(&target);
         Ok(())
     }
 
@@ -113,8 +145,19 @@ impl Client {
 }
 
 impl Walk {
+    fn new(at: Ino) -> Walk {
+        Walk {
+            at,
+            rest: Vec::new(),
+            links_followed: 0,
+        }
+    }
+
     /// Puts the path's components before what is still to go.
     fn push(&mut self, path: &[u8]) {
+        if path.starts_with(b"/") {
+            self.at = Ino::ROOT;
+        }
         let components = path
             .split(|&byte| byte == b'/')
             .filter(|part| !part.is_empty());
@@ -138,12 +181,9 @@ mod tests {
 
     #[test]
     fn a_link_goes_before_the_rest_of_the_path() {
-        let mut walk = Walk {
-            at: Ino::ROOT,
-            rest: Vec::new(),
-            links_followed: 0,
-        };
+        let mut walk = Walk::new(Ino(7));
         walk.push(b"/a//b/c/");
+        assert_eq!(walk.at, Ino::ROOT);
         assert_eq!(walk.rest.pop().unwrap(), b"a");
         walk.push(b"x/../y");
         let order: Vec<Vec<u8>> = std::iter::from_fn(|| walk.rest.pop()).collect();

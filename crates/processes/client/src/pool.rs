@@ -449,6 +449,11 @@ impl Server {
         })
     }
 
+    /// At least one.
+    pub(crate) fn addresses(&self) -> &[Address] {
+        &self.addresses
+    }
+
     fn idle(&self) -> MutexGuard<'_, Vec<Connection>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }

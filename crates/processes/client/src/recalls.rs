@@ -14,6 +14,7 @@ use crate::dirs::Entry;
 use crate::error::Result;
 use crate::limits::{MAX_WRITE_LEASE_PAUSE, MIN_WRITE_LEASE_PAUSE};
 use crate::pool::{Connection, LostAnswer, Server};
+use crate::threads;
 use crate::{Client, ClientError};
 use hashbrown::HashSet;
 use pandofs_session::{Hearing, ListedUntil};
@@ -191,10 +192,7 @@ pub(crate) fn listen(core: &Arc<Core>) -> Result<()> {
             continue;
         }
         let (core, id) = (Arc::downgrade(core), server.id);
-        std::thread::Builder::new()
-            .name(format!("pandofs-recalls-{id}"))
-            .spawn(move || run(&core, id))
-            .map_err(|error| ClientError::Protocol(format!("no thread for recalls: {error}")))?;
+        threads::start(format!("pandofs-recalls-{id}"), move || run(&core, id))?;
         servers.insert(id);
     }
     Ok(())

@@ -245,7 +245,10 @@ impl Unsynced {
         let kept = most / 4 * 3;
         if inodes.len() >= most && closed.len() > kept {
             let too_many = closed.len() - kept;
-            closed.select_nth_unstable(too_many);
+            // Where nothing may be kept, all of them go.
+            if too_many < closed.len() {
+                closed.select_nth_unstable(too_many);
+            }
             for (_, ino) in &closed[..too_many] {
                 inodes.remove(ino);
             }
@@ -324,6 +327,20 @@ mod tests {
 
     fn known(unsynced: &Unsynced) -> usize {
         unsynced.table().inodes.len()
+    }
+
+    #[test]
+    fn nothing_is_remembered_where_there_is_no_room() {
+        for most in 0..4 {
+            let unsynced = Unsynced::within(most);
+            let now = Instant::now();
+            for ino in 1..10 {
+                if unsynced.changed([Ino(ino)], OBJECT, FIRST, now) {
+                    unsynced.forget(now, UNSYNCED_TERM, |_| false);
+                }
+                assert!(known(&unsynced) <= most, "{most}");
+            }
+        }
     }
 
     #[test]

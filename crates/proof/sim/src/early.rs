@@ -19,6 +19,8 @@ pub(crate) enum Fate {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub request: Request,
+    /// The directory that it makes.
+    made: Option<Ino>,
     /// Instants of its beginning, of its answer, and of its end as far as the shard is concerned.
     pub begun: u64,
     pub answered: u64,
@@ -43,13 +45,14 @@ impl Ledger {
         &mut self,
         place: Place,
         random: u64,
-        request: &Request,
+        (request, made): (&Request, Option<Ino>),
         (begun, answered): (u64, u64),
     ) {
         let queue = self.queues.entry(place).or_default();
         self.of.insert(random, (place, queue.len()));
         queue.push(Entry {
             request: request.clone(),
+            made,
             begun,
             answered,
             settled: None,
@@ -60,7 +63,8 @@ impl Ledger {
     /// A shard says that it has done these. Returns those that it had not said so of before.
     ///
     /// # Errors
-    /// One that came earlier in its queue is neither done nor told to be lost.
+    /// One that came earlier in its queue, or that makes the directory in which it is done, is neither done nor told to be
+    /// lost.
     pub(crate) fn done(&mut self, randoms: &[u64], now: u64) -> Result<Vec<Entry>, String> {
         let mut done = Vec::new();
         for random in randoms {
@@ -75,6 +79,21 @@ impl Ledger {
                     queue[at].request, early.request
                 ));
             }
+            let needed = inos(&queue[at].request);
+            let session = place.0;
+            let of_session = self.queues.iter().filter(|((of, _), _)| *of == session);
+            let mut unmade = of_session
+                .flat_map(|(_, queue)| queue)
+                .filter(|of| of.fate == Fate::Queued);
+            if let Some(unmade) = unmade.find(|of| of.made.is_some_and(|dir| needed.contains(&dir)))
+            {
+                let text = format!(
+                    "{random} of session {session} is done before {:?}",
+                    unmade.request
+                );
+                return Err(text);
+            }
+            let queue = self.queues.get_mut(&place).expect("it is in there");
             let entry = &mut queue[at];
             if entry.fate == Fate::Queued {
                 entry.fate = Fate::Done;
@@ -190,6 +209,7 @@ pub(crate) fn names(request: &Request) -> Vec<(Ino, Name)> {
             new_name,
             ..
         }) => vec![(*dir, name.clone()), (*new_dir, new_name.clone())],
+        Request::MkdirAway(op::MkdirAway { mkdir, .. }) => vec![(mkdir.dir, mkdir.name.clone())],
         Request::Batch(batch) => {
             let operations = batch.early.iter();
             operations
@@ -203,6 +223,7 @@ pub(crate) fn names(request: &Request) -> Vec<(Ino, Name)> {
 /// Directories and inodes that an operation changes as far as its request tells: those that tell of its loss.
 fn inos(request: &Request) -> Vec<Ino> {
     let lost = pandofs_deputy::Lost {
+        shard: ShardId(0),
         request: request.clone(),
         refusal: None,
     };

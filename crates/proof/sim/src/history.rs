@@ -372,11 +372,12 @@ impl History {
         &mut self,
         place: (SessionId, ShardId),
         random: u64,
-        request: &Request,
+        (request, made): (&Request, Option<Ino>),
         open: &Open,
     ) {
         let instants = (open.begun, self.tick());
-        self.early.answered(place, random, request, instants);
+        self.early
+            .answered(place, random, (request, made), instants);
     }
 
     /// A shard says that it has done these; `late`: when their session had not been heard of for so long that its grants

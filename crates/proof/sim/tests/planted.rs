@@ -46,9 +46,9 @@ const FOUND: [(Plant, &str, u64, u64); 27] = [
     (Plant::MistakesTime, "replayed", 100, 49),
     (Plant::AnswersRecallsAtOnce, "linearizable", 34, 17),
     (Plant::SyncsWithoutQueue, "early", 100, 50),
-    (Plant::TellsNoLoss, "early", 5, 2),
+    (Plant::TellsNoLoss, "early", 9, 4),
     (Plant::SkipsBatches, "early", 67, 33),
-    (Plant::BeginsAnewAtOnce, "linearizable", 1, 1),
+    (Plant::BeginsAnewAtOnce, "linearizable", 5, 2),
     (Plant::KeepsOldMap, "maps", 100, 50),
     (Plant::LosesNewMap, "preserved", 36, 18),
 ];
@@ -361,12 +361,31 @@ fn early(seed: u64) -> Scenario {
     }
 }
 
-/// As [`early`], and servers die while names are changed: by loss of power, or else they are killed.
+/// Workers of who looks at what the other one changes early.
+const LOOKERS: usize = 4;
+
+/// As [`early`], and servers die while names are changed, before others look: by loss of power, or else they are killed.
 fn early_and_killed(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed ^ 0x4b11_1ed0);
     let mut scenario = early(seed);
+    scenario.shape.workers = LOOKERS;
     for round in 0..ROUNDS {
-        let after = FIRST_ROUND + 100 * round + 5 + rng.below(20) as i64;
+        let begins = FIRST_ROUND + 100 * round;
+        let after = begins + 5 + rng.below(20) as i64;
+        let of_round = begins * MILLISECOND..(begins + 100) * MILLISECOND;
+        let looks = |planned: &&mut Planned| planned.client == 1 && of_round.contains(&planned.at);
+        for planned in scenario.ops.iter_mut().filter(looks) {
+            planned.at = (after + 1 + rng.below(14) as i64) * MILLISECOND;
+        }
+        for worker in 1..LOOKERS {
+            let path = vec![format!("p{round}"), format!("f{}", rng.below(2))];
+            scenario.ops.push(Planned {
+                at: (after + 1 + rng.below(14) as i64) * MILLISECOND,
+                client: 1,
+                worker,
+                op: Op::Lookup(Path(path)),
+            });
+        }
         let all = Loss::Unsynced {
             kept: 0,
             torn: false,
@@ -379,6 +398,7 @@ fn early_and_killed(seed: u64) -> Scenario {
             down: 10 * MILLISECOND,
         });
     }
+    scenario.ops.sort_by_key(|planned| planned.at);
     scenario
 }
 

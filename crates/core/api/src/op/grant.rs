@@ -27,6 +27,13 @@ impl Operation for Grant {
     }
 }
 
+/// Begins the grants that the session has of this shard, without a directory: some are to be made here whose names are on
+/// other shards. Answers `Granted`, with nothing if there are none to be had now.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct BeginGrants;
+
+impl Operation for BeginGrants {}
+
 /// Renews all grants that the session has of this shard. Answers `Done`; `Stale` if they were lost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Renew {
@@ -44,8 +51,12 @@ impl Operation for Renew {
 /// they are on disk.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TakeNumbers {
-    /// At least 1, at most [`MAX_NUMBERS_PER_BLOCK`](pandofs_types::limits::MAX_NUMBERS_PER_BLOCK).
+    /// At least 1, at most [`MAX_NUMBERS_PER_BLOCK`](pandofs_types::limits::MAX_NUMBERS_PER_BLOCK). They are to be used in
+    /// their order.
     pub count: u32,
+    /// Further ones, which follow these and may be used in any order: at most
+    /// [`MAX_UNORDERED_NUMBERS`](pandofs_types::limits::MAX_UNORDERED_NUMBERS).
+    pub unordered: u32,
 }
 
 impl Operation for TakeNumbers {

@@ -18,6 +18,7 @@ mod link;
 mod locks;
 mod lookup;
 mod mkdir;
+mod mkdir_away;
 mod open;
 mod opens;
 mod read_inline;
@@ -45,11 +46,12 @@ pub use create_unnamed::CreateUnnamed;
 pub use dir_part::DirPart;
 pub use exchange::Exchange;
 pub use getattr::{Followed, GetAttr};
-pub use grant::{Grant, Renew, TakeNumbers};
+pub use grant::{BeginGrants, Grant, Renew, TakeNumbers};
 pub use link::Link;
 pub use locks::{Closing, GetLock, Relock, SetLock, Unlock};
 pub use lookup::Lookup;
 pub use mkdir::Mkdir;
+pub use mkdir_away::MkdirAway;
 pub use open::Open;
 pub use opens::{Release, Reopen};
 pub use read_inline::ReadInline;
@@ -76,7 +78,7 @@ use pandofs_types::{Ino, Name, Position, ShardId};
 macro_rules! operations {
     ($with:ident) => {
         $with! {
-            Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen, ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr, RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline, Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock, CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch, WriteNew
+            Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen, ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr, RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline, Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock, CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch, WriteNew, MkdirAway, BeginGrants
         }
     };
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 fn granted() -> (Session, Errands, Ino) {
     let mut session = Session::new();
     let top = session.granted_dir("top");
-    let taken = (Ino::new(SHARD, 1 << 30), NUMBERS_PER_BLOCK);
+    let taken = (Ino::new(SHARD, 1 << 30), NUMBERS_PER_BLOCK, 0);
     session.deputy.took_numbers(SHARD, Some(taken));
     let none = Deputy::new(SESSION, Arc::clone(&session.server.map));
     let errands = Errands::new(std::mem::replace(&mut session.deputy, none));
@@ -38,7 +38,7 @@ fn a_batch_waits_for_more_and_for_nothing_once_somebody_waits_for_it() {
     let (mut session, mut errands, top) = granted();
     assert_eq!(errands.next(at(0), |_| true), Next::Nothing);
     executes(&mut session, &mut errands, create(top, "a"));
-    assert!(errands.is_news());
+    assert_eq!(errands.take_news(), Some(SHARD));
     assert_eq!(errands.next(at(0), |_| false), Next::Nothing);
     assert_eq!(
         errands.next(at(0), |_| true),
@@ -46,7 +46,7 @@ fn a_batch_waits_for_more_and_for_nothing_once_somebody_waits_for_it() {
         "more may come"
     );
     executes(&mut session, &mut errands, create(top, "b"));
-    assert!(!errands.is_news());
+    assert_eq!(errands.take_news(), None);
     errands.waits();
     assert!(is_batch(&errands.next(at(1), |_| true), 2));
     errands.has_waited();
@@ -72,7 +72,7 @@ fn a_batch_goes_out_when_it_is_due_large_or_recalled() {
         let request = create(top, &number.to_string());
         executes(&mut session, &mut errands, request);
     }
-    assert!(errands.is_news());
+    assert_eq!(errands.take_news(), Some(SHARD));
     assert!(is_batch(&errands.next(at(0), |_| true), SOON_QUEUED));
 
     let (mut session, mut errands, top) = granted();
@@ -97,7 +97,7 @@ fn numbers_are_asked_for_once_and_before_the_batch() {
         panic!("a batch is due");
     };
     assert_eq!(numbers.about, About::Numbers(SHARD));
-    assert_eq!(errands.numbers(SHARD), None);
+    assert_eq!(errands.numbers(SHARD, false), None);
     assert!(is_batch(&errands.next(at(100), |_| true), 1));
 }
 

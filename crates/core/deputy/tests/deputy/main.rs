@@ -1,6 +1,7 @@
 //! Deputy beside a shard's name space that executes what it sends.
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
+mod away;
 mod errands;
 mod model;
 mod queues;

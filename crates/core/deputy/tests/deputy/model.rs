@@ -1,8 +1,9 @@
 //! Random requests, answered early or not, beside a name space that executes them one after the other.
 
-use crate::server::{SHARD, Session, create, ino_of, lookup, mkdir, name, rename, unlink, write};
+use crate::server::{Session, create, ino_of, lookup, mkdir, name, rename, unlink, write};
 use pandofs_api::{NewNode, Refusal, Reply, Request, XattrMode, op};
-use pandofs_types::{Credentials, Ino, Position, SetAttr};
+use pandofs_placement::DirPolicy;
+use pandofs_types::{Credentials, FsError, Ino, Position, SetAttr, ShardId};
 
 /// Numbers from a seed (SplitMix64: Steele, Lea, Flood 2014).
 struct Draw(u64);
@@ -26,9 +27,9 @@ fn request(draw: &mut Draw, dirs: &[Ino], files: &[Ino]) -> Request {
     let to = NAMES[draw.below(6) as usize];
     let file = files.get(draw.below(files.len().max(1) as u64) as usize);
     let ino = file.copied().unwrap_or(dir);
-    match draw.below(15) {
+    match draw.below(17) {
         0..3 => create(dir, of),
-        3 => mkdir(dir, of),
+        3 | 15 | 16 => mkdir(dir, of),
         4 => unlink(dir, of),
         5 => Request::Rmdir(op::Rmdir {
             dir,
@@ -39,7 +40,7 @@ fn request(draw: &mut Draw, dirs: &[Ino], files: &[Ino]) -> Request {
             dir,
             name: name(of),
             ino,
-            inode_shard: SHARD,
+            inode_shard: ino.birth_shard(),
         }),
         9 => write(ino, draw.below(20), &[7; 10]),
         10 => Request::SetAttr(op::SetAttr {
@@ -74,13 +75,19 @@ fn request(draw: &mut Draw, dirs: &[Ino], files: &[Ino]) -> Request {
     }
 }
 
-/// The answers without numbers and times, which each side chooses for itself.
-fn plain(answer: &Result<Reply, Refusal>) -> String {
+/// Whether the answer tells attributes: where a name and its inode are on different shards, that of the name does not.
+fn tells_inode(answer: &Result<Reply, Refusal>) -> bool {
+    !matches!(answer, Ok(Reply::Entry(entry)) if entry.inode.is_none())
+}
+
+/// The answers without numbers, times and places, which each side chooses for itself.
+fn plain(answer: &Result<Reply, Refusal>, with_inode: bool) -> String {
     match answer {
         Ok(Reply::Entry(entry)) => {
             let inode = entry
                 .inode
                 .as_ref()
+                .filter(|_| with_inode)
                 .map(|inode| (inode.attr.mode, inode.attr.nlink, inode.attr.size));
             format!("{:?} {inode:?}", entry.kind)
         }
@@ -90,6 +97,9 @@ fn plain(answer: &Result<Reply, Refusal>) -> String {
                 inode.attr.mode, inode.attr.nlink, inode.attr.size
             )
         }
+        // A directory that is moved into itself, in place of another one with something in it: which step is checked first
+        // depends on the shards.
+        Err(Refusal::Fs(FsError::Invalid | FsError::NotEmpty)) => "not to be moved".to_owned(),
         Ok(Reply::Removed { .. }) => "removed".to_owned(),
         Ok(Reply::Renamed { .. }) => "renamed".to_owned(),
         other => format!("{other:?}"),
@@ -108,10 +118,12 @@ fn translated(request: &Request, to: impl Fn(Ino) -> Ino) -> Request {
         Request::Rename(rename) => {
             rename.dir = to(rename.dir);
             rename.new_dir = to(rename.new_dir);
+            rename.new_shard = rename.new_dir.birth_shard();
         }
         Request::Link(link) => {
             link.dir = to(link.dir);
             link.ino = to(link.ino);
+            link.inode_shard = link.ino.birth_shard();
         }
         Request::WriteInline(op::WriteInline { ino, .. })
         | Request::SetAttr(op::SetAttr { ino, .. })
@@ -122,10 +134,11 @@ fn translated(request: &Request, to: impl Fn(Ino) -> Ino) -> Request {
     request
 }
 
-fn run(seed: u64) -> u64 {
+/// Requests that were answered early, and operations that were sent by themselves.
+fn run(seed: u64, shards: u16, policy: DirPolicy) -> (u64, u64) {
     let mut draw = Draw(seed);
-    let mut session = Session::new();
-    let mut plainly = Session::new();
+    let mut session = Session::over(shards, policy);
+    let mut plainly = Session::over(shards, policy);
     let top = session.granted_dir("top");
     let there = ino_of(
         &plainly
@@ -139,7 +152,7 @@ fn run(seed: u64) -> u64 {
     for _ in 0..300 {
         match draw.below(40) {
             0 => {
-                session.send();
+                session.send_nth(draw.below(4) as usize);
             }
             1 => {
                 let dir = dirs[draw.below(dirs.len() as u64) as usize];
@@ -147,7 +160,9 @@ fn run(seed: u64) -> u64 {
                 session.drain();
                 session.deputy.let_go(dir);
             }
-            2 => session.deputy.lost([SHARD]),
+            2 => session
+                .deputy
+                .lost([ShardId(draw.below(u64::from(shards)) as u16)]),
             3 => session.now += 3_000,
             _ => {}
         }
@@ -162,7 +177,12 @@ fn run(seed: u64) -> u64 {
         let answer = session.ask(asked.clone());
         let expected = plainly.server.ask(&Credentials::ROOT, &other);
         assert!(session.lost.is_empty(), "seed {seed}: {:?}", session.lost);
-        assert_eq!(plain(&answer), plain(&expected), "seed {seed}: {asked:?}");
+        let told = tells_inode(&answer) && tells_inode(&expected);
+        assert_eq!(
+            plain(&answer, told),
+            plain(&expected, told),
+            "seed {seed}: {asked:?}"
+        );
         if let (Ok(Reply::Entry(here)), Ok(Reply::Entry(there))) = (&answer, &expected)
             && !pairs.contains(&(here.ino, there.ino))
         {
@@ -198,11 +218,26 @@ fn run(seed: u64) -> u64 {
         let there = session.server.ask(&Credentials::ROOT, &asked);
         assert_eq!(here, there, "seed {seed}: {asked:?}");
     }
-    session.early
+    (session.early, session.alone)
+}
+
+fn run_all(shards: u16, policy: DirPolicy) -> (u64, u64) {
+    let runs = (0..300).map(|seed| run(seed, shards, policy));
+    runs.fold((0, 0), |(early, alone), (more, others)| {
+        (early + more, alone + others)
+    })
 }
 
 #[test]
 fn every_answer_is_that_of_a_server() {
-    let early: u64 = (0..300).map(run).sum();
+    let (early, alone) = run_all(1, DirPolicy::Subtree);
     assert!(early > 10_000, "only {early} requests were answered early");
+    assert_eq!(alone, 0);
+}
+
+#[test]
+fn every_answer_is_that_of_four_shards() {
+    let (early, alone) = run_all(4, DirPolicy::Random);
+    assert!(early > 10_000, "only {early} requests were answered early");
+    assert!(alone > 500, "only {alone} directories were made elsewhere");
 }

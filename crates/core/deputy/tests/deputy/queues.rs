@@ -12,15 +12,15 @@ fn one_batch_is_under_way_and_what_comes_meanwhile_is_the_next() {
     let mut session = Session::new();
     let top = session.granted_dir("top");
     session.ask(create(top, "a")).unwrap();
-    let batch = session.deputy.next_batch(SHARD).unwrap();
+    let batch = session.next_batch();
     session.ask(create(top, "b")).unwrap();
     session.ask(create(top, "c")).unwrap();
-    assert_eq!(session.deputy.next_batch(SHARD), None);
+    assert_eq!(session.deputy.next_to_send(SHARD), None);
     assert_eq!(session.deputy.to_send(), []);
-    let reply = session.server.batch(batch);
+    let reply = session.server.batch(SHARD, batch);
     session.deputy.batch_answered(SHARD, at(0), Some(reply));
     assert_eq!(session.deputy.to_send(), [SHARD]);
-    assert_eq!(session.deputy.next_batch(SHARD).unwrap().early.len(), 2);
+    assert_eq!(session.next_batch().early.len(), 2);
     assert_eq!(session.deputy.all_queued(), [(SHARD, 3)]);
 }
 
@@ -31,7 +31,7 @@ fn callers_stand_once_in_a_batch() {
     for file in ["a", "b", "c"] {
         session.ask(create(top, file)).unwrap();
     }
-    let batch = session.deputy.next_batch(SHARD).unwrap();
+    let batch = session.next_batch();
     assert_eq!(batch.callers, [Credentials::ROOT]);
     assert!(batch.early.iter().all(|early| early.caller == 0));
     assert!(
@@ -53,7 +53,7 @@ fn a_full_queue_is_waited_for() {
         panic!("the queue is full");
     };
     assert_eq!(until, MAX_QUEUED_OPERATIONS as u64 / 2);
-    let batch = session.deputy.next_batch(SHARD).unwrap();
+    let batch = session.next_batch();
     assert_eq!(batch.early.len(), MAX_BATCH_OPERATIONS);
 }
 
@@ -88,7 +88,7 @@ fn a_batch_without_an_answer_is_lost_with_all_after_it() {
     let mut session = Session::new();
     let top = session.granted_dir("top");
     session.ask(create(top, "a")).unwrap();
-    assert!(session.deputy.next_batch(SHARD).is_some());
+    assert!(session.deputy.next_to_send(SHARD).is_some());
     session.ask(create(top, "b")).unwrap();
     let lost = session.deputy.batch_answered(SHARD, at(0), None);
     assert_eq!(lost.len(), 2);
@@ -101,7 +101,10 @@ fn numbers_are_used_in_order_and_asked_for_in_time() {
     let top = session.granted_dir("top");
     assert_eq!(
         session.offer(&mkdir(top, "a")),
-        Taken::WantsNumbers { shard: SHARD }
+        Taken::WantsNumbers {
+            shard: SHARD,
+            unordered: false
+        }
     );
     assert!(session.deputy.wants_numbers(SHARD));
     assert!(
@@ -110,10 +113,10 @@ fn numbers_are_used_in_order_and_asked_for_in_time() {
     );
     session
         .deputy
-        .took_numbers(SHARD, Some((Ino::new(SHARD, 500), 1)));
+        .took_numbers(SHARD, Some((Ino::new(SHARD, 500), 1, 0)));
     session
         .deputy
-        .took_numbers(SHARD, Some((Ino::new(SHARD, 700), 2)));
+        .took_numbers(SHARD, Some((Ino::new(SHARD, 700), 2, 0)));
     let made: Vec<u64> = ["a", "b", "c"]
         .into_iter()
         .map(|of| ino_of(&session.ask(mkdir(top, of)).unwrap()).serial())
@@ -121,6 +124,9 @@ fn numbers_are_used_in_order_and_asked_for_in_time() {
     assert_eq!(made, [500, 700, 701]);
     assert_eq!(
         session.offer(&mkdir(top, "d")),
-        Taken::WantsNumbers { shard: SHARD }
+        Taken::WantsNumbers {
+            shard: SHARD,
+            unordered: false
+        }
     );
 }

@@ -1,8 +1,8 @@
-//! Server of one shard for these tests: requests and batches executed at once on a store in memory.
+//! Server of one shard, or of several, for these tests: requests and batches executed at once on a store in memory.
 
 use pandofs_api::op::Batch;
 use pandofs_api::{BatchReply, GrantTerms, Granted, Refusal, Reply, Request, op};
-use pandofs_deputy::{Deputy, Lost, Offer, Opened, Recalled, Taken};
+use pandofs_deputy::{Deputy, Lost, Offer, Opened, Recalled, Taken, ToSend};
 use pandofs_namespace::ops::{self, Mutation, here};
 use pandofs_namespace::records::decode;
 use pandofs_namespace::{Choices, Context, Locks, Meta, Stop, Txn, View, keys};
@@ -12,6 +12,7 @@ use pandofs_shard::{Shard, ShardConfig};
 use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_types::{Credentials, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, Time};
 use serde_bytes::ByteBuf;
+use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
@@ -31,13 +32,12 @@ pub(crate) fn at(millis: u64) -> Boottime {
 pub(crate) struct Server {
     pub map: Arc<ClusterMap>,
     pub store: MemoryStore,
-    meta: Meta,
+    metas: BTreeMap<ShardId, Meta>,
     pub time: i64,
-    next_number: u64,
 }
 
 impl Server {
-    pub(crate) fn new() -> Server {
+    pub(crate) fn new(shards: u16, policy: DirPolicy) -> Server {
         let server = ServerInfo {
             id: ServerId(0),
             addresses: vec![],
@@ -52,37 +52,40 @@ impl Server {
             FsId(7),
             "test".to_string(),
             HashKey(1, 2),
-            1,
+            shards,
             vec![server],
-            DirPolicy::Subtree,
+            policy,
             settings,
         );
         let map = Arc::new(map.unwrap());
-        let config = ShardConfig {
-            shard: SHARD,
-            map: Arc::clone(&map),
-            sync_every_batch: false,
-            grace: Duration::ZERO,
-        };
         let store = MemoryStore::new();
-        let mut overlay = Overlay::new(&store);
-        Shard::create(&config, &mut overlay, Time(1), &Credentials::ROOT).unwrap();
-        let batch = overlay.take_batch();
-        store.write(&batch).unwrap();
-        let meta = store.get(&keys::meta(SHARD)).unwrap().unwrap();
+        let mut metas = BTreeMap::new();
+        for shard in (0..shards).map(ShardId) {
+            let config = ShardConfig {
+                shard,
+                map: Arc::clone(&map),
+                sync_every_batch: false,
+                grace: Duration::ZERO,
+            };
+            let mut overlay = Overlay::new(&store);
+            Shard::create(&config, &mut overlay, Time(1), &Credentials::ROOT).unwrap();
+            let batch = overlay.take_batch();
+            store.write(&batch).unwrap();
+            let meta = store.get(&keys::meta(shard)).unwrap().unwrap();
+            metas.insert(shard, decode("meta", &meta).unwrap());
+        }
         Server {
             map,
             store,
-            meta: decode("meta", &meta).unwrap(),
+            metas,
             time: 1_000,
-            // Beyond what the shard itself gives out.
-            next_number: 1 << 20,
         }
     }
 
-    /// Executes one request as a shard does that has it alone.
+    /// Executes one request as shards do that have it alone, which is sent to this one.
     pub(crate) fn execute(
         &mut self,
+        shard: ShardId,
         caller: &Credentials,
         request: &Request,
         choices: &Choices,
@@ -96,30 +99,43 @@ impl Server {
         };
         let view = View {
             kv: &self.store,
-            shard: SHARD,
+            shard,
             map: &self.map,
             cached_only: false,
         };
         let done = if request.is_mutation() {
-            let mut overlay = Overlay::new(&self.store);
-            let mut effects = Vec::new();
-            let mut txn = Txn {
-                overlay: &mut overlay,
-                shard: SHARD,
-                map: &self.map,
-                meta: &mut self.meta,
-                effects: &mut effects,
-            };
-            let done = ops::mutate(&mut txn, &cx, request).and_then(|mutation| match mutation {
-                Mutation::Done(reply) => Ok(reply),
-                Mutation::Plan(plan) => {
-                    let reply = here::perform(&mut txn, &locks, plan, choices)?;
-                    Ok(reply.expect("there is one shard"))
-                }
-            });
+            let mut others: Vec<ShardId> = self.metas.keys().copied().collect();
+            others.sort_by_key(|other| *other != shard);
+            let mut overlays: Vec<_> = others.iter().map(|_| Overlay::new(&self.store)).collect();
+            let mut metas: Vec<Meta> = others.iter().map(|at| self.metas[at].clone()).collect();
+            let mut effects: Vec<_> = others.iter().map(|_| Vec::new()).collect();
+            let states = overlays.iter_mut().zip(metas.iter_mut().zip(&mut effects));
+            let mut txns: Vec<Txn<'_, '_>> = others
+                .iter()
+                .zip(states)
+                .map(|(&shard, (overlay, (meta, effects)))| Txn {
+                    overlay,
+                    shard,
+                    map: &self.map,
+                    meta,
+                    effects,
+                })
+                .collect();
+            let done =
+                ops::mutate(&mut txns[0], &cx, request).and_then(|mutation| match mutation {
+                    Mutation::Done(reply) => Ok(reply),
+                    Mutation::Plan(plan) => {
+                        let reply = here::perform(&mut txns, &locks, plan, choices)?;
+                        Ok(reply.expect("all shards are here"))
+                    }
+                });
+            drop(txns);
             if done.is_ok() {
-                let batch = overlay.take_batch();
-                self.store.write(&batch).unwrap();
+                for mut overlay in overlays {
+                    let batch = overlay.take_batch();
+                    self.store.write(&batch).unwrap();
+                }
+                self.metas = others.into_iter().zip(metas).collect();
             }
             done
         } else {
@@ -140,12 +156,13 @@ impl Server {
         self.time += 1;
         let choices = Choices {
             time: Time(self.time),
+            random: self.time as u64,
             ..Choices::default()
         };
-        self.execute(caller, request, &choices)
+        self.execute(shard_of(request), caller, request, &choices)
     }
 
-    pub(crate) fn batch(&mut self, batch: Batch) -> BatchReply {
+    pub(crate) fn batch(&mut self, shard: ShardId, batch: Batch) -> BatchReply {
         let mut done = 0;
         let mut refused = None;
         for early in batch.early {
@@ -157,7 +174,7 @@ impl Server {
                 ..Choices::default()
             };
             let caller = &batch.callers[usize::from(early.caller)];
-            if let Err(refusal) = self.execute(caller, &early.operation.into(), &choices) {
+            if let Err(refusal) = self.execute(shard, caller, &early.operation.into(), &choices) {
                 refused = Some(refusal);
                 break;
             }
@@ -188,10 +205,20 @@ impl Server {
             .unwrap();
     }
 
+    /// Grants without a directory.
+    pub(crate) fn begun(&self) -> Granted {
+        Granted {
+            incarnation: INCARNATION,
+            terms: self.terms(),
+            pairs: Vec::new(),
+        }
+    }
+
     /// What a grant of the directory brings.
     pub(crate) fn grant(&self, dir: Ino) -> Granted {
         let mut pairs = Vec::new();
-        let mut entry = keys::inode(SHARD, dir);
+        let shard = dir.birth_shard();
+        let mut entry = keys::inode(shard, dir);
         entry[0] = keys::Kind::Entry as u8;
         self.scan(entry, &mut pairs);
         let children: Vec<Ino> = pairs
@@ -203,9 +230,9 @@ impl Server {
             })
             .collect();
         for ino in children.into_iter().chain([dir]) {
-            self.scan(keys::inode(SHARD, ino), &mut pairs);
-            self.scan(keys::parts(SHARD, ino), &mut pairs);
-            self.scan(keys::xattrs(SHARD, ino), &mut pairs);
+            self.scan(keys::inode(shard, ino), &mut pairs);
+            self.scan(keys::parts(shard, ino), &mut pairs);
+            self.scan(keys::xattrs(shard, ino), &mut pairs);
         }
         Granted {
             incarnation: INCARNATION,
@@ -214,11 +241,29 @@ impl Server {
         }
     }
 
-    pub(crate) fn numbers(&mut self) -> (Ino, u32) {
-        let first = Ino::new(SHARD, self.next_number);
-        self.next_number += 100;
-        (first, 100)
+    pub(crate) fn numbers(&mut self, shard: ShardId, unordered: bool) -> (Ino, u32, u32) {
+        let (count, unordered) = if unordered { (0, 3) } else { (100, 0) };
+        let request = Request::TakeNumbers(op::TakeNumbers { count, unordered });
+        let choices = Choices::default();
+        let taken = self.execute(shard, &Credentials::ROOT, &request, &choices);
+        let Ok(Reply::Numbers {
+            first,
+            count,
+            unordered,
+        }) = taken
+        else {
+            panic!("{taken:?}");
+        };
+        (first, count, unordered)
     }
+}
+
+/// The shard that has what the request is about; nothing splits here.
+fn shard_of(request: &Request) -> ShardId {
+    let operation = request.operation();
+    let ino = operation.dir().or(operation.inode());
+    ino.or(operation.dirs()[0])
+        .map_or(SHARD, |ino| ino.birth_shard())
 }
 
 /// A session: its deputy and the server, driven as the client does, with nothing between them.
@@ -231,11 +276,17 @@ pub(crate) struct Session {
     pub lost: Vec<Lost>,
     /// Requests that were answered without a server.
     pub early: u64,
+    /// Operations that were sent by themselves.
+    pub alone: u64,
 }
 
 impl Session {
     pub(crate) fn new() -> Session {
-        let server = Server::new();
+        Session::over(1, DirPolicy::Subtree)
+    }
+
+    pub(crate) fn over(shards: u16, policy: DirPolicy) -> Session {
+        let server = Server::new(shards, policy);
         let mut deputy = Deputy::new(SESSION, Arc::clone(&server.map));
         deputy.begin();
         Session {
@@ -246,6 +297,7 @@ impl Session {
             open: Vec::new(),
             lost: Vec::new(),
             early: 0,
+            alone: 0,
         }
     }
 
@@ -266,16 +318,49 @@ impl Session {
         })
     }
 
-    /// Sends one batch, if there is something to send.
-    pub(crate) fn send(&mut self) -> bool {
-        let Some(batch) = self.deputy.next_batch(SHARD) else {
+    /// Operations that were ever put into the queue of a shard.
+    pub(crate) fn begun(&self, shard: ShardId) -> u64 {
+        let all = self.deputy.all_queued().into_iter();
+        let mut of_shard = all.filter(|(of, _)| *of == shard);
+        of_shard.next().map_or(0, |(_, begun)| begun)
+    }
+
+    /// The first shard's next batch.
+    pub(crate) fn next_batch(&mut self) -> Batch {
+        match self.deputy.next_to_send(SHARD) {
+            Some(ToSend::Batch(batch)) => batch,
+            other => panic!("{other:?} is no batch"),
+        }
+    }
+
+    /// Sends one request of the n-th shard that has something to send, if there is one.
+    pub(crate) fn send_nth(&mut self, n: usize) -> bool {
+        let ready = self.deputy.to_send();
+        if ready.is_empty() {
             return false;
-        };
+        }
+        let shard = ready[n % ready.len()];
         let sent = at(self.now);
-        let reply = self.server.batch(batch);
-        let lost = self.deputy.batch_answered(SHARD, sent, Some(reply));
+        let lost = match self.deputy.next_to_send(shard).expect("it is ready") {
+            ToSend::Batch(batch) => {
+                let reply = self.server.batch(shard, batch);
+                self.deputy.batch_answered(shard, sent, Some(reply))
+            }
+            ToSend::Alone { caller, request } => {
+                self.alone += 1;
+                assert_eq!(shard_of(&request), shard, "it is sent to its queue's shard");
+                let choices = Choices::default();
+                let done = self.server.execute(shard, &caller, &request, &choices);
+                self.deputy.alone_answered(shard, Some(done.map(drop)))
+            }
+        };
         self.lost.extend(lost);
         true
+    }
+
+    /// Sends one request, if there is something to send.
+    pub(crate) fn send(&mut self) -> bool {
+        self.send_nth(0)
     }
 
     pub(crate) fn drain(&mut self) {
@@ -306,8 +391,8 @@ impl Session {
                     }
                     return answer;
                 }
-                Taken::Drain { until, .. } => {
-                    while !self.deputy.has_ended(SHARD, until) {
+                Taken::Drain { shard, until } => {
+                    while !self.deputy.has_ended(shard, until) {
                         assert!(
                             self.send(),
                             "something is to end and there is nothing to send"
@@ -317,9 +402,14 @@ impl Session {
                 Taken::WantsOpens { ino } => panic!("{ino} was opened by the server"),
                 Taken::Wait => panic!("nothing is under way"),
                 Taken::WantsGrant { dir } => self.grant(dir),
-                Taken::WantsNumbers { .. } => {
-                    let taken = self.server.numbers();
-                    self.deputy.took_numbers(SHARD, Some(taken));
+                Taken::WantsBeginning { shard } => {
+                    let begun = self.server.begun();
+                    self.deputy
+                        .begun(shard, at(self.now), Some(begun), at(self.now));
+                }
+                Taken::WantsNumbers { shard, unordered } => {
+                    let taken = self.server.numbers(shard, unordered);
+                    self.deputy.took_numbers(shard, Some(taken));
                 }
             }
         }
@@ -398,7 +488,7 @@ pub(crate) fn rename(dir: Ino, of: &str, new_dir: Ino, to: &str) -> Request {
         name: name(of),
         new_dir,
         new_name: name(to),
-        new_shard: SHARD,
+        new_shard: new_dir.birth_shard(),
         no_replace: false,
         whiteout: false,
     })

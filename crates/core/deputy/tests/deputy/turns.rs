@@ -18,7 +18,7 @@ fn a_tree_is_made_without_a_server() {
     let top = session.granted_dir("top");
     session
         .deputy
-        .took_numbers(SHARD, Some((Ino::new(SHARD, 1 << 30), 100)));
+        .took_numbers(SHARD, Some((Ino::new(SHARD, 1 << 30), 100, 0)));
     let sub = ino_of(&answered(session.offer(&mkdir(top, "sub"))).unwrap());
     let file = ino_of(&answered(session.offer(&create(sub, "file"))).unwrap());
     answered(session.offer(&write(file, 0, b"hello"))).unwrap();
@@ -155,8 +155,8 @@ fn after_its_time_a_grant_is_sent_and_dropped() {
         Taken::Drain { .. }
     ));
     // The server has them no more, and says so.
-    let batch = session.deputy.next_batch(SHARD).unwrap();
-    let mut reply = session.server.batch(batch);
+    let batch = session.next_batch();
+    let mut reply = session.server.batch(SHARD, batch);
     reply.incarnation = None;
     let lost = session
         .deputy

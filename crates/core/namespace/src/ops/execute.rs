@@ -121,5 +121,6 @@ impl Execute for op::GetLock {}
 impl Execute for op::Closing {}
 impl Execute for op::Relock {}
 impl Execute for op::Grant {}
+impl Execute for op::BeginGrants {}
 impl Execute for op::Renew {}
 impl Execute for op::Batch {}

@@ -1,4 +1,4 @@
-//! Plan whose steps are all on one shard, performed at once.
+//! Plan whose steps are all at hand, on one shard or on the images of several, performed at once.
 
 use super::{Choices, Plan, answer, answer_same_file};
 use crate::steps::{self, Given, Held, Prepared};
@@ -12,9 +12,9 @@ use std::collections::VecDeque;
 /// where it is elsewhere.
 pub type PreparedSteps = Vec<(ShardId, Step, Prepared)>;
 
-/// Checks the steps that are here, and finds those that follow from them.
+/// Checks the steps of the shards that are here, and finds those that follow from them.
 pub fn prepare(
-    txn: &mut Txn<'_, '_>,
+    here: &mut [Txn<'_, '_>],
     locks: &Locks,
     planned: Vec<(ShardId, Step)>,
     choices: &Choices,
@@ -36,28 +36,38 @@ pub fn prepare(
         if done.len() == MAX_PARTICIPANTS {
             return Err(FsError::Invalid.into());
         }
-        let prepared = if shard == txn.shard {
-            let prepared = steps::prepare(txn, &held, &step)?;
-            queue.extend(prepared.follow.iter().cloned());
-            prepared
-        } else {
-            Prepared::default()
+        let prepared = match of_shard(here, shard) {
+            Some(txn) => {
+                let prepared = steps::prepare(txn, &held, &step)?;
+                queue.extend(prepared.follow.iter().cloned());
+                prepared
+            }
+            None => Prepared::default(),
         };
         done.push((shard, step, prepared));
     }
     Ok(done)
 }
 
-/// Performs steps that are all here and were prepared on the state as it is.
+fn of_shard<'h, 't, 's>(
+    here: &'h mut [Txn<'t, 's>],
+    shard: ShardId,
+) -> Option<&'h mut Txn<'t, 's>> {
+    here.iter_mut().find(|txn| txn.shard == shard)
+}
+
+/// Performs steps that are all here and were prepared on the state as it is; the first of the shards is who plans.
 pub fn execute(
-    txn: &mut Txn<'_, '_>,
+    here: &mut [Txn<'_, '_>],
     prepared: &PreparedSteps,
     end: &PlanAnswer,
     choices: &Choices,
 ) -> Result<Reply, Stop> {
     let all: Vec<StepResult> = prepared.iter().map(|(_, _, p)| p.result.clone()).collect();
-    for (_, step, own) in prepared {
+    for (shard, step, own) in prepared {
         let own = &own.result;
+        let txn = of_shard(here, *shard)
+            .ok_or_else(|| Stop::Broken(format!("a step of shard {shard} is not here")))?;
         let given = Given {
             own,
             all: &all,
@@ -65,7 +75,10 @@ pub fn execute(
         };
         steps::of(step).execute(txn, &given)?;
     }
-    answer(&txn.view(), end, &all)
+    let planner = here
+        .first()
+        .ok_or_else(|| Stop::Broken("a plan of no shard".to_string()))?;
+    answer(&planner.view(), end, &all)
 }
 
 /// The refusal of a plan that could not be prepared, or its answer if there is nothing to do.
@@ -87,15 +100,21 @@ pub fn stopped(stop: Stop, end: &PlanAnswer) -> Result<Reply, Stop> {
 
 /// Prepares and performs a plan; `None`, and nothing is changed, if a step is elsewhere.
 pub fn perform(
-    txn: &mut Txn<'_, '_>,
+    here: &mut [Txn<'_, '_>],
     locks: &Locks,
     plan: Plan,
     choices: &Choices,
 ) -> Result<Option<Reply>, Stop> {
-    let here = txn.shard;
-    match prepare(txn, locks, plan.steps, choices) {
-        Ok(prepared) if prepared.iter().any(|(shard, ..)| *shard != here) => Ok(None),
-        Ok(prepared) => execute(txn, &prepared, &plan.answer, choices).map(Some),
+    match prepare(here, locks, plan.steps, choices) {
+        Ok(prepared) => {
+            let are_here = prepared
+                .iter()
+                .all(|(shard, ..)| here.iter().any(|txn| txn.shard == *shard));
+            match are_here {
+                true => execute(here, &prepared, &plan.answer, choices).map(Some),
+                false => Ok(None),
+            }
+        }
         Err(stop) => stopped(stop, &plan.answer).map(Some),
     }
 }

@@ -12,7 +12,7 @@ use pandofs_types::{FileKind, Ino, LeaseKey};
 
 impl Execute for op::Mkdir {
     fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
-        let (plan, parts) = plan(self, view, cx)?;
+        let (plan, parts) = plan(self, view, cx, None)?;
         Ok(Checked {
             plan: Some(plan),
             adapts: matches!(policy(view, &parts), DirPolicy::Adaptive(_)),
@@ -23,7 +23,7 @@ impl Execute for op::Mkdir {
     /// of many that are under way at once each must see the choices of those before, or all of them would take the same
     /// shard.
     fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
-        let (plan, parts) = plan(self, &txn.view(), cx)?;
+        let (plan, parts) = plan(self, &txn.view(), cx, None)?;
         txn.put_parts(self.dir, &parts);
         Ok(Mutation::Plan(plan))
     }
@@ -47,12 +47,18 @@ impl Execute for op::Mkdir {
 }
 
 /// Where subdirectories of the directory with these partitions go.
-fn policy(view: &View<'_>, parts: &PartsRecord) -> DirPolicy {
+pub(super) fn policy(view: &View<'_>, parts: &PartsRecord) -> DirPolicy {
     parts.settings.policy.unwrap_or(view.map.policy)
 }
 
-/// The steps, and the parent's partitions with the placement state that follows the choice.
-fn plan(mkdir: &op::Mkdir, view: &View<'_>, cx: &Context<'_>) -> Result<(Plan, PartsRecord), Stop> {
+/// The steps, and the parent's partitions with the placement state that follows the choice; the directory's number, if its
+/// session has chosen it and its home is to give it that.
+pub(super) fn plan(
+    mkdir: &op::Mkdir,
+    view: &View<'_>,
+    cx: &Context<'_>,
+    chosen: Option<Ino>,
+) -> Result<(Plan, PartsRecord), Stop> {
     too_high(mkdir.mode)?;
     let Context {
         caller, choices, ..
@@ -73,6 +79,7 @@ fn plan(mkdir: &op::Mkdir, view: &View<'_>, cx: &Context<'_>) -> Result<(Plan, P
         settings: parts.settings.clone(),
         time: choices.time,
         acls,
+        chosen: chosen.map(|ino| (cx.session, ino)),
     };
     parts.grain = placed.parent_after;
     let insert = Step::Insert(step::Insert {

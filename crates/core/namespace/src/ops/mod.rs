@@ -19,6 +19,7 @@ pub mod here;
 mod link;
 mod lookup;
 mod mkdir;
+mod mkdir_away;
 mod open;
 mod read_inline;
 mod readdir;

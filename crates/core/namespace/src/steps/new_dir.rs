@@ -4,10 +4,10 @@ use super::{Given, Held, Perform, Prepared};
 use crate::locks::{Lock, LockSet};
 use crate::ops::new_dir_attr;
 use crate::records::{Body, InodeRecord, Part, PartsRecord};
-use crate::{Stop, Txn, View};
+use crate::{Effect, Stop, Txn, View};
 use pandofs_api::{DirReply, FileBody, InodeReply, NewDir, NewPart, Step, StepResult};
 use pandofs_placement::DirMap;
-use pandofs_types::{FileKind, ShardId};
+use pandofs_types::{FileKind, FsError, Ino, SessionId, ShardId};
 
 impl Perform for NewDir {
     /// Fixes the inode number. If the operation is aborted the number is lost, which harms nothing.
@@ -30,7 +30,15 @@ impl Perform for NewDir {
         } else {
             DirMap::single(txn.shard)
         };
-        let ino = txn.new_ino(cx.choices.ino);
+        let ino = match new.chosen {
+            Some((session, ino)) => {
+                has_number(&txn.view(), session, ino)?;
+                // Of a session that uses it twice.
+                cx.locks.check(&Lock::Made(ino), cx.own)?;
+                ino
+            }
+            None => txn.new_ino(cx.choices.ino),
+        };
         let follow = map
             .shards()
             .into_iter()
@@ -79,6 +87,12 @@ impl Perform for NewDir {
             .and_then(|inode| Some((inode.attr.ino, inode.dir.as_deref()?)))
             .ok_or_else(|| Stop::Broken("a directory was made without a number".to_string()))?;
         let (ino, dir) = made;
+        if let Some((session, _)) = new.chosen {
+            let mut numbers = txn.view().numbers(session)?.unwrap_or_default();
+            numbers.take_unordered(ino.serial());
+            txn.put_numbers(session, &numbers);
+            txn.effects.push(Effect::MadeAway { dir: ino, session });
+        }
         let inode = InodeRecord {
             kind: FileKind::Dir,
             mode: new.mode,
@@ -123,7 +137,16 @@ impl Perform for NewDir {
     }
 
     fn needs_space(&self) -> bool {
-        true
+        self.chosen.is_none()
+    }
+}
+
+/// Refuses a number that the session has not taken to use it in any order.
+fn has_number(view: &View<'_>, session: SessionId, ino: Ino) -> Result<(), Stop> {
+    let numbers = view.numbers(session)?.unwrap_or_default();
+    match ino.birth_shard() == view.shard && numbers.has_unordered(ino.serial()) {
+        true => Ok(()),
+        false => Err(FsError::Invalid.into()),
     }
 }
 

@@ -183,6 +183,11 @@ impl Leases {
         self.table.grant_dir(session, dir, fresh)
     }
 
+    /// See [`LeaseTable::begin_grants`](pandofs_leases::LeaseTable::begin_grants).
+    pub(crate) fn begin_grants(&mut self, session: SessionId, fresh: u64) -> Option<u64> {
+        self.table.begin_grants(session, fresh)
+    }
+
     /// A directory was made by a session that has executed this under grants.
     pub(crate) fn grant_made(&mut self, session: SessionId, dir: Ino) {
         if self.grants.holders.is_kept(session) {

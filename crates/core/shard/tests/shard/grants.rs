@@ -193,7 +193,10 @@ pub(crate) fn batch(cluster: &Cluster, operations: Vec<(Request, Option<Ino>)>) 
 
 /// A block of numbers for the holder.
 pub(crate) fn numbers(cluster: &mut Cluster, session: u64) -> impl FnMut() -> Ino + use<> {
-    let request = Request::TakeNumbers(op::TakeNumbers { count: 100 });
+    let request = Request::TakeNumbers(op::TakeNumbers {
+        count: 100,
+        unordered: 0,
+    });
     let step = ask(cluster, session, request);
     let [
         Output::Answer {
@@ -205,7 +208,10 @@ pub(crate) fn numbers(cluster: &mut Cluster, session: u64) -> impl FnMut() -> In
     else {
         panic!("it is answered when it is on disk: {step:?}");
     };
-    let Ok(Reply::Numbers { first, count: 100 }) = *result else {
+    let Ok(Reply::Numbers {
+        first, count: 100, ..
+    }) = *result
+    else {
         panic!("{result:?}");
     };
     let mut next = first.serial();

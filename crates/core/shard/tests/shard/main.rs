@@ -20,6 +20,7 @@ mod leases;
 mod links;
 mod locks;
 mod merges;
+mod mkdir_away;
 mod no_room;
 mod opens;
 mod outcomes;

@@ -404,7 +404,21 @@ fn paths_are_walked_through_links_and_parents() {
     assert_eq!(resolve("/sub/.."), Ok(Ino::ROOT));
     assert_eq!(resolve("/sub/file/more"), Err(FsError::NotDir.into()));
     assert_eq!(resolve("/sub/none"), Err(FsError::NotFound.into()));
-    assert_eq!(resolve("/circle/x"), Err(FsError::Invalid.into()));
+    assert_eq!(resolve("/circle/x"), Err(ClientError::Loop));
+    assert_eq!(resolve("/circle/x").unwrap_err().errno(), 40);
+    let from_sub = |path: &str, follow| {
+        let node = client.resolve_at(&ME, sub, path.as_bytes(), follow);
+        node.map(|node| node.ino)
+    };
+    assert_eq!(from_sub("file", false), Ok(Ino(50)));
+    assert_eq!(from_sub(".", false), Ok(sub));
+    assert_eq!(from_sub("/sub", false), Ok(sub));
+    assert_eq!(from_sub("../link", false), Ok(Ino(20)));
+    assert_eq!(from_sub("../link", true), Ok(sub));
+    assert_eq!(from_sub("../circle", false), Ok(Ino(21)));
+    assert_eq!(from_sub("../circle", true), Err(ClientError::Loop));
+    let parent = client.resolve_parent_at(&ME, sub, b"../link/new");
+    assert_eq!(parent, Ok((sub, name("new"))));
     let parent = |path: &str| client.resolve_parent(&ME, path.as_bytes());
     assert_eq!(parent("/sub/new"), Ok((sub, name("new"))));
     assert_eq!(parent("/sub/new/"), Ok((sub, name("new"))));

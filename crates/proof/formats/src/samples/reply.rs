@@ -123,6 +123,7 @@ pub fn replies() -> Named<Reply> {
             Reply::Numbers {
                 first: FILE,
                 count: 300,
+                unordered: 64,
             },
         ),
         ("Batch", Reply::Batch(Box::new(batch_reply()))),

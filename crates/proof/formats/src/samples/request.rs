@@ -317,6 +317,7 @@ pub fn requests() -> Named<Request> {
         ),
         ("Followed", Request::Followed(op::Followed { ino })),
         ("Grant", Request::Grant(op::Grant { dir })),
+        ("BeginGrants", Request::BeginGrants(op::BeginGrants)),
         (
             "Renew",
             Request::Renew(op::Renew {
@@ -325,7 +326,10 @@ pub fn requests() -> Named<Request> {
         ),
         (
             "TakeNumbers",
-            Request::TakeNumbers(op::TakeNumbers { count: 300 }),
+            Request::TakeNumbers(op::TakeNumbers {
+                count: 300,
+                unordered: 64,
+            }),
         ),
     ];
     let write_new = Request::WriteNew(op::WriteNew {
@@ -335,6 +339,19 @@ pub fn requests() -> Named<Request> {
     all.push(("WriteNew", write_new));
     let batch = Request::Batch(batch(all.iter().map(|(_, request)| request)));
     all.push(("Batch", batch));
+    let away = Request::MkdirAway(op::MkdirAway {
+        mkdir: op::Mkdir {
+            dir,
+            name: name("branch"),
+            mode: 0o755,
+            umask: 0o022,
+        },
+        time: TIME,
+        random: u64::MAX,
+        placing: Some(placing()),
+        ino: DIR,
+    });
+    all.push(("MkdirAway", away));
     all
 }
 

@@ -150,6 +150,7 @@ pub fn steps() -> Named<Step> {
         settings: settings(),
         time,
         acls: acls(),
+        chosen: Some((SessionId(9), DIR)),
     };
     let set = SetAttr {
         mode: Some(0o700),

@@ -7,7 +7,8 @@ use pandofs_api::op::EarlyOperation;
 use pandofs_api::{BatchReply, GrantTerms, Refusal, Reply, Request};
 use pandofs_deputy::{About, Asked, Deputy, Errand, Errands, Next, Offer, Opened, Taken};
 use pandofs_session::{Boottime, Target};
-use pandofs_types::{Credentials, FsError, Ino, LeaseKey, Time};
+use pandofs_types::{Credentials, FsError, Ino, LeaseKey, ShardId, Time};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 /// Pause after which a recall that waits is looked at again; the library's are from 1 ms to 32 ms.
@@ -148,8 +149,14 @@ impl Client {
                 self.park(worker, target, request, open, false, Some(by));
                 Offered::Parked
             }
-            Taken::WantsNumbers { shard } => {
-                let errand = early.errands.numbers(shard);
+            Taken::WantsBeginning { shard } => {
+                let errand = early.errands.beginning(shard);
+                let by = self.run_errand(errand, todo);
+                self.park(worker, target, request, open, false, Some(by));
+                Offered::Parked
+            }
+            Taken::WantsNumbers { shard, unordered } => {
+                let errand = early.errands.numbers(shard, unordered);
                 let by = errand.map(|errand| self.run_errand(errand, todo));
                 self.park(worker, target, request, open, false, by);
                 Offered::Parked
@@ -183,7 +190,11 @@ impl Client {
         if let Some(dir) = request.operation().dir().or(request.operation().inode()) {
             let place = (self.session, dir.birth_shard());
             assert!(EarlyOperation::of(request).is_some(), "it can be sent");
-            history.answered_early(place, random, request, &open);
+            let made = match (request, answer) {
+                (Request::Mkdir(_), Ok(Reply::Entry(entry))) => Some(entry.ino),
+                _ => None,
+            };
+            history.answered_early(place, random, (request, made), &open);
         }
         history.end(open, request, answer);
         let now = self.clock();
@@ -268,14 +279,10 @@ impl Client {
         }
     }
 
-    /// Only planted: the answer that a batch might get.
+    /// Only planted: the answer that early operations might get.
     fn left_out(&mut self, errand: &Errand) -> Option<Reply> {
-        let Request::Batch(batch) = &errand.request else {
-            return None;
-        };
-        let is_left_out = self.plant == Some(Plant::SkipsBatches) && self.random.chance(1, 8);
-        is_left_out.then(|| {
-            Reply::Batch(Box::new(BatchReply {
+        let left_out = match &errand.request {
+            Request::Batch(batch) => Reply::Batch(Box::new(BatchReply {
                 done: batch.early.len() as u32,
                 refused: None,
                 incarnation: None,
@@ -284,8 +291,12 @@ impl Client {
                     placing: None,
                     is_low: false,
                 },
-            }))
-        })
+            })),
+            Request::MkdirAway(_) => Reply::Done,
+            _ => return None,
+        };
+        let is_left_out = self.plant == Some(Plant::SkipsBatches) && self.random.chance(1, 8);
+        is_left_out.then_some(left_out)
     }
 
     /// Looks at what is due, and at recalls that wait.
@@ -328,13 +339,19 @@ impl Client {
             return;
         };
         let ended = errands.ended(about, sent, answer, now);
-        if let (About::Batch(shard), false) = (about, ended.lost.is_empty()) {
+        if !ended.lost.is_empty() {
             if plant != Some(Plant::TellsNoLoss) {
                 errands.lose(ended.lost.iter().flat_map(pandofs_deputy::Lost::inos));
             }
-            let place = (session, shard);
-            if let Err(what) = history.told_lost(place, ended.lost.len()) {
-                todo.push(Todo::Early(what));
+            // The last ones of each queue that has lost some.
+            let mut lost: BTreeMap<ShardId, usize> = BTreeMap::new();
+            for of in &ended.lost {
+                *lost.entry(of.shard).or_default() += 1;
+            }
+            for (shard, count) in lost {
+                if let Err(what) = history.told_lost((session, shard), count) {
+                    todo.push(Todo::Early(what));
+                }
             }
         }
         if let Some(error) = refusal {
@@ -481,11 +498,14 @@ pub(super) fn look_again(server: usize) -> Todo {
     }
 }
 
-/// Numbers that tell the operations of a batch apart, if the request is one.
-pub(crate) fn batch_of(request: &Request) -> Option<Vec<u64>> {
-    let Request::Batch(batch) = request else {
-        return None;
-    };
-    let randoms = batch.early.iter().map(|early| early.random);
-    Some(randoms.collect())
+/// Numbers that tell early operations apart, if the request is to have some executed.
+pub(crate) fn early_of(request: &Request) -> Option<Vec<u64>> {
+    match request {
+        Request::Batch(batch) => {
+            let randoms = batch.early.iter().map(|early| early.random);
+            Some(randoms.collect())
+        }
+        Request::MkdirAway(away) => Some(vec![away.random]),
+        _ => None,
+    }
 }

@@ -8,7 +8,7 @@ mod map;
 mod opens;
 mod places;
 
-pub(crate) use early::batch_of;
+pub(crate) use early::early_of;
 pub(crate) use leases::Hearer;
 pub(crate) use opens::TELLERS;
 

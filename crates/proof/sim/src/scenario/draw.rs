@@ -75,6 +75,10 @@ pub(super) fn early(rng: &mut Rng, shape: &mut Shape, ops: &mut Vec<Planned>) {
         return;
     }
     shape.early = (0..shape.clients).map(|_| rng.chance(3, 4)).collect();
+    if rng.chance(1, 2) {
+        // Directories are made on other shards than their names'.
+        shape.policy = DirPolicy::Random;
+    }
     let begins = POPULATED + rng.below(SECOND as u64) as Moment;
     let ends = begins + rng.below((TROUBLED - begins) as u64) as Moment;
     for client in 0..shape.clients {
@@ -97,17 +101,22 @@ pub(super) fn early(rng: &mut Rng, shape: &mut Shape, ops: &mut Vec<Planned>) {
             let at = begins + rng.below((TROUBLED - begins) as u64 * 9 / 10) as Moment;
             let own = rng.pick(&own).as_str();
             let in_dir = rng.chance(1, 3);
+            let dir: &[&str] = match rng.below(4) {
+                0 => &["d0", "d1"],
+                1 => &["d1"],
+                _ => &["d0"],
+            };
             let file = *rng.pick(&["f0", "f1"]);
             let of = |file: &str| match in_dir {
-                true => path(own, &["d0", file]),
+                true => path(own, &[dir, &[file]].concat()),
                 false => path(own, &[file]),
             };
             let other = *rng.pick(&["f0", "f1"]);
-            let op = match rng.below(20) {
+            let op = match rng.below(22) {
                 0..7 => Op::Create(of(file)),
-                7 => Op::Mkdir(path(own, &["d0"])),
+                7 => Op::Mkdir(path(own, dir)),
                 8..11 => Op::Unlink(of(file)),
-                11 => Op::Rmdir(path(own, &["d0"])),
+                11 => Op::Rmdir(path(own, dir)),
                 12..14 => Op::Rename {
                     from: of(file),
                     to: path(own, &[other]),
@@ -117,8 +126,9 @@ pub(super) fn early(rng: &mut Rng, shape: &mut Shape, ops: &mut Vec<Planned>) {
                 14 => Op::Link(of(file), path(own, &[other])),
                 15 => Op::Chmod(of(file), *rng.pick(&[0o700, 0o755, 0o777])),
                 16 => Op::Lookup(of(file)),
-                17..19 => Op::Sync(if in_dir { path(own, &[]) } else { of(file) }),
-                _ => Op::List(path(own, &[])),
+                17..19 => Op::Sync(if in_dir { path(own, dir) } else { of(file) }),
+                19 => Op::List(path(own, &[])),
+                _ => Op::Mkdir(path(own, dir)),
             };
             // From some moment on others come in.
             let is_visited = at > ends && rng.chance(1, 4);

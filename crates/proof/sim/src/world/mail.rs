@@ -1,7 +1,7 @@
 //! Messages: what servers and clients say, and who gets it.
 
 use super::{Event, FLUSH_COST, Letter, READ_COST, SYNC_COST, World};
-use crate::client::{Hearer, PATIENCE, TELLERS, Todo, batch_of};
+use crate::client::{Hearer, PATIENCE, TELLERS, Todo, early_of};
 use crate::oracles::Finding;
 use crate::scenario::{End, MILLISECOND, Moment, Plant, SECOND};
 use crate::server::Asker;
@@ -147,23 +147,26 @@ impl World {
     /// What an answer says of grants and of what was done under them.
     fn hear_of_grants(&mut self, server: usize, asker: Asker, reply: &Reply) {
         let contact = (asker.session, server);
-        match reply {
-            Reply::Batch(batch) => {
-                let by = (asker.session, asker.worker, asker.attempt);
-                let Some(randoms) = self.batches.get(&by) else {
-                    return;
-                };
-                let done = &randoms[..randoms.len().min(batch.done as usize)];
-                let since = self.contacts.get(&contact).copied().unwrap_or_default();
-                let late = self.now - since > SURE_OF_GRANTS;
-                if let Err(what) = self.history.done_early(done, late) {
-                    self.found.get_or_insert(Finding::new("early", what));
-                }
-            }
-            Reply::Granted(Some(_)) => {}
+        let done = match reply {
+            Reply::Batch(batch) => batch.done as usize,
+            // Of an operation that was sent by itself.
+            Reply::Entry(_) => 1,
+            Reply::Granted(Some(_)) => 0,
             _ => return,
+        };
+        let by = (asker.session, asker.worker, asker.attempt);
+        if let Some(randoms) = self.early.get(&by) {
+            let done = &randoms[..randoms.len().min(done)];
+            let since = self.contacts.get(&contact).copied().unwrap_or_default();
+            let late = self.now - since > SURE_OF_GRANTS;
+            if let Err(what) = self.history.done_early(done, late) {
+                self.found.get_or_insert(Finding::new("early", what));
+            }
         }
-        self.contacts.insert(contact, self.now);
+        // What is granted the server has renewed.
+        if !matches!(reply, Reply::Entry(_)) {
+            self.contacts.insert(contact, self.now);
+        }
     }
 
     pub(super) fn mail(&mut self, from: End, to: End, letter: Letter) {
@@ -429,9 +432,9 @@ impl World {
             } = asker;
             format!("client {client}.{worker}/{attempt} asks {request:?}")
         });
-        if let Some(randoms) = batch_of(&request.request) {
+        if let Some(randoms) = early_of(&request.request) {
             let by = (asker.session, asker.worker, asker.attempt);
-            self.batches.insert(by, randoms);
+            self.early.insert(by, randoms);
         }
         let server = self.map.server_of(request.shard);
         let letter = Letter::Request {

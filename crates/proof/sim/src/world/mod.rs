@@ -70,8 +70,8 @@ pub(crate) struct World {
     lost: BTreeMap<usize, BTreeSet<Key>>,
     random: Rng,
     found: Option<Finding>,
-    /// Operations of batches that were sent, by who asked for it; when a server last heard of the grants of a session.
-    batches: BTreeMap<(SessionId, usize, u64), Vec<u64>>,
+    /// Early operations that were sent, by who asked for them; when a server last heard of the grants of a session.
+    early: BTreeMap<(SessionId, usize, u64), Vec<u64>>,
     contacts: BTreeMap<(SessionId, usize), Moment>,
     /// Only planted: messages that were sent once.
     said: BTreeSet<String>,
@@ -122,7 +122,7 @@ impl World {
             unsynced: BTreeMap::new(),
             lost: BTreeMap::new(),
             found: None,
-            batches: BTreeMap::new(),
+            early: BTreeMap::new(),
             contacts: BTreeMap::new(),
             said: BTreeSet::new(),
             counted: Counted::default(),

@@ -1,0 +1,222 @@
+//! Functions for open files.
+
+use crate::abi::{File, Fs};
+use crate::call::{count, done};
+use crate::failure::{Failure, Result};
+use crate::open_file::OpenFile;
+use crate::pointers::{Out, Room, bytes};
+use crate::table::{self, Entry};
+use pandofs_api::Allocation;
+use pandofs_client::Seek;
+use pandofs_types::FsError;
+use std::ffi::{c_char, c_int, c_void};
+use std::sync::Arc;
+
+/// Bytes that one request to the client library is about, so that what a call takes of memory does not grow with it.
+const PIECE_BYTES: usize = 16 << 20;
+/// The most that one call reads or writes, as in Linux.
+const MAX_CALL_BYTES: usize = 0x7fff_f000;
+
+/// As open(2), for regular files: O_RDONLY, O_WRONLY or O_RDWR, and any of O_CREAT, O_EXCL, O_TRUNC, O_APPEND,
+/// O_NOFOLLOW, O_SYNC and O_DSYNC. Flags that are about the kernel alone mean nothing; others are -EOPNOTSUPP. mode
+/// counts with O_CREAT.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pandofs_open(
+    fs: Fs,
+    path: *const c_char,
+    flags: c_int,
+    mode: u32,
+    file: *mut File,
+) -> c_int {
+    done("pandofs_open", |call| {
+        // SAFETY: as C gives them.
+        let (path, file) = unsafe { (call.path(path, "path")?, Out::new(file, "file")?) };
+        let mount = call.mount(fs)?;
+        let opened = Arc::new(OpenFile::open(&mount, path, flags, mode)?);
+        let id = table::insert(Entry::File(opened))?;
+        file.set(File { id });
+        Ok(())
+    })
+}
+
+/// As close(2): waits until others see what was written, and answers an error of an earlier write that is not known
+/// yet. It is closed whatever is answered. Waits for locks through it end with -EINTR.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub extern "C" fn pandofs_close(file: File) -> c_int {
+    done("pandofs_close", |call| {
+        // For words about an error.
+        call.file(file)?;
+        match table::take(file.id, |entry| matches!(entry, Entry::File(_)))? {
+            Entry::File(file) => file.close(),
+            Entry::Mount(_) | Entry::Dir(_) => Err(Failure::NoHandle),
+        }
+    })
+}
+
+/// As pread(2): fewer bytes only where the file ends.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pandofs_pread(
+    file: File,
+    buffer: *mut c_void,
+    size: usize,
+    offset: u64,
+) -> i64 {
+    count("pandofs_pread", |call| {
+        // SAFETY: as C gives it.
+        let mut room = unsafe { Room::new(buffer, size, "buffer") }?;
+        let file = call.file(file)?;
+        file.to_read()?;
+        let wanted = room.size.min(MAX_CALL_BYTES);
+        let mut read = 0;
+        while read < wanted {
+            let piece = PIECE_BYTES.min(wanted - read);
+            let from = offset.saturating_add(read as u64);
+            let client = file.client();
+            let data = match client.read(&file.caller, file.ino, from, piece) {
+                Ok(data) => data,
+                // What was read is there, and whoever goes on gets the error.
+                Err(_) if read > 0 => break,
+                Err(error) => return Err(error.into()),
+            };
+            room.put(read, &data);
+            read += data.len();
+            if data.len() < piece {
+                break;
+            }
+        }
+        Ok(read as i64)
+    })
+}
+
+/// As pwrite(2): all of it, or fewer bytes if an error came in between. With O_APPEND it goes to the end of the file, as in
+/// Linux. The servers have it then; other clients see a new length after pandofs_flush().
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pandofs_pwrite(
+    file: File,
+    buffer: *const c_void,
+    size: usize,
+    offset: u64,
+) -> i64 {
+    count("pandofs_pwrite", |call| {
+        // SAFETY: as C gives it.
+        let data = unsafe { bytes(buffer.cast::<u8>(), size, "buffer") }?;
+        let data = &data[..data.len().min(MAX_CALL_BYTES)];
+        let file = call.file(file)?;
+        file.to_write()?;
+        if file.appends() {
+            append(&file, data)?;
+            return Ok(data.len() as i64);
+        }
+        let mut written = 0;
+        for piece in data.chunks(PIECE_BYTES) {
+            let to = offset
+                .checked_add(written as u64)
+                .ok_or(FsError::FileTooBig)?;
+            let client = file.client();
+            match client.write(&file.caller, file.ino, to, piece) {
+                Ok(()) => written += piece.len(),
+                Err(_) if written > 0 => break,
+                Err(error) => return Err(error.into()),
+            }
+        }
+        file.written()?;
+        Ok(written as i64)
+    })
+}
+
+/// Writes all of it at the end of the file in one piece, whoever else appends, and says where that was; offset may be null.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pandofs_append(
+    file: File,
+    buffer: *const c_void,
+    size: usize,
+    offset: *mut u64,
+) -> i64 {
+    count("pandofs_append", |call| {
+        // SAFETY: as C gives it.
+        let data = unsafe { bytes(buffer.cast::<u8>(), size, "buffer") }?;
+        if data.len() > MAX_CALL_BYTES {
+            return Err(Failure::Invalid("too many bytes for one piece"));
+        }
+        let file = call.file(file)?;
+        file.to_write()?;
+        let at = append(&file, data)?;
+        if !offset.is_null() {
+            // SAFETY: as C gives it.
+            unsafe { Out::new(offset, "offset") }?.set(at);
+        }
+        Ok(data.len() as i64)
+    })
+}
+
+/// Has other clients see what was written, as closing does.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub extern "C" fn pandofs_flush(file: File) -> c_int {
+    done("pandofs_flush", |call| {
+        let file = call.file(file)?;
+        Ok(file.client().flush_through(file.ino, file.number)?)
+    })
+}
+
+/// As fsync(2). Through each open file, an error of an earlier write is answered once.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub extern "C" fn pandofs_fsync(file: File) -> c_int {
+    done("pandofs_fsync", |call| call.file(file)?.sync())
+}
+
+/// As fallocate(2): mode 0, FALLOC_FL_PUNCH_HOLE or FALLOC_FL_ZERO_RANGE, with FALLOC_FL_KEEP_SIZE or not.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub extern "C" fn pandofs_fallocate(file: File, mode: c_int, offset: u64, length: u64) -> c_int {
+    done("pandofs_fallocate", |call| {
+        let file = call.file(file)?;
+        file.to_write()?;
+        let (client, caller) = (file.client(), &file.caller);
+        client.allocate(caller, file.ino, offset, length, allocation(mode)?)?;
+        file.written()
+    })
+}
+
+/// The first byte from offset on that holds data (whence SEEK_DATA) or is in a hole (SEEK_HOLE); -ENXIO if there is none.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub extern "C" fn pandofs_seek(file: File, offset: u64, whence: c_int) -> i64 {
+    count("pandofs_seek", |call| {
+        let file = call.file(file)?;
+        let what = match whence {
+            libc::SEEK_DATA => Seek::Data,
+            libc::SEEK_HOLE => Seek::Hole,
+            _ => return Err(Failure::Invalid("it is neither SEEK_DATA nor SEEK_HOLE")),
+        };
+        let found = file.client().seek(&file.caller, file.ino, offset, what)?;
+        // Files are not that large.
+        found
+            .map(|offset| offset as i64)
+            .ok_or(Failure::NothingBehind)
+    })
+}
+
+fn append(file: &OpenFile, data: &[u8]) -> Result<u64> {
+    let offset = file.client().append(&file.caller, file.ino, data)?;
+    file.written()?;
+    Ok(offset)
+}
+
+fn allocation(mode: c_int) -> Result<Allocation> {
+    let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
+    match mode & !libc::FALLOC_FL_KEEP_SIZE {
+        0 => Ok(Allocation::Reserve { keep_size }),
+        libc::FALLOC_FL_PUNCH_HOLE if keep_size => Ok(Allocation::Punch),
+        libc::FALLOC_FL_ZERO_RANGE => Ok(Allocation::Zero { keep_size }),
+        _ => Err(Failure::NotSupported(
+            "a mode that the library does not have",
+        )),
+    }
+}

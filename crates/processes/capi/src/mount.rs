@@ -1,0 +1,129 @@
+//! Connections: a session with a file system, who asks, and where relative paths begin.
+
+use crate::failure::{Failure, Result};
+use pandofs_client::{Client, ClientError, Node};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NewMode};
+use std::sync::Arc;
+
+/// Times that a name is looked up which leads to something that is gone a moment later.
+const MAX_LOOKS: usize = 64;
+
+/// What a connection made: all handles of one share it. It ends with the last of them that is in use.
+#[derive(Debug)]
+pub(crate) struct Session {
+    /// Different from all others' of the process.
+    pub number: u64,
+    pub client: Client,
+}
+
+/// What a `pandofs_fs_t` leads to.
+#[derive(Debug)]
+pub(crate) struct Mount {
+    pub session: Arc<Session>,
+    pub caller: Credentials,
+    pub umask: u16,
+    /// The directory where relative paths begin.
+    pub base: Ino,
+}
+
+/// The end of a path whose last component is to be made, removed or replaced.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Ending {
+    /// A name, with a `/` behind it or not.
+    Dir,
+    /// A name alone.
+    NoDir,
+}
+
+impl Mount {
+    pub(crate) fn client(&self) -> &Client {
+        &self.session.client
+    }
+
+    /// Permission bits for what is made.
+    pub(crate) fn new_mode(&self, mode: u32) -> NewMode {
+        NewMode {
+            mode: (mode & 0o7777) as u16,
+            umask: self.umask,
+        }
+    }
+
+    /// What the path leads to; `follow`: also if it ends in a symbolic link.
+    pub(crate) fn resolve(&self, path: &[u8], follow: bool) -> Result<Node> {
+        Ok(self
+            .client()
+            .resolve_at(&self.caller, self.base, path, follow)?)
+    }
+
+    /// Does something with what the path leads to: again if it is gone when that begins.
+    pub(crate) fn with_node<T>(
+        &self,
+        path: &[u8],
+        follow: bool,
+        mut work: impl FnMut(&Node) -> Result<T>,
+    ) -> Result<T> {
+        for _ in 0..MAX_LOOKS {
+            let node = self.resolve(path, follow)?;
+            match work(&node) {
+                Err(Failure::Client(ClientError::Fs(FsError::Stale))) => {}
+                done => return done,
+            }
+        }
+        Err(FsError::NotFound.into())
+    }
+
+    /// The directory and the name in which the path ends, which begins in `from`.
+    pub(crate) fn leaf(&self, from: Ino, path: &[u8], ending: Ending) -> Result<(Ino, Name)> {
+        if ends_in_no_name(path) {
+            self.client().resolve_at(&self.caller, from, path, true)?;
+            return Err(Failure::InUse);
+        }
+        if ending == Ending::NoDir && path.ends_with(b"/") {
+            // What is there is a directory, or nothing is.
+            self.client().resolve_at(&self.caller, from, path, true)?;
+            return Err(FsError::IsDir.into());
+        }
+        Ok(self.client().resolve_parent_at(&self.caller, from, path)?)
+    }
+
+    /// As [`Mount::leaf`] for something that is to be made.
+    pub(crate) fn new_leaf(&self, path: &[u8], ending: Ending) -> Result<(Ino, Name)> {
+        match self.leaf(self.base, path, ending) {
+            Err(Failure::InUse | Failure::Client(ClientError::Fs(FsError::IsDir))) => {
+                Err(FsError::Exists.into())
+            }
+            leaf => leaf,
+        }
+    }
+
+    /// The directory that the path leads to.
+    pub(crate) fn directory(&self, path: &[u8]) -> Result<Ino> {
+        let node = self.resolve(path, true)?;
+        match node.kind {
+            FileKind::Dir => Ok(node.ino),
+            _ => Err(FsError::NotDir.into()),
+        }
+    }
+}
+
+/// Returns whether the last component of a path is `.` or `..`, or there is none.
+fn ends_in_no_name(path: &[u8]) -> bool {
+    let mut components = path.split(|&byte| byte == b'/');
+    let last = components.rfind(|component| !component.is_empty());
+    last.is_none_or(|last| last == b"." || last == b"..")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_that_end_in_no_name() {
+        for path in ["/", "//", ".", "..", "a/.", "a/../", "/a/..//"] {
+            assert!(ends_in_no_name(path.as_bytes()), "{path}");
+        }
+        for path in ["a", "/a", "../a/", "a/...", "./.a//"] {
+            assert!(!ends_in_no_name(path.as_bytes()), "{path}");
+        }
+    }
+}

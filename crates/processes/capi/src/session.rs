@@ -1,0 +1,319 @@
+//! Functions for connections: to begin and end them, and what is about no file.
+
+use crate::abi::{Fs, Options, PANDOFS_OWN, PANDOFS_VERSION, StatVfs};
+use crate::call::{Call, done};
+use crate::failure::{Failure, Result};
+use crate::last_error;
+use crate::mount::{Mount, Session};
+use crate::pointers::{Out, bytes};
+use crate::table::{self, Entry};
+use pandofs_client::{CacheLimits, Client, ClientError};
+use pandofs_types::limits::MAX_GROUPS;
+use pandofs_types::{Capabilities, Credentials, Ino};
+use std::ffi::{OsStr, c_char, c_int};
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+/// Milliseconds for which a call waits for a server that does not answer.
+const DEFAULT_TIMEOUT_MS: u32 = 30_000;
+/// Memory for what is remembered: a tenth of what a mount takes, since a process may have several of these.
+const DEFAULT_CACHE_BYTES: u64 = 16 << 20;
+/// What finding servers, and telling which changes were lost, takes at least.
+const LEAST_CACHE_BYTES: usize = 1 << 20;
+/// Bytes of the first version of the options.
+const FIRST_OPTIONS_BYTES: usize = size_of::<Options>();
+/// Bytes of options of any version, so that not everything is read that a stray number says.
+const MAX_OPTIONS_BYTES: usize = 4_096;
+
+/// Numbers the sessions of the process.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
+/// The library's version, as PANDOFS_VERSION has the header's.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub extern "C" fn pandofs_version_number() -> u32 {
+    PANDOFS_VERSION
+}
+
+/// What the last call of this thread that failed was about: which function, which path, what is wrong and, where one is
+/// to blame, which server. Never null, and empty before the first. It lasts until the next call of this thread that
+/// fails, or the thread's end.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub extern "C" fn pandofs_strerror_last() -> *const c_char {
+    last_error::get()
+}
+
+/// Fills in the options as they are at first. `size` is sizeof(pandofs_options_t).
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pandofs_options_init(options: *mut Options, size: usize) -> c_int {
+    done("pandofs_options_init", |_| {
+        if options.is_null() {
+            return Err(Failure::Null("options"));
+        }
+        if !(FIRST_OPTIONS_BYTES..=MAX_OPTIONS_BYTES).contains(&size) {
+            return Err(Failure::Invalid("no version of the options has this size"));
+        }
+        let initial = Options {
+            size: size as u32,
+            ..initial()
+        };
+        // SAFETY: there are `size` bytes, which is no less than this version's.
+        unsafe {
+            options.cast::<u8>().write_bytes(0, size);
+            options.write_unaligned(initial);
+        }
+        Ok(())
+    })
+}
+
+/// Connects to a file system. `cluster` is the path of its cluster map, or the addresses of some of its servers
+/// ("unix:/PATH" or "tcp:HOST:PORT") with commas in between; options may be null. At least one server has to answer.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pandofs_connect(
+    cluster: *const c_char,
+    options: *const Options,
+    fs: *mut Fs,
+) -> c_int {
+    done("pandofs_connect", |call| {
+        // SAFETY: as C gives them.
+        let (cluster, options, fs) = unsafe {
+            let cluster = call.path(cluster, "cluster")?;
+            (cluster, read_options(options)?, Out::new(fs, "fs")?)
+        };
+        let mount = connect(cluster, &options)?;
+        let id = table::insert(Entry::Mount(Arc::new(mount)))?;
+        fs.set(Fs { id });
+        Ok(())
+    })
+}
+
+/// Another handle of the same connection, for another caller; with the same directory. User 0 may do everything.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pandofs_as(
+    fs: Fs,
+    uid: u32,
+    gid: u32,
+    groups: *const u32,
+    group_count: usize,
+    other: *mut Fs,
+) -> c_int {
+    done("pandofs_as", |call| {
+        // SAFETY: as C gives them.
+        let (groups, other) = unsafe {
+            let groups = bytes(groups, group_count, "groups")?;
+            (groups, Out::new(other, "other")?)
+        };
+        let mount = call.mount(fs)?;
+        let caller = caller(uid, gid, groups)?;
+        other.set(another(&mount, caller, mount.base)?);
+        Ok(())
+    })
+}
+
+/// Another handle of the same connection and caller, whose relative paths begin in that directory: what dirfd is to
+/// openat(2).
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pandofs_at(fs: Fs, path: *const c_char, other: *mut Fs) -> c_int {
+    done("pandofs_at", |call| {
+        // SAFETY: as C gives them.
+        let (path, other) = unsafe { (call.path(path, "path")?, Out::new(other, "other")?) };
+        let mount = call.mount(fs)?;
+        let base = mount.directory(path)?;
+        other.set(another(&mount, mount.caller.clone(), base)?);
+        Ok(())
+    })
+}
+
+/// Closes the handle. With the last one of its connection the connection ends, and files and directories that are open
+/// are closed; the first error of that is answered, and all is closed all the same. Calls that other threads are in
+/// go on until they are done.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub extern "C" fn pandofs_disconnect(fs: Fs) -> c_int {
+    done("pandofs_disconnect", |_| {
+        let Entry::Mount(mount) = table::take(fs.id, |entry| matches!(entry, Entry::Mount(_)))?
+        else {
+            return Err(Failure::NoHandle);
+        };
+        let mut result = Ok(());
+        for entry in table::take_rest(mount.session.number) {
+            let Entry::File(file) = entry else { continue };
+            let closed = file.close();
+            if let Err(Failure::Client(
+                ClientError::Unavailable { .. } | ClientError::Unknown { .. },
+            )) = closed
+            {
+                // The others wait for nobody: the caller has waited as long as it wanted.
+                mount.session.client.close();
+            }
+            result = result.and(closed);
+        }
+        result
+    })
+}
+
+/// Room in the file system.
+// SAFETY: by the header of the crate.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pandofs_statvfs(fs: Fs, room: *mut StatVfs) -> c_int {
+    done("pandofs_statvfs", |call: &mut Call| {
+        // SAFETY: as C gives it.
+        let room = unsafe { Out::new(room, "room") }?;
+        room.set(call.mount(fs)?.client().statfs()?.into());
+        Ok(())
+    })
+}
+
+fn initial() -> Options {
+    Options {
+        size: FIRST_OPTIONS_BYTES as u32,
+        timeout_ms: DEFAULT_TIMEOUT_MS,
+        uid: PANDOFS_OWN,
+        gid: PANDOFS_OWN,
+        umask: 0,
+        group_count: 0,
+        groups: std::ptr::null(),
+        cache_bytes: DEFAULT_CACHE_BYTES,
+    }
+}
+
+/// What is read of the options.
+struct Choice {
+    timeout_ms: u32,
+    umask: u16,
+    caller: Credentials,
+    cache_bytes: u64,
+}
+
+/// # Safety
+/// The crate's rules of C.
+// SAFETY: its caller's to keep, as said above.
+unsafe fn read_options(options: *const Options) -> Result<Choice> {
+    let options = match options.is_null() {
+        true => initial(),
+        // SAFETY: the first field is there, and says how many bytes are.
+        false => unsafe { copied(options, options.cast::<u32>().read_unaligned() as usize) }?,
+    };
+    // SAFETY: as C gives them.
+    let groups = unsafe { bytes(options.groups, options.group_count as usize, "groups") }?;
+    if options.umask & !0o777 != 0 {
+        return Err(Failure::Invalid("the umask has bits other than 0777"));
+    }
+    Ok(Choice {
+        timeout_ms: options.timeout_ms,
+        umask: options.umask as u16,
+        caller: caller(options.uid, options.gid, groups)?,
+        cache_bytes: options.cache_bytes,
+    })
+}
+
+/// Options of this or a later version.
+///
+/// # Safety
+/// There are `size` bytes.
+// SAFETY: its caller's to keep, as said above.
+unsafe fn copied(options: *const Options, size: usize) -> Result<Options> {
+    if !(FIRST_OPTIONS_BYTES..=MAX_OPTIONS_BYTES).contains(&size) {
+        return Err(Failure::Invalid(
+            "the options were not filled in by pandofs_options_init()",
+        ));
+    }
+    let later = options.cast::<u8>().wrapping_add(FIRST_OPTIONS_BYTES);
+    // SAFETY: so many bytes are there behind those of this version.
+    let later = unsafe { bytes(later, size - FIRST_OPTIONS_BYTES, "options") }?;
+    if later.iter().any(|&byte| byte != 0) {
+        return Err(Failure::Later);
+    }
+    // SAFETY: as many bytes as this version has are there, and any bytes are options.
+    Ok(unsafe { options.read_unaligned() })
+}
+
+fn caller(uid: u32, gid: u32, groups: &[u32]) -> Result<Credentials> {
+    if groups.len() > MAX_GROUPS {
+        return Err(Failure::Invalid("too many groups"));
+    }
+    let (uid, gid, groups) = match (uid, gid, groups) {
+        (PANDOFS_OWN, PANDOFS_OWN, []) => own_ids()?,
+        (PANDOFS_OWN, ..) | (_, PANDOFS_OWN, _) => {
+            return Err(Failure::Invalid(
+                "PANDOFS_OWN is for user and group together, with no groups",
+            ));
+        }
+        (uid, gid, groups) => (uid, gid, groups.to_vec()),
+    };
+    let caller = Credentials::user(uid, gid, groups);
+    Ok(match uid {
+        0 => caller.with(Capabilities::ALL),
+        _ => caller,
+    })
+}
+
+fn own_ids() -> Result<(u32, u32, Vec<u32>)> {
+    let groups = rustix::process::getgroups()
+        .map_err(|_| Failure::Invalid("the groups of this process are not known"))?;
+    let uid = rustix::process::geteuid().as_raw();
+    let gid = rustix::process::getegid().as_raw();
+    Ok((
+        uid,
+        gid,
+        groups.iter().map(|group| group.as_raw()).collect(),
+    ))
+}
+
+fn another(mount: &Mount, caller: Credentials, base: Ino) -> Result<Fs> {
+    let mount = Mount {
+        session: Arc::clone(&mount.session),
+        caller,
+        umask: mount.umask,
+        base,
+    };
+    let id = table::insert(Entry::Mount(Arc::new(mount)))?;
+    Ok(Fs { id })
+}
+
+fn connect(cluster: &[u8], choice: &Choice) -> Result<Mount> {
+    // A child process has the random numbers that its parent would have drawn next, and sessions have their
+    // names from there.
+    rand::rng()
+        .reseed()
+        .map_err(|_| Failure::Invalid("the system has no random numbers"))?;
+    let milliseconds = choice.timeout_ms;
+    let cache_bytes = usize::try_from(choice.cache_bytes).unwrap_or(usize::MAX);
+    let options = pandofs_client::Options {
+        soft: (milliseconds > 0).then(|| Duration::from_millis(milliseconds.into())),
+        cache_limits: CacheLimits::within(cache_bytes.max(LEAST_CACHE_BYTES)),
+    };
+    let is_address = |text: &[u8]| text.starts_with(b"unix:") || text.starts_with(b"tcp:");
+    let client = if is_address(cluster) {
+        let text = std::str::from_utf8(cluster)
+            .map_err(|_| Failure::Invalid("an address that is no text"))?;
+        let addresses: Vec<&str> = text.split(',').map(str::trim).collect();
+        Client::connect_to(&addresses, options)?
+    } else {
+        Client::open(Path::new(OsStr::from_bytes(cluster)), options)?
+    };
+    if cache_bytes > 0 {
+        // What is remembered is believed until servers recall it; for each caller what it has found itself.
+        client.take_leases(false, |_| ())?;
+    }
+    // A wrong address is to be found here, not where a file is looked for.
+    if let Err(error) = client.getattr(&Credentials::ROOT, Ino::ROOT) {
+        client.close();
+        return Err(error.into());
+    }
+    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+    Ok(Mount {
+        session: Arc::new(Session { number, client }),
+        caller: choice.caller.clone(),
+        umask: choice.umask,
+        base: Ino::ROOT,
+    })
+}
