@@ -4,7 +4,7 @@ use crate::deputy::{Deputy, Recalled};
 use crate::image::Image;
 use crate::limits::{FEW_NUMBERS, MIN_WISH_PAUSE, RENEW_BEFORE};
 use crate::of_shard::{OfShard, believed_until};
-use crate::queue::{Left, Lost, Queue, ToSend};
+use crate::queue::{Lost, Queue, ToSend};
 use hashbrown::HashSet;
 use pandofs_api::{BatchReply, Granted, InodeReply, Refusal};
 use pandofs_session::Boottime;
@@ -230,34 +230,6 @@ impl Deputy {
         };
         of.is_lost |= !left.lost.is_empty();
         self.has_left(left)
-    }
-
-    /// Operations have left a queue. With a directory that is not made all is lost that was to be done in it.
-    fn has_left(&mut self, left: Left) -> Vec<Lost> {
-        let Left {
-            mut lost,
-            made,
-            mut unmade,
-        } = left;
-        for dir in made {
-            self.away.remove(&dir);
-        }
-        while !unmade.is_empty() {
-            for dir in &unmade {
-                self.away.remove(dir);
-                if let Some(home) = self.shards.get_mut(&dir.birth_shard()) {
-                    home.is_lost = true;
-                }
-            }
-            let mut further = Vec::new();
-            for of in self.shards.values_mut() {
-                let left = of.queue.lose_after(&unmade);
-                lost.extend(left.lost);
-                further.extend(left.unmade);
-            }
-            unmade = further;
-        }
-        lost
     }
 
     /// Whether so many operations of the shard's queue have ended.

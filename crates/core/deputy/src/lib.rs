@@ -23,6 +23,7 @@
 //! | file | job |
 //! | --- | --- |
 //! | `deputy` | all images of the session: what is done with a request |
+//! | `away` | directories that are made on another shard than their names' |
 //! | `keeping` | grants as they come and go, batches, inode numbers |
 //! | `of_shard` | image, queue and grants of one shard |
 //! | `image` | the records of one shard, and which of them are known |
@@ -33,6 +34,7 @@
 //! | `wishes` | directories to ask grants of |
 //! | `limits` | limits of all that |
 
+mod away;
 mod covers;
 mod deputy;
 mod errands;
