@@ -39,8 +39,31 @@ fn one_session_has_a_directory_until_it_has_given_it_up() {
         "somebody waits for the end"
     );
     assert_eq!(table.take_clear(), [id]);
-    assert_eq!((table.incarnation(A), table.len()), (None, 0));
+    assert_eq!((table.incarnation(A), table.len()), (Some(5), 0));
     assert_eq!(table.grant_dir(B, DIR, 7), Some(7));
+}
+
+#[test]
+fn grants_without_a_directory_end_with_their_time() {
+    let mut table = LeaseTable::default();
+    assert_eq!(table.begin_grants(A, 5), Some(5));
+    assert_eq!(table.begin_grants(A, 6), Some(5), "they have begun");
+    assert_eq!((table.incarnation(A), table.grants()), (Some(5), 0));
+    let half = Steady(LEASE.as_nanos() as i64 / 2);
+    table.tick(half);
+    assert_eq!(table.renew(A), Some(5));
+    table.tick(Steady(0).after(LEASE));
+    table.grant_made(A, DIR);
+    assert_eq!(table.grants(), 1);
+    table.tick(half.after(LEASE));
+    assert_eq!((table.incarnation(A), table.grants()), (None, 0));
+    table.grant_made(A, DIR);
+    assert_eq!(table.grants(), 0, "it has none any more");
+    assert_eq!(table.begin_grants(A, 8), Some(8));
+    table.drop_session(A);
+    assert_eq!(table.incarnation(A), None);
+    table.close();
+    assert_eq!(table.begin_grants(A, 9), None);
 }
 
 #[test]
@@ -127,5 +150,5 @@ fn a_directory_that_is_gone_is_granted_to_nobody() {
     table.forget_dir(Ino(10));
     assert_eq!(table.grants(), 1);
     table.forget_dir(DIR);
-    assert_eq!((table.grants(), table.incarnation(A)), (0, None));
+    assert_eq!((table.grants(), table.incarnation(A)), (0, Some(5)));
 }
