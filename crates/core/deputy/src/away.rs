@@ -53,7 +53,7 @@ impl Deputy {
         let ino = Ino::new(home, serial);
         let of = self.shards.get(&shard)?;
         let choices = Choices {
-            time: of.time(offer.now),
+            time: of.time(offer.now, offer.clock),
             random: offer.random,
             ino: Some(ino),
             placing: of.terms.placing,

@@ -11,7 +11,7 @@ use pandofs_api::{InodeReply, Refusal, Reply, Request};
 use pandofs_namespace::{Choices, ops};
 use pandofs_placement::ClusterMap;
 use pandofs_session::Boottime;
-use pandofs_types::{Credentials, Ino, SessionId, ShardId};
+use pandofs_types::{Credentials, Ino, SessionId, ShardId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -51,6 +51,8 @@ pub struct Offer<'a> {
     pub request: &'a Request,
     /// Never earlier than before.
     pub now: Boottime,
+    /// The client's own clock.
+    pub clock: Time,
     /// Drawn by the caller.
     pub random: u64,
     /// Whether the session has the inode open.
@@ -365,7 +367,7 @@ impl Deputy {
         }
         closed.retain(|ino| (offer.opened)(*ino) == Opened::No);
         let choices = Choices {
-            time: of.time(offer.now),
+            time: of.time(offer.now, offer.clock),
             random: offer.random,
             ino,
             closed,

@@ -225,7 +225,7 @@ impl Errands {
                     Some(Ok(Reply::Batch(reply))) => Some(*reply),
                     _ => None,
                 };
-                ended.lost = self.deputy.batch_answered(shard, sent, reply);
+                ended.lost = self.deputy.batch_answered(shard, sent, reply, now);
             }
             About::Alone(shard) => {
                 let answer = answer.map(|answer| answer.map(drop).map_err(Refusal::Fs));

@@ -36,7 +36,7 @@ impl Deputy {
             return;
         }
         of.until = of.until.max(until);
-        of.hear(granted.terms.clone(), sent);
+        of.hear(granted.terms.clone(), sent, now);
         of.image.grant(dir, granted);
     }
 
@@ -75,7 +75,8 @@ impl Deputy {
             unordered: VecDeque::new(),
             is_taking_numbers: false,
             terms: granted.terms.clone(),
-            terms_at: sent,
+            terms_asked: sent,
+            terms_came: now,
             last_time: granted.terms.time,
             used: now,
         })
@@ -191,6 +192,7 @@ impl Deputy {
         shard: ShardId,
         sent: Boottime,
         reply: Option<BatchReply>,
+        now: Boottime,
     ) -> Vec<Lost> {
         let Some(of) = self.shards.get_mut(&shard) else {
             panic!("a batch of shard {shard} is answered that was not sent");
@@ -201,7 +203,7 @@ impl Deputy {
             return self.has_left(left);
         };
         let left = of.queue.answered(reply.done as usize, reply.refused);
-        of.hear(reply.terms, sent);
+        of.hear(reply.terms, sent, now);
         if !left.lost.is_empty() || reply.incarnation != Some(of.incarnation) {
             of.is_lost = true;
         } else if !of.is_lost {

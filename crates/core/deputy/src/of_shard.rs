@@ -27,7 +27,9 @@ pub(crate) struct OfShard {
     pub unordered: VecDeque<u64>,
     pub is_taking_numbers: bool,
     pub terms: GrantTerms,
-    pub terms_at: Boottime,
+    /// When they were asked for, and when they came: the server said them in between.
+    pub terms_asked: Boottime,
+    pub terms_came: Boottime,
     pub last_time: Time,
     pub used: Boottime,
 }
@@ -55,16 +57,22 @@ impl OfShard {
         }
     }
 
-    pub(crate) fn hear(&mut self, terms: GrantTerms, at: Boottime) {
+    pub(crate) fn hear(&mut self, terms: GrantTerms, asked: Boottime, came: Boottime) {
         self.terms = terms;
-        self.terms_at = at;
+        self.terms_asked = asked;
+        self.terms_came = came;
     }
 
-    /// The server's clock, as far as is known; never earlier than it was.
-    pub(crate) fn time(&self, now: Boottime) -> Time {
-        let passed = now.saturating_duration_since(self.terms_at);
-        let nanos = i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX);
-        Time(self.terms.time.0.saturating_add(nanos)).max(self.last_time)
+    /// The server's clock, as far as is known; never earlier than it was. It is between what it would be if the server had
+    /// said it at the end of the wait for its answer and at the beginning: the client's own clock if that is, too.
+    pub(crate) fn time(&self, now: Boottime, clock: Time) -> Time {
+        let since = |at: Boottime| {
+            let passed = now.saturating_duration_since(at);
+            let nanos = i64::try_from(passed.as_nanos()).unwrap_or(i64::MAX);
+            Time(self.terms.time.0.saturating_add(nanos))
+        };
+        let (earliest, latest) = (since(self.terms_came), since(self.terms_asked));
+        clock.clamp(earliest, latest).max(self.last_time)
     }
 
     pub(crate) fn use_number(&mut self) {

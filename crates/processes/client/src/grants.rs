@@ -22,11 +22,11 @@ use pandofs_deputy::{
 };
 use pandofs_placement::ClusterMap;
 use pandofs_session::{Boottime, Target};
-use pandofs_types::{Credentials, FsError, Ino, LeaseKey, ServerId, SessionId, ShardId};
+use pandofs_types::{Credentials, FsError, Ino, LeaseKey, ServerId, SessionId, ShardId, Time};
 use pandofs_wire::message::{AnswerBody, RequestBody};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, Weak};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 /// See the module.
 #[derive(Debug)]
@@ -225,6 +225,7 @@ impl Core {
                 caller,
                 request,
                 now: boottime::now(),
+                clock: wall_clock(),
                 random,
                 opened: &opened,
             });
@@ -516,6 +517,13 @@ impl Core {
             self.grants.state().errands.lose(unopened);
         }
     }
+}
+
+/// The machine's clock; the beginning of its time where that is set to before.
+fn wall_clock() -> Time {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    let nanos = since.map_or(0, |since| since.as_nanos());
+    Time(i64::try_from(nanos).unwrap_or(i64::MAX))
 }
 
 /// Starts the threads of servers that have none, if grants are asked for.

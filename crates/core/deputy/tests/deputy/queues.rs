@@ -18,7 +18,9 @@ fn one_batch_is_under_way_and_what_comes_meanwhile_is_the_next() {
     assert_eq!(session.deputy.next_to_send(SHARD), None);
     assert_eq!(session.deputy.to_send(), []);
     let reply = session.server.batch(SHARD, batch);
-    session.deputy.batch_answered(SHARD, at(0), Some(reply));
+    session
+        .deputy
+        .batch_answered(SHARD, at(0), Some(reply), at(0));
     assert_eq!(session.deputy.to_send(), [SHARD]);
     assert_eq!(session.next_batch().early.len(), 2);
     assert_eq!(session.deputy.all_queued(), [(SHARD, 3)]);
@@ -90,7 +92,7 @@ fn a_batch_without_an_answer_is_lost_with_all_after_it() {
     session.ask(create(top, "a")).unwrap();
     assert!(session.deputy.next_to_send(SHARD).is_some());
     session.ask(create(top, "b")).unwrap();
-    let lost = session.deputy.batch_answered(SHARD, at(0), None);
+    let lost = session.deputy.batch_answered(SHARD, at(0), None, at(0));
     assert_eq!(lost.len(), 2);
     assert_eq!(session.deputy.queued_of(top), None);
 }

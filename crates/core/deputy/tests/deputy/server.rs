@@ -310,6 +310,7 @@ impl Session {
             caller: &Credentials::ROOT,
             request,
             now: at(self.now),
+            clock: Time(self.server.time),
             random: self.random,
             opened: &|ino| match open.contains(&ino) {
                 true => Opened::Told,
@@ -344,7 +345,7 @@ impl Session {
         let lost = match self.deputy.next_to_send(shard).expect("it is ready") {
             ToSend::Batch(batch) => {
                 let reply = self.server.batch(shard, batch);
-                self.deputy.batch_answered(shard, sent, Some(reply))
+                self.deputy.batch_answered(shard, sent, Some(reply), sent)
             }
             ToSend::Alone { caller, request } => {
                 self.alone += 1;

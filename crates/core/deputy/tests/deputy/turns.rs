@@ -160,7 +160,7 @@ fn after_its_time_a_grant_is_sent_and_dropped() {
     reply.incarnation = None;
     let lost = session
         .deputy
-        .batch_answered(SHARD, at(session.now), Some(reply));
+        .batch_answered(SHARD, at(session.now), Some(reply), at(session.now));
     assert!(lost.is_empty());
     assert!(matches!(session.offer(&lookup(top, "file")), Taken::Ask(_)));
     assert_eq!(session.deputy.granted_directories(), 0);
@@ -248,4 +248,47 @@ fn what_may_move_a_directory_goes_by_itself() {
     assert_eq!(answer, Err(Refusal::Fs(FsError::NotEmpty)));
     session.deputy.was_asked(asked, None);
     answered(session.offer(&create(top, "second"))).unwrap();
+}
+
+#[test]
+fn times_are_those_of_the_server_as_closely_as_they_are_known() {
+    let mut session = Session::new();
+    let top = session.granted_dir("top");
+    // Asked for 20 ms before it came.
+    let mut granted = session.server.grant(top);
+    granted.terms.time = pandofs_types::Time(5_000_000_000);
+    let came = session.now;
+    session.deputy.recall(top, at(came));
+    session.now += 60_000;
+    session.deputy.made_elsewhere(top, at(session.now));
+    assert!(matches!(
+        session.offer(&create(top, "a")),
+        Taken::WantsGrant { .. }
+    ));
+    let came = session.now;
+    session
+        .deputy
+        .granted(top, at(came - 20), Some(granted), at(came));
+    let (first, ..) = session.server.numbers(SHARD, false);
+    session.deputy.took_numbers(SHARD, Some((first, 100, 0)));
+    let made = |session: &mut Session, text: &str, clock: i64| {
+        session.server.time = clock;
+        let since = (session.now + 1 - came) as i64 * 1_000_000;
+        let entry = answered(session.offer(&create(top, text))).unwrap();
+        let Reply::Entry(entry) = entry else {
+            panic!("{entry:?} is no entry");
+        };
+        entry.inode.unwrap().attr.mtime.0 - since
+    };
+    assert_eq!(
+        made(&mut session, "b", 0),
+        5_000_000_000,
+        "not before it said so"
+    );
+    assert_eq!(made(&mut session, "c", 5_012_000_000), 5_010_000_000);
+    assert_eq!(
+        made(&mut session, "d", i64::MAX),
+        5_020_000_000,
+        "not after it was asked"
+    );
 }

@@ -120,6 +120,8 @@ impl Client {
                 caller: &Credentials::ROOT,
                 request: &request,
                 now,
+                // It is not asked: in a run it is far from every server's.
+                clock: Time(0),
                 random,
                 opened: &opened,
             })
