@@ -59,11 +59,7 @@ impl Deputy {
             placing: of.terms.placing,
             ..Choices::default()
         };
-        let chosen = Chosen {
-            session,
-            caller: offer.caller,
-            choices: &choices,
-        };
+        let chosen = Chosen::of(session, offer, &choices);
         let (reply, batches) =
             match execute(&of.image, Some(&there.image), &map, chosen, offer.request) {
                 Executed::Undecided => return None,

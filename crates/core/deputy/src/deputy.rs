@@ -304,11 +304,7 @@ impl Deputy {
         of.used = offer.now;
         if !offer.request.is_mutation() {
             let choices = Choices::default();
-            let chosen = Chosen {
-                session,
-                caller: offer.caller,
-                choices: &choices,
-            };
+            let chosen = Chosen::of(session, offer, &choices);
             return match execute(&of.image, None, &map, chosen, offer.request) {
                 Executed::Read(answer) => {
                     self.executed += 1;
@@ -334,11 +330,7 @@ impl Deputy {
                 placing: of.terms.placing,
                 ..Choices::default()
             };
-            let chosen = Chosen {
-                session,
-                caller: offer.caller,
-                choices: &choices,
-            };
+            let chosen = Chosen::of(session, offer, &choices);
             let home = home_of_new(&of.image, &map, chosen, offer.request);
             if let Some(home) = home.filter(|home| *home != shard) {
                 return self.make_away(shard, home, offer, subjects);
@@ -374,11 +366,7 @@ impl Deputy {
             placing: of.terms.placing,
             ..Choices::default()
         };
-        let chosen = Chosen {
-            session,
-            caller: offer.caller,
-            choices: &choices,
-        };
+        let chosen = Chosen::of(session, offer, &choices);
         match execute(&of.image, None, &map, chosen, offer.request) {
             Executed::Undecided => None,
             Executed::Read(answer) => Some(Taken::Answered(answer.map_err(Refusal::Fs))),

@@ -1,6 +1,7 @@
 //! Request executed on an image.
 
 use crate::covers;
+use crate::deputy::Offer;
 use crate::image::Image;
 use pandofs_api::{Refusal, Reply, Request, Step};
 use pandofs_namespace::keys::{self, Kind};
@@ -32,6 +33,25 @@ pub(crate) struct Chosen<'a> {
     pub choices: &'a Choices,
 }
 
+impl<'a> Chosen<'a> {
+    pub(crate) fn of(session: SessionId, offer: &Offer<'a>, choices: &'a Choices) -> Chosen<'a> {
+        Chosen {
+            session,
+            caller: offer.caller,
+            choices,
+        }
+    }
+
+    fn context(self, locks: &'a Locks) -> Context<'a> {
+        Context {
+            locks,
+            session: self.session,
+            caller: self.caller,
+            choices: self.choices,
+        }
+    }
+}
+
 /// Executes a request on the image of its shard and, where something is made on another one, on that one's; unless the
 /// images do not say all that it goes by.
 pub(crate) fn execute(
@@ -46,12 +66,7 @@ pub(crate) fn execute(
         Ok(false) | Err(_) => return Executed::Undecided,
     }
     let locks = Locks::default();
-    let cx = Context {
-        locks: &locks,
-        session: chosen.session,
-        caller: chosen.caller,
-        choices: chosen.choices,
-    };
+    let cx = chosen.context(&locks);
     if !request.is_mutation() {
         return read(ops::read(&image.view(map), &cx, request));
     }
@@ -96,12 +111,7 @@ pub(crate) fn home_of_new(
     request: &Request,
 ) -> Option<ShardId> {
     let locks = Locks::default();
-    let cx = Context {
-        locks: &locks,
-        session: chosen.session,
-        caller: chosen.caller,
-        choices: chosen.choices,
-    };
+    let cx = chosen.context(&locks);
     let plan = ops::check(&image.view(map), &cx, request).ok()?.plan?;
     let made = plan
         .steps

@@ -4,7 +4,7 @@ use hashbrown::HashMap;
 use pandofs_types::{Ino, SessionId, Steady};
 use std::collections::BTreeSet;
 
-/// What one session was granted. It is kept until its time is up although there is no directory: the session may have made
+/// Grants of one session. They are kept until their time is up although there is no directory: the session may have made
 /// one elsewhere that is to be added.
 #[derive(Debug)]
 struct OfSession {

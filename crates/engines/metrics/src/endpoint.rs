@@ -11,7 +11,7 @@ use std::thread::{self, JoinHandle};
 use tokio::runtime::Builder;
 use tokio::sync::oneshot;
 
-/// What can be read. It is read by one thread at a time, and waits for nothing for long.
+/// A source of figures. It is read by one thread at a time, and waits for nothing for long.
 pub trait Source: Send + Sync + 'static {
     /// The figures as they are now.
     ///

@@ -409,8 +409,9 @@ int pandofs_lock(struct pandofs_file_t file,
                  uint64_t length,
                  int wait);
 
-// Who is in the way of a lock, as fcntl(2) with F_OFD_GETLK: kind becomes F_UNLCK if nobody is.
-int pandofs_getlock(struct pandofs_file_t file, struct pandofs_lock_t *lock);
+// The holder who is in the way of a lock, as fcntl(2) with F_OFD_GETLK: kind becomes F_UNLCK if nobody is.
+int pandofs_getlock(struct pandofs_file_t file,
+                    struct pandofs_lock_t *lock);
 
 #ifdef __cplusplus
 }  // extern "C"

@@ -52,7 +52,7 @@ pub extern "C" fn pandofs_lock(
     })
 }
 
-/// Who is in the way of a lock, as fcntl(2) with F_OFD_GETLK: kind becomes F_UNLCK if nobody is.
+/// The holder who is in the way of a lock, as fcntl(2) with F_OFD_GETLK: kind becomes F_UNLCK if nobody is.
 // SAFETY: by the header of the crate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pandofs_getlock(file: File, lock: *mut Lock) -> c_int {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Times that a name is looked up which leads to something that is gone a moment later.
 const MAX_LOOKS: usize = 64;
 
-/// What a connection made: all handles of one share it. It ends with the last of them that is in use.
+/// Session of a connection: all handles of one share it. It ends with the last of them that is in use.
 #[derive(Debug)]
 pub(crate) struct Session {
     /// Different from all others' of the process.
@@ -16,7 +16,7 @@ pub(crate) struct Session {
     pub client: Client,
 }
 
-/// What a `pandofs_fs_t` leads to.
+/// Target of a `pandofs_fs_t`.
 #[derive(Debug)]
 pub(crate) struct Mount {
     pub session: Arc<Session>,

@@ -13,7 +13,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 /// The right to read a directory, as the client library has it.
 const READ: u16 = 4;
 
-/// What a `pandofs_dir_t` leads to.
+/// Target of a `pandofs_dir_t`.
 #[derive(Debug)]
 pub(crate) struct OpenDir {
     pub mount: Arc<Mount>,
@@ -25,7 +25,7 @@ pub(crate) struct OpenDir {
     listing: Mutex<Listing>,
 }
 
-/// How far it is listed.
+/// Progress of a listing.
 #[derive(Debug)]
 struct Listing {
     /// Asked for, and not given yet.

@@ -75,7 +75,7 @@ fn request(draw: &mut Draw, dirs: &[Ino], files: &[Ino]) -> Request {
     }
 }
 
-/// Whether the answer tells attributes: where a name and its inode are on different shards, that of the name does not.
+/// Test that the answer tells attributes: where a name and its inode are on different shards, that of the name does not.
 fn tells_inode(answer: &Result<Reply, Refusal>) -> bool {
     !matches!(answer, Ok(Reply::Entry(entry)) if entry.inode.is_none())
 }
