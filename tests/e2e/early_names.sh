@@ -4,10 +4,10 @@
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 
-start_cluster
+start_cluster --sync-names
 EARLY=$SCRATCH/early
 PLAIN=$MNT
-mount_also "$EARLY" -o early_names
+mount_also "$EARLY"
 
 # paths DIR: each object's path, kind, permissions, links, size and target.
 paths() {

@@ -49,13 +49,13 @@ expect_refused 'no port for server 3' "$PANDOFS" up --data "$DATA" --servers 4 -
 BASE=$(metrics ports 8)
 EARLY=$((BASE + 6))
 PROMETHEUS=http://127.0.0.1:$((BASE + 7))
-start_cluster --servers 4 --threshold 100 --metrics "$BASE"
+start_cluster --servers 4 --threshold 100 --metrics "$BASE" --sync-names
 expect_contains 'what up said' "$(cat "$UP_OUTPUT")" "metrics of the mount: http://127.0.0.1:$BASE/metrics"
 for server in 0 1 2 3; do
     expect_contains 'what up said' "$(cat "$UP_OUTPUT")" \
         "metrics of server $server:  http://127.0.0.1:$((BASE + 1 + server))/metrics"
 done
-mount_also "$SCRATCH/early" --early-names --metrics "$EARLY"
+mount_also "$SCRATCH/early" --metrics "$EARLY"
 say "metrics at the ports from $BASE on"
 
 # A port that somebody has.

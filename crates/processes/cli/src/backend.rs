@@ -427,7 +427,11 @@ fn fuse_options(
         entry_timeout: caching.entry,
         attr_timeout: caching.attr,
         negative_timeout: caching.negative,
-        early_names: options.early_names,
+        // Where every change waits for disks, early answers would be work for nothing.
+        early_names: !(options.sync_names
+            || options.read_only
+            || options.flags.sync
+            || options.flags.dirsync),
         allow_other: options.allow_other,
         kernel: kernel_flags(options),
         // So that `pandofs dir PATH` finds the cluster by the mount.

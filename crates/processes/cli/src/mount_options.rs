@@ -34,10 +34,10 @@ pub(crate) struct MountOptions {
     /// How long the kernel may cache that there is no such name [default with time-outs: 1s]
     #[arg(long, value_name = "TIME")]
     pub negative_timeout: Option<Time>,
-    /// Answer what is done in a directory that nobody else uses before servers have it, some milliseconds later: a crash of
-    /// this machine takes that along, but for what fsync was asked for
+    /// Answer nothing before servers have it; without this, what is done in a directory that nobody else uses is answered at
+    /// once and sent some milliseconds later, which a crash of this machine takes along, but for what fsync was asked for
     #[arg(long)]
-    pub early_names: bool,
+    pub sync_names: bool,
     /// Threads that take requests from the kernel: programs that are served at once
     #[arg(long, value_name = "N", default_value_t = DEFAULT_MOUNT_THREADS, value_parser = parse_threads)]
     pub threads: usize,
@@ -52,7 +52,7 @@ pub(crate) struct MountOptions {
     pub read_only: bool,
     /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, sync, async, dirsync, nosymfollow, relatime,
     /// strictatime, noatime, nodiratime, diratime, allow_other, cache=HOW, entry_timeout=T, attr_timeout=T, negative_timeout=T,
-    /// early_names, sync_names, threads=N, memory=BYTES, soft=T, hard, log=FILE,
+    /// sync_names, early_names, threads=N, memory=BYTES, soft=T, hard, log=FILE,
     /// metrics=ADDRESS, metrics_for_network, remount, local_lock=all|flock|posix|none, nolock, context=LABEL
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     pub o: Vec<String>,
@@ -241,7 +241,7 @@ impl MountOptions {
         for (flag, name) in [
             (self.allow_other, "--allow-other"),
             (self.read_only, "--read-only"),
-            (self.early_names, "--early-names"),
+            (self.sync_names, "--sync-names"),
             (self.metrics.for_network, "--metrics-for-network"),
             (self.flags.suid, "--suid"),
             (self.flags.dev, "--dev"),
@@ -388,7 +388,7 @@ impl MountOptions {
             ("metrics", metrics),
             ("local_lock", local),
             ("allow_other", self.allow_other.then(String::new)),
-            ("early_names", self.early_names.then(String::new)),
+            ("sync_names", self.sync_names.then(String::new)),
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))
@@ -414,8 +414,8 @@ impl MountOptions {
             ("entry_timeout", _) => self.entry_timeout = Some(time()?),
             ("attr_timeout", _) => self.attr_timeout = Some(time()?),
             ("negative_timeout", _) => self.negative_timeout = Some(time()?),
-            ("early_names", None) => self.early_names = true,
-            ("sync_names", None) => self.early_names = false,
+            ("sync_names", None) => self.sync_names = true,
+            ("early_names", None) => self.sync_names = false,
             ("soft", _) => self.soft = Some(time()?),
             ("threads", Some(value)) => {
                 self.threads = parse_threads(value).map_err(anyhow::Error::msg)?;
