@@ -204,6 +204,8 @@ pub enum DataRequest {
         /// All that the inode held, which is never more than one stripe unit.
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
+        /// It may take half of the space that is kept back: it was promised, and refused without that.
+        from_reserve: bool,
     },
 }
 

@@ -401,7 +401,7 @@ impl Shard {
     ) -> Result<Reply, Refusal> {
         if let Ok(Reply::Batch(reply)) = &mut result {
             reply.incarnation = self.leases.renew(session);
-            reply.terms.is_low = self.loads.disk_low;
+            reply.terms.is_low = self.is_low();
         }
         result
     }

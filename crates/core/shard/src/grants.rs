@@ -126,6 +126,12 @@ fn named(request: &Request) -> impl Iterator<Item = Ino> {
 }
 
 impl Shard {
+    /// Whether there is no room for what needs space: on this server's disk, or on one that has just refused data of a file
+    /// from here.
+    pub(crate) fn is_low(&self) -> bool {
+        self.loads.disk_low || self.reclaims.is_any_full(self.commands.now)
+    }
+
     /// Has grants that others have of what the request names end; whether it can go on. If not it is put aside.
     pub(crate) fn end_grants(&mut self, ticket: Ticket, request: &ShardRequest) -> bool {
         let dirs = named(&request.request);
@@ -200,7 +206,7 @@ impl Shard {
                 let terms = GrantTerms {
                     time: env.now,
                     placing: self.placing_in(&parts, random),
-                    is_low: self.loads.disk_low,
+                    is_low: self.is_low(),
                 };
                 let pairs = image.pairs.into_iter();
                 let pairs = pairs.map(|(key, value)| (key.into(), value.into()));
@@ -294,7 +300,7 @@ impl Shard {
             let terms = GrantTerms {
                 time: env.now,
                 placing: self.placing_anywhere(random),
-                is_low: self.loads.disk_low,
+                is_low: self.is_low(),
             };
             let pairs = Vec::new();
             Box::new(Granted {

@@ -103,6 +103,11 @@ impl Reclaims {
         self.full.get(&server).is_some_and(|&said| said > since)
     }
 
+    /// The same of any server.
+    pub(crate) fn is_any_full(&self, now: Steady) -> bool {
+        self.full.keys().any(|server| self.is_full(*server, now))
+    }
+
     /// Whether this process has made the inode, so that nobody has opened it before. (Its time of birth does not tell:
     /// that may be of another server's clock, or of this one before it was set.)
     fn is_of_this_process(&self, ino: Ino) -> bool {
@@ -211,6 +216,7 @@ impl Reclaims {
                         ino,
                         truncations: FIRST_TRUNCATIONS,
                         data,
+                        from_reserve: false,
                     },
                 );
             }
@@ -248,10 +254,11 @@ impl Reclaims {
     pub(crate) fn data_done(&mut self, commands: &mut Commands, ticket: u64, reply: &DataReply) {
         // What failed is sent again.
         if !matches!(reply, DataReply::Done) {
-            if let (DataReply::Failed(FsError::NoSpace), Some(&(_, server))) =
+            if let (DataReply::Failed(FsError::NoSpace), Some(&(ino, server))) =
                 (reply, self.tickets.get(&ticket))
             {
                 self.full.insert(server, commands.now);
+                self.insist(commands, ino, server);
             }
             return;
         }
@@ -260,6 +267,17 @@ impl Reclaims {
         {
             work.servers.remove(&server);
             self.finish(commands, ino);
+        }
+    }
+
+    /// Asks for what a server had no room for once more at once, out of what it keeps back.
+    fn insist(&mut self, commands: &mut Commands, ino: Ino, server: ServerId) {
+        if let Some(work) = self.work.get_mut(&ino)
+            && let Some((_, DataRequest::Fill { from_reserve, .. })) = work.servers.get_mut(&server)
+            && !*from_reserve
+        {
+            *from_reserve = true;
+            work.send(commands, ino);
         }
     }
 

@@ -284,7 +284,10 @@ impl Shard {
             Ok((_, true, _)) => self.answer_request(&request, Ok(Reply::Done)),
             Ok((_, false, None)) => self.wait(Until::Applied, Input::Request { ticket, request }),
             Ok((plan, false, Some(touched))) => {
+                // What was answered under a grant passes the gate: the last step waits for the grant's end, and its holder
+                // for all that it has answered.
                 if let Some(plan) = plan
+                    && !matches!(request.request, Request::MkdirAway(_))
                     && plan
                         .steps
                         .iter()

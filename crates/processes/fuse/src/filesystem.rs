@@ -7,14 +7,15 @@ use crate::errno::errno;
 use crate::locks::{self, Waits};
 use crate::name_changes::with_groups_for;
 use crate::ops::{Detail, PandoFs, Relative};
-use crate::options::negotiate_with;
+use crate::options::{Atime, negotiate_with};
 use crate::xattr;
 use pandofs_client::{ClientError, LAYOUT_XATTR, RenameHow};
+use pandofs_fuse_kernel::abi::open;
 use pandofs_fuse_kernel::{
     Entry, Errno, FileHandle, Filesystem, Listing, LockOwner, Make, Negotiation, OpenFlags,
     Operation, Read, Rename, Reply, Request, SetAttr, Write,
 };
-use pandofs_types::{Credentials, Ino};
+use pandofs_types::{AtimeRule, Credentials, Ino};
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 
@@ -262,7 +263,17 @@ impl PandoFs {
                 self.close_abandoned(ino);
                 reply.error(Errno::EINTR);
             }
-            Ok(_) => reply.opened(self.opened(ino, flags), self.open_flags(flags)),
+            Ok(attr) => {
+                let handle = self.opened(ino, flags);
+                let mut answer = self.open_flags(flags);
+                // A read that is answered from pages is not told, and so changes no time of access.
+                let may_keep = answer & open::DIRECT_IO == 0
+                    && self.flags.get().atime != Atime::Changed(AtimeRule::Strict);
+                if may_keep && self.pages.opened(&attr, handle) {
+                    answer |= open::KEEP_CACHE;
+                }
+                reply.opened(handle, answer);
+            }
             Err(error) => reply.error(self.refusal(call, errno(error))),
         }
     }
@@ -352,12 +363,14 @@ impl PandoFs {
 
     /// A process closes one of its descriptors of the file.
     fn flush(&self, ino: Ino, handle: FileHandle, owner: LockOwner, reply: Reply) {
+        self.pages.closed(handle);
         let closed = self.client.close_descriptor(ino, handle.0, owner.0);
         reply.done(closed.map_err(errno));
     }
 
     /// The answer is not waited for.
     fn release(&self, call: &Call, ino: Ino, handle: FileHandle, reply: Reply) {
+        self.pages.closed(handle);
         // Writes under way through this handle or another one are reported by the last of them.
         let waited = call.wait_for(&[Changed::Inode(ino)]);
         let unlocked = self.client.unlock_handle(ino, handle.0);

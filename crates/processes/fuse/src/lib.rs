@@ -62,6 +62,7 @@ mod no_xattrs;
 mod open_dirs;
 mod ops;
 mod options;
+mod pages;
 mod panic;
 mod read_ahead;
 mod remount;

@@ -36,6 +36,9 @@ pub(crate) const MAX_KNOWN_DIRECTORIES: usize = 16_384;
 /// gave some. Half of what a hash table with 131,072 places holds, as the client's table of
 /// unsynced inodes.
 pub(crate) const MAX_KNOWN_WITHOUT_XATTRS: usize = 131_072 / 8 * 7 / 2;
+/// Files that are not open of which one mount remembers what the kernel has of them: what a hash table with 65,536 places
+/// holds.
+pub(crate) const MAX_KNOWN_PAGES: usize = 65_536 / 8 * 7;
 /// Entries one mount asks for to answer the kernel once: what fits the 32 KiB that the C library
 /// reads at once, with names of about 20 bytes.
 pub(crate) const MOUNT_LISTING_ENTRIES: usize = 768;

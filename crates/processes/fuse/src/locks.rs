@@ -186,7 +186,6 @@ fn start(what: &str, run: impl FnOnce() + Send + 'static) -> bool {
 impl PandoFs {
     /// The flags of an open file for the kernel.
     pub(crate) fn open_flags(&self, flags: OpenFlags) -> u32 {
-        // Without KEEP_CACHE: who opens a file sees what another mount wrote and closed before.
         let mut answer = 0;
         // Of what is appended only the servers know where it goes: the page cache would have it
         // elsewhere.

@@ -27,9 +27,9 @@
 //! fewer may wait for servers that are away before others wait for them.
 
 use crate::limits::{
-    MAX_ABANDONED_REQUESTS, MAX_KNOWN_DIRECTORIES, MAX_KNOWN_WITHOUT_XATTRS, MIN_CACHE_BYTES,
-    MIN_MOUNT_IO_BYTES, MIN_SPARE_MOUNT_THREADS, MOUNT_BASE_BYTES, MOUNT_CACHE_FRACTION,
-    MOUNT_READ_AHEAD_REQUESTS, MOUNT_THREAD_BYTES, MOUNT_UNDIVIDED_FRACTION,
+    MAX_ABANDONED_REQUESTS, MAX_KNOWN_DIRECTORIES, MAX_KNOWN_PAGES, MAX_KNOWN_WITHOUT_XATTRS,
+    MIN_CACHE_BYTES, MIN_MOUNT_IO_BYTES, MIN_SPARE_MOUNT_THREADS, MOUNT_BASE_BYTES,
+    MOUNT_CACHE_FRACTION, MOUNT_READ_AHEAD_REQUESTS, MOUNT_THREAD_BYTES, MOUNT_UNDIVIDED_FRACTION,
 };
 use pandofs_client::CacheLimits;
 use pandofs_types::limits::{
@@ -57,6 +57,8 @@ pub struct Memory {
     pub directories: usize,
     /// Inodes that are known to have no extended attributes, and as many that were given some.
     pub without_xattrs: usize,
+    /// Files that are not open and of which it is known what the kernel has of them.
+    pub pages: usize,
 }
 
 /// A mount cannot do with so few bytes.
@@ -130,6 +132,7 @@ impl Memory {
             cache_limits: CacheLimits::within(cache_bytes),
             directories: share(MAX_KNOWN_DIRECTORIES),
             without_xattrs: share(MAX_KNOWN_WITHOUT_XATTRS),
+            pages: share(MAX_KNOWN_PAGES),
         })
     }
 }
@@ -151,6 +154,7 @@ impl Default for Memory {
             cache_limits: CacheLimits::default(),
             directories: MAX_KNOWN_DIRECTORIES,
             without_xattrs: MAX_KNOWN_WITHOUT_XATTRS,
+            pages: MAX_KNOWN_PAGES,
         }
     }
 }

@@ -15,6 +15,7 @@ use crate::locks::{OpenFiles, Waits};
 use crate::no_xattrs::NoXattrs;
 use crate::open_dirs::OpenDirs;
 use crate::options::{Atime, Options};
+use crate::pages::Pages;
 use crate::remount::Flags;
 use crate::request_times::RequestTimes;
 use crate::space;
@@ -45,6 +46,7 @@ pub(crate) struct PandoFs {
     pub ends: Ends,
     pub open_dirs: OpenDirs,
     pub open_files: OpenFiles,
+    pub pages: Pages,
     pub waits: Arc<Waits>,
     pub abandoned: Arc<Abandoned>,
     pub stale: Stale,
@@ -123,6 +125,7 @@ impl PandoFs {
             ends: Ends::default(),
             open_dirs: OpenDirs::default(),
             open_files: OpenFiles::default(),
+            pages: Pages::within(memory.pages),
             waits: Arc::default(),
             abandoned: Arc::new(Abandoned::within(memory.abandoned_requests)),
             stale: Stale::default(),

@@ -279,6 +279,12 @@ pub(crate) fn new_dir_attr(ino: Ino, new: &pandofs_api::NewDir) -> pandofs_types
     }
 }
 
+/// The time of an inode's change is later than that of the one before, also where a clock was set back or another one is
+/// asked: who has cached contents tells by it whether they are old.
+pub(crate) fn pass(ctime: &mut Time, to: Time) {
+    *ctime = to.max(Time(ctime.0.saturating_add(1)));
+}
+
 /// A time that an operation sets never goes back behind one that is there.
 pub(crate) fn advance(time: &mut Time, to: Time) {
     *time = (*time).max(to);

@@ -3,7 +3,7 @@
 
 use super::create::servers;
 use super::xattr::drop_capability;
-use super::{Checked, Choices, Execute, Mutation, Plan, PlanAnswer, inode_reply};
+use super::{Checked, Choices, Execute, Mutation, Plan, PlanAnswer, inode_reply, pass};
 use crate::permission::{check_set, mode_after, mode_after_write};
 use crate::records::{Body, InodeRecord, ReclaimRecord};
 use crate::{Context, Stop, Txn, View};
@@ -109,7 +109,7 @@ pub(crate) fn set_common(caller: &Credentials, inode: &mut InodeRecord, set: &Se
     inode.uid = set.uid.unwrap_or(inode.uid);
     inode.gid = set.gid.unwrap_or(inode.gid);
     set_times(inode, set, now);
-    inode.ctime = now;
+    pass(&mut inode.ctime, now);
 }
 
 fn set_times(inode: &mut InodeRecord, set: &SetAttr, now: Time) {
@@ -175,7 +175,7 @@ pub(crate) fn truncate(
     }
     inode.size = size;
     inode.mtime = cx.choices.time;
-    inode.ctime = cx.choices.time;
+    pass(&mut inode.ctime, cx.choices.time);
     inode.mode = mode_after_write(cx.caller, inode);
     drop_capability(txn, ino, inode)
 }

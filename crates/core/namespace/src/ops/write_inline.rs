@@ -1,7 +1,7 @@
 //! Write to a file that is kept inside its inode.
 
 use super::xattr::drop_capability;
-use super::{Checked, Choices, Execute, Mutation, inode_reply};
+use super::{Checked, Choices, Execute, Mutation, inode_reply, pass};
 use crate::permission::mode_after_write;
 use crate::records::{Body, InodeRecord};
 use crate::{Context, Stop, Txn, View};
@@ -101,7 +101,7 @@ pub(super) fn changed(
     inode: &mut InodeRecord,
 ) -> Result<(), Stop> {
     inode.mtime = cx.choices.time;
-    inode.ctime = cx.choices.time;
+    pass(&mut inode.ctime, cx.choices.time);
     inode.mode = mode_after_write(cx.caller, inode);
     drop_capability(txn, ino, inode)?;
     txn.put_inode(ino, inode);

@@ -1,7 +1,7 @@
 //! A client reports what it wrote to a file's data objects: size and times (flushed lazily).
 
 use super::xattr::drop_capability;
-use super::{Checked, Choices, Execute, Mutation, advance, inode_reply};
+use super::{Checked, Choices, Execute, Mutation, advance, inode_reply, pass};
 use crate::permission::mode_after_write;
 use crate::records::{Body, InodeRecord};
 use crate::{Context, Stop, Txn, View};
@@ -56,7 +56,7 @@ fn grow(
     }
     inode.size = inode.size.max(wrote.end);
     advance(&mut inode.mtime, wrote.mtime);
-    advance(&mut inode.ctime, wrote.mtime);
+    pass(&mut inode.ctime, wrote.mtime);
     inode.mode = mode_after_write(cx.caller, inode);
     drop_capability(txn, wrote.ino, inode)?;
     txn.put_inode(wrote.ino, inode);

@@ -1,5 +1,6 @@
 //! A disk that has no room: what needs some is refused, everything else goes on.
 
+use crate::grants::HOLDER;
 use crate::support::{Cluster, create_file, name, sent};
 use pandofs_api::{
     Allocation, DataReply, DataRequest, FileBody, Refusal, Reply, Request, XattrMode, op,
@@ -7,7 +8,7 @@ use pandofs_api::{
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::RESEND_INTERVAL;
-use pandofs_types::{FsError, Ino, SetAttr, ShardId};
+use pandofs_types::{FsError, Ino, SessionId, SetAttr, ShardId};
 
 const DIR: Ino = Ino::ROOT;
 
@@ -54,6 +55,21 @@ fn write(ino: Ino, offset: u64, data: &[u8]) -> Request {
         offset,
         data: data.to_vec(),
     })
+}
+
+/// Whether a session that has grants is told that what needs room is to be asked for.
+fn is_told_low(cluster: &mut Cluster) -> bool {
+    let begun = (0..2).filter_map(|_| {
+        let request = cluster.request_by(HOLDER, 0, Request::BeginGrants(op::BeginGrants));
+        let mut answer = None;
+        let outputs = cluster.input(0, request).outputs;
+        cluster.carry(outputs, &mut answer);
+        match answer {
+            Some(Ok(Reply::Granted(granted))) => granted,
+            other => panic!("{other:?}"),
+        }
+    });
+    begun.last().expect("grants begin").terms.is_low
 }
 
 fn ino_of(reply: Result<Reply, Refusal>) -> Ino {
@@ -238,32 +254,41 @@ fn a_file_does_not_outgrow_its_inode_towards_a_server_that_has_no_room() {
     for ino in [first, second] {
         cluster.call(0, write(ino, 0, b"content")).unwrap();
     }
+    let session = SessionId(HOLDER);
+    cluster.input(0, Input::TakesLeases { session });
+    assert!(!is_told_low(&mut cluster));
     let stripe = cluster.request(0, Request::Stripe(op::Stripe { ino: first }));
     let fill_of = |outputs: &[Output]| match outputs {
         [
             Output::Data {
                 ticket,
-                request: DataRequest::Fill { .. },
+                request: DataRequest::Fill { from_reserve, .. },
                 ..
             },
-        ] => *ticket,
+        ] => (*ticket, *from_reserve),
         other => panic!("{other:?}"),
     };
-    let ticket = fill_of(&cluster.input(0, stripe).outputs);
-    let refused = Input::DataDone {
+    let (ticket, from_reserve) = fill_of(&cluster.input(0, stripe).outputs);
+    assert!(!from_reserve);
+    let refused = || Input::DataDone {
         ticket,
         reply: DataReply::Failed(FsError::NoSpace),
     };
-    assert!(cluster.input(0, refused).outputs.is_empty());
+    // It was promised: what is kept back is there for that, as far as it goes.
+    let insists = fill_of(&cluster.input(0, refused()).outputs);
+    assert_eq!(insists, (ticket, true));
+    assert!(cluster.input(0, refused()).outputs.is_empty());
     // The first one waits, as it has begun; the second one does not begin.
     assert_eq!(
         cluster.call(0, Request::Stripe(op::Stripe { ino: second })),
         FULL
     );
+    assert!(is_told_low(&mut cluster));
     cluster.now += RESEND_INTERVAL.as_nanos() as i64;
     let again = fill_of(&cluster.input(0, Input::Tick).outputs);
+    assert_eq!(again, (ticket, true));
     let done = Input::DataDone {
-        ticket: again,
+        ticket,
         reply: DataReply::Done,
     };
     let outputs = cluster.input(0, done).outputs;
@@ -272,6 +297,7 @@ fn a_file_does_not_outgrow_its_inode_towards_a_server_that_has_no_room() {
         "{outputs:?}"
     );
     cluster.now += 2 * RESEND_INTERVAL.as_nanos() as i64;
+    assert!(!is_told_low(&mut cluster));
     let stripe = cluster.request(0, Request::Stripe(op::Stripe { ino: second }));
     fill_of(&cluster.input(0, stripe).outputs);
 }

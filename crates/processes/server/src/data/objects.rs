@@ -135,7 +135,12 @@ impl Objects {
             DataRequest::Write {
                 ino, offset, data, ..
             } => self.check_room(*ino, *offset, data.len(), synced),
-            DataRequest::Fill { ino, data, .. } => self.check_room(*ino, 0, data.len(), synced),
+            DataRequest::Fill {
+                ino,
+                data,
+                from_reserve,
+                ..
+            } => self.check_room(*ino, 0, data.len(), synced && *from_reserve),
             _ => Ok(()),
         };
         if let Err(error) = room {
@@ -170,6 +175,7 @@ impl Objects {
                 ino,
                 truncations,
                 data,
+                ..
             } => match self.write(ino, 0, &data) {
                 Ok(object) => return self.follow(object, truncations),
                 Err(error) => Err(error),

@@ -147,6 +147,7 @@ fn what_the_inode_held_is_filled_in_once() {
         ino: Ino(7),
         truncations: FIRST_TRUNCATIONS,
         data: b"from the inode".to_vec(),
+        from_reserve: false,
     };
     assert_eq!(done(&mut objects, fill()), DataReply::Done);
     assert_eq!(read(&mut objects, 7, 0, 100), b"from the inode");

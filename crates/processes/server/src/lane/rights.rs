@@ -165,6 +165,7 @@ mod tests {
                     ino,
                     truncations,
                     data,
+                    from_reserve: false,
                 },
                 false,
             ),

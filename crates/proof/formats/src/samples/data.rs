@@ -64,6 +64,7 @@ pub fn data_requests() -> Named<DataRequest> {
                 ino,
                 truncations: 1,
                 data: b"pith".to_vec(),
+                from_reserve: true,
             },
         ),
     ]

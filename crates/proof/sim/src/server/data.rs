@@ -25,6 +25,7 @@ impl Server {
                 ino,
                 truncations,
                 data,
+                ..
             } => {
                 let object = self.objects.entry(ino).or_default();
                 if object.truncations < truncations {

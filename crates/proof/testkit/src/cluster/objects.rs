@@ -43,6 +43,7 @@ impl Cluster {
                 ino,
                 truncations,
                 data,
+                ..
             } => {
                 let object = self.objects.entry((server, ino)).or_default();
                 if object.truncations < truncations {
