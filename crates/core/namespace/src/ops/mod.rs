@@ -280,9 +280,11 @@ pub(crate) fn new_dir_attr(ino: Ino, new: &pandofs_api::NewDir) -> pandofs_types
 }
 
 /// The time of an inode's change is later than that of the one before, also where a clock was set back or another one is
-/// asked: who has cached contents tells by it whether they are old.
+/// asked: who has cached contents tells by it whether they are old. One operation may change it twice.
 pub(crate) fn pass(ctime: &mut Time, to: Time) {
-    *ctime = to.max(Time(ctime.0.saturating_add(1)));
+    if to != *ctime {
+        *ctime = to.max(Time(ctime.0.saturating_add(1)));
+    }
 }
 
 /// A time that an operation sets never goes back behind one that is there.
