@@ -51,6 +51,8 @@ pub mod init {
     pub const HANDLE_KILLPRIV_V2: u64 = 1 << 28;
     /// The flags have a second half.
     pub const INIT_EXT: u64 = 1 << 30;
+    /// Sends requests over io_uring as soon as it is ready for that.
+    pub(crate) const OVER_IO_URING: u64 = 1 << 41;
     /// Lets files that are opened past the cache be mapped as shared.
     pub const DIRECT_IO_ALLOW_MMAP: u64 = 1 << 36;
 }

@@ -1,6 +1,6 @@
 //! The loop to the Linux kernel's FUSE: requests as values, and answers to them.
 //!
-//! [`Session`] reads requests from `/dev/fuse` with several threads and hands each to a
+//! [`Session`] takes requests from `/dev/fuse`, or over io_uring, with several threads and hands each to a
 //! [`Filesystem`], with a [`Reply`] that any thread may give, early or late.
 //!
 //! Invariant: bytes of the kernel give a request or an error answer, never a panic. Each request
@@ -20,6 +20,7 @@ mod negotiation;
 mod notify;
 mod reply;
 mod request;
+mod ring;
 mod session;
 mod spares;
 
@@ -33,7 +34,7 @@ pub use request::{
     Data, FileHandle, Forgotten, Header, Init, Lock, LockOwner, Make, Malformed, OpenFlags,
     Operation, Read, Rename, Request, RequestId, SetAttr, SetTime, Write,
 };
-pub use session::{Session, THREAD_NAMES, Threads};
+pub use session::{Session, THREAD_NAMES, Threads, Transport, UseIoUring};
 
 /// The number of the root.
 pub const ROOT: u64 = 1;

@@ -14,6 +14,12 @@ pub(crate) const HANDSHAKE_BYTES: usize = 64 << 10;
 pub(crate) const KEPT_BUFFER_BYTES: usize = 64 << 10;
 /// Buffers of threads that have ended which are kept for the next ones.
 pub(crate) const MAX_POOLED_BUFFERS: usize = 16;
+/// Bytes of a request that is copied from a ring's entry before it is handled, so that it can be
+/// answered before its time.
+pub(crate) const COPIED_REQUEST_BYTES: usize = 64 << 10;
+/// Threads of each of the kernel's queues of requests over io_uring, at least: while one waits for
+/// a server, another one takes requests of the same processor.
+pub(crate) const MIN_QUEUE_THREADS: usize = 2;
 /// Requests that no program waits for (read-ahead, closes) and the kernel has under way, if a file
 /// system says nothing.
 pub(crate) const DEFAULT_BACKGROUND_REQUESTS: u16 = 16;
@@ -24,4 +30,5 @@ const _: () = {
     assert!(MIN_REQUEST_BYTES <= HANDSHAKE_BYTES);
     assert!(2 * REQUEST_HEAD_BYTES >= MIN_REQUEST_BYTES);
     assert!(KEPT_BUFFER_BYTES < MAX_WRITE_BYTES);
+    assert!(COPIED_REQUEST_BYTES < MAX_WRITE_BYTES);
 };

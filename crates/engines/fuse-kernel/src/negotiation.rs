@@ -50,6 +50,24 @@ impl Negotiation {
         self.max_background = requests.max(1);
     }
 
+    pub(crate) fn offers_io_uring(&self) -> bool {
+        self.kernel.features & init::OVER_IO_URING != 0
+    }
+
+    pub(crate) fn use_io_uring(&mut self) {
+        self.wanted |= init::OVER_IO_URING;
+    }
+
+    /// Bytes of the largest request or answer beside its headers, as far as the kernel goes by this.
+    pub(crate) fn payload(&self) -> usize {
+        self.pages() * rustix::param::page_size()
+    }
+
+    fn pages(&self) -> usize {
+        let bytes = self.max_write.max(self.kernel.max_readahead as usize);
+        bytes.div_ceil(rustix::param::page_size())
+    }
+
     pub(crate) fn max_write(&self) -> usize {
         self.max_write
     }
@@ -59,15 +77,14 @@ impl Negotiation {
         let features = self.wanted & self.kernel.features;
         // From three quarters of them on the kernel takes the file system for congested.
         let congested = (u32::from(self.max_background) * 3 / 4) as u16;
-        let bytes = self.max_write.max(self.kernel.max_readahead as usize);
-        let pages = bytes.div_ceil(rustix::param::page_size());
         let mut to = Writer::new();
         to.u32(abi::MAJOR).u32(abi::MINOR);
         to.u32(self.kernel.max_readahead).u32(features as u32);
         to.u16(self.max_background).u16(congested);
         // Times are kept to the nanosecond.
         to.u32(self.max_write as u32).u32(1);
-        to.u16(u16::try_from(pages).unwrap_or(u16::MAX)).u16(0);
+        to.u16(u16::try_from(self.pages()).unwrap_or(u16::MAX))
+            .u16(0);
         to.u32((features >> 32) as u32).zeros(7 * 4);
         to
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 const INVAL_INODE: i32 = 2;
 const INVAL_ENTRY: i32 = 3;
+const RETRIEVE: i32 = 5;
 /// The entry is to be asked for again, and stays where it is (of protocol 7.38).
 const EXPIRE_ONLY: u32 = 1;
 
@@ -51,6 +52,17 @@ impl Notifier {
         self.send(INVAL_ENTRY, &[head.as_bytes(), name.as_bytes(), &[0]])
     }
 
+    /// Has the kernel send a request of this number about a regular file, in the queue of this
+    /// processor if there are several: it asks for bytes that the kernel has of it, none of them.
+    ///
+    /// # Errors
+    /// When the kernel does not know the file, or it is no regular one.
+    pub(crate) fn ask_back(&self, number: u64, file: u64) -> io::Result<()> {
+        let asked = retrieve(number, file);
+        self.device
+            .send_with_header(0, RETRIEVE, &[asked.as_bytes()])
+    }
+
     fn send(&self, code: i32, parts: &[&[u8]]) -> io::Result<()> {
         match self.device.send_with_header(0, code, parts) {
             // It has forgotten it by itself.
@@ -64,6 +76,13 @@ impl Notifier {
 fn inode(ino: u64, offset: i64, length: i64) -> Writer {
     let mut to = Writer::new();
     to.u64(ino).i64(offset).i64(length);
+    to
+}
+
+/// `struct fuse_notify_retrieve_out`, for no bytes.
+fn retrieve(number: u64, ino: u64) -> Writer {
+    let mut to = Writer::new();
+    to.u64(number).u64(ino).u64(0).u32(0).u32(0);
     to
 }
 

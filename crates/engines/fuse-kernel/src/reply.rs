@@ -1,11 +1,12 @@
 //! Answers to requests: each is given once, by any thread, early or late.
 
-use crate::attr::{Entry, FileAttr};
+use crate::attr::{Entry, FileAttr, FileType};
 use crate::bytes::Writer;
 use crate::device::Device;
 use crate::errno::Errno;
 use crate::listing::Listing;
 use crate::request::{FileHandle, Header, RequestId, opcode};
+use crate::ring::Slot;
 use crate::spares::Host;
 use std::io::{self, IoSlice};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -26,10 +27,17 @@ pub struct Pending {
 #[derive(Debug)]
 struct UnderWay {
     unique: RequestId,
-    device: Arc<Device>,
+    way: Way,
     /// The session. Who keeps a reply does not keep the file system.
     host: Weak<dyn Host>,
     state: Mutex<State>,
+}
+
+/// The way by which a request came, and its answer goes.
+#[derive(Clone, Debug)]
+pub(crate) enum Way {
+    Device(Arc<Device>),
+    Ring(Arc<Slot>),
 }
 
 #[derive(Debug)]
@@ -78,8 +86,10 @@ pub struct Statfs {
 }
 
 impl Reply {
-    pub(crate) fn new(header: &Header, device: Arc<Device>, host: Weak<dyn Host>) -> Reply {
+    pub(crate) fn new(header: &Header, way: Way, host: Weak<dyn Host>) -> Reply {
         let answer = match header.opcode {
+            // Over a ring any answer is taken: it frees the entry.
+            _ if matches!(way, Way::Ring(_)) => Answer::Open,
             opcode::FORGET | opcode::BATCH_FORGET => Answer::Given,
             opcode::INTERRUPT => Answer::Optional,
             _ => Answer::Open,
@@ -88,7 +98,7 @@ impl Reply {
         Reply {
             request: Arc::new(UnderWay {
                 unique: header.unique,
-                device,
+                way,
                 host,
                 state: Mutex::new(State { answer, wait }),
             }),
@@ -99,6 +109,12 @@ impl Reply {
     pub fn pending(&self) -> Pending {
         Pending {
             request: Arc::clone(&self.request),
+        }
+    }
+
+    fn tells_of(&self, attr: &FileAttr) {
+        if let (Way::Ring(slot), FileType::RegularFile) = (&self.request.way, attr.kind) {
+            slot.tells_of(attr.ino);
         }
     }
 
@@ -142,6 +158,7 @@ impl Reply {
 
     /// To what looks up or makes a name; the kernel counts it as one more lookup.
     pub fn entry(self, entry: &Entry) {
+        self.tells_of(&entry.attr);
         self.send_struct(|to| entry.encode(to));
     }
 
@@ -162,6 +179,7 @@ impl Reply {
 
     /// To `Create` and `Tmpfile`. `flags`: `FOPEN_` bits of the kernel.
     pub fn created(self, entry: &Entry, handle: FileHandle, flags: u32) {
+        self.tells_of(&entry.attr);
         self.send_struct(|to| {
             entry.encode(to);
             encode_opened(handle, flags, to);
@@ -251,7 +269,7 @@ impl Pending {
             && let Some(host) = self.request.host.upgrade()
         {
             state.wait = Wait::Long;
-            host.begin_wait(&self.request.device);
+            host.begin_wait(&self.request.way);
         }
     }
 
@@ -263,17 +281,30 @@ impl Pending {
     }
 
     /// Answers with an error, now; the [`Reply`] is swallowed later. Only if it is not answered
-    /// yet and `prepare`, which is called before, says so. False if it was not answered by this.
+    /// yet and `prepare`, which is called before, says so, and not if it is a large write over io_uring. False if it was not answered by this.
     ///
     /// So a program that is killed need not wait for what has to be done all the same.
     pub fn answer_early(&self, error: Errno, prepare: impl FnOnce() -> bool) -> bool {
         let mut state = self.request.state();
-        if state.answer != Answer::Open || !prepare() {
+        let may_be = match &self.request.way {
+            Way::Device(_) => true,
+            Way::Ring(slot) => slot.has_entry(),
+        };
+        if state.answer != Answer::Open || !may_be || !prepare() {
             return false;
         }
         state.answer = Answer::GivenEarly;
         drop(state);
-        self.request.transmit(Some(error), &[]);
+        match &self.request.way {
+            Way::Device(_) => self.request.transmit(Some(error), &[]),
+            Way::Ring(slot) => {
+                if let Some(entry) = slot.give_away(self.request.unique, error)
+                    && let Some(host) = self.request.host.upgrade()
+                {
+                    host.send_early(slot, entry);
+                }
+            }
+        }
         true
     }
 
@@ -309,7 +340,11 @@ impl UnderWay {
     }
 
     fn transmit(&self, error: Option<Errno>, parts: &[&[u8]]) {
-        match self.device.send_message(self.unique, error, parts) {
+        let device = match &self.way {
+            Way::Device(device) => device,
+            Way::Ring(slot) => return slot.answer(self.unique, error, parts),
+        };
+        match device.send_message(self.unique, error, parts) {
             Ok(()) => {}
             // The program was interrupted, or the file system is being unmounted.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {

@@ -8,9 +8,11 @@ use crate::errno::Errno;
 use crate::limits::HANDSHAKE_BYTES;
 use crate::negotiation::Negotiation;
 use crate::notify::Notifier;
-use crate::reply::Reply;
-use crate::request::{Header, Init, Malformed, Operation, Request};
+use crate::reply::{Pending, Reply, Way};
+use crate::request::{Header, Init, Malformed, Operation, Request, opcode};
+use crate::ring::{First, Prepared, Ring, RingEntry, Rings, Slot};
 use crate::spares::{Host, Spares, Thread};
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
@@ -29,19 +31,54 @@ pub struct Threads {
     pub spare: usize,
 }
 
+/// Whether requests are to come over io_uring.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum UseIoUring {
+    /// They come by `/dev/fuse`.
+    #[default]
+    No,
+    /// If the kernel offers it and it can be used; else by `/dev/fuse`.
+    IfOffered,
+    /// The same, and a warning says why it is not so.
+    Wanted,
+}
+
+/// The way by which requests come.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Transport {
+    /// By reading `/dev/fuse`.
+    Device,
+    /// Over io_uring, but for what no program waits for.
+    IoUring,
+}
+
+impl fmt::Display for Transport {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Transport::Device => "/dev/fuse",
+            Transport::IoUring => "io_uring",
+        })
+    }
+}
+
 /// A file system that the kernel has agreed to be served by, and is not served yet.
 #[derive(Debug)]
 pub struct Session<F> {
     shared: Arc<Shared<F>>,
     device: Arc<Device>,
-    regular: usize,
+    /// For the threads from the start, if they take requests so.
+    rings: Vec<Ring>,
 }
 
 #[derive(Debug)]
-struct Shared<F> {
+pub(crate) struct Shared<F> {
     filesystem: F,
     buffers: Buffers,
-    spares: Spares,
+    /// Of the threads that read the device.
+    pub(crate) spares: Spares,
+    pub(crate) rings: Option<Rings>,
+    /// Threads that read the device, where there are no rings.
+    pub(crate) regular: usize,
 }
 
 impl<F: Filesystem> Session<F> {
@@ -49,18 +86,44 @@ impl<F: Filesystem> Session<F> {
     ///
     /// # Errors
     /// When the kernel's version is too old, the file system refuses, or the connection breaks.
-    pub fn begin(mut filesystem: F, device: OwnedFd, threads: Threads) -> io::Result<Session<F>> {
+    pub fn begin(
+        mut filesystem: F,
+        device: OwnedFd,
+        threads: Threads,
+        io_uring: UseIoUring,
+    ) -> io::Result<Session<F>> {
         let device = Arc::new(Device::new(device));
-        let max_write = shake_hands(&mut filesystem, &device)?;
+        let (negotiation, prepared) =
+            shake_hands(&mut filesystem, &device, |kernel| match io_uring {
+                UseIoUring::No => None,
+                UseIoUring::IfOffered => prepare(kernel, &device, threads)
+                    .inspect_err(|why| tracing::info!("requests come by /dev/fuse: {why}"))
+                    .ok(),
+                UseIoUring::Wanted => prepare(kernel, &device, threads)
+                    .inspect_err(|why| tracing::warn!("requests come by /dev/fuse: {why}"))
+                    .ok(),
+            })?;
+        let begun = prepared.map(|prepared| prepared.begin(&device, negotiation.payload()));
+        let (shared_rings, rings) = begun.unzip();
         Ok(Session {
             shared: Arc::new(Shared {
                 filesystem,
-                buffers: Buffers::for_writes(max_write),
+                buffers: Buffers::for_writes(negotiation.max_write()),
                 spares: Spares::at_most(threads.spare),
+                rings: shared_rings,
+                regular: threads.regular.max(1),
             }),
             device,
-            regular: threads.regular.max(1),
+            rings: rings.unwrap_or_default(),
         })
+    }
+
+    /// The way by which its requests come.
+    pub fn transport(&self) -> Transport {
+        match self.shared.rings {
+            Some(_) => Transport::IoUring,
+            None => Transport::Device,
+        }
     }
 
     /// A sender of messages to the kernel.
@@ -76,17 +139,27 @@ impl<F: Filesystem> Session<F> {
         let Session {
             shared,
             device,
-            regular,
+            rings,
         } = self;
-        let mut threads = Vec::with_capacity(regular);
-        for number in 1..regular {
+        let mut threads = Vec::new();
+        // With rings there is little to read, nothing of which waits.
+        let readers = if rings.is_empty() { shared.regular } else { 1 };
+        for ring in rings {
+            let started = Shared::start_on(&shared, ring, First::Begin);
+            threads.push(started.map_err(|(error, _)| error)?);
+        }
+        for number in 1..readers {
             let device = Arc::new(device.another()?);
             threads.push(Shared::start(&shared, number.to_string(), device, false)?);
         }
         threads.push(Shared::start(&shared, "0".to_owned(), device, false)?);
         let mut ended = Ok(());
         // Who starts a spare is one of these or a spare itself, so that none is left in the end.
-        while let Some(thread) = threads.pop().or_else(|| shared.spares.take_thread()) {
+        let more = || {
+            let of_rings = || shared.rings.as_ref().and_then(Rings::take_thread);
+            shared.spares.take_thread().or_else(of_rings)
+        };
+        while let Some(thread) = threads.pop().or_else(more) {
             let result = match thread.join() {
                 Ok(result) => result,
                 Err(_) => Err(io::Error::other("a thread of the session panicked")),
@@ -98,16 +171,23 @@ impl<F: Filesystem> Session<F> {
 }
 
 impl<F: Filesystem> Host for Shared<F> {
-    fn begin_wait(self: Arc<Self>, device: &Arc<Device>) {
-        self.spares.begin_wait(|| {
-            let device = Arc::clone(device);
-            Shared::start(&self, "spare".to_owned(), device, true)
-        });
+    fn begin_wait(self: Arc<Self>, way: &Way) {
+        match way {
+            Way::Device(device) => self.spares.begin_wait(|| {
+                let device = Arc::clone(device);
+                Shared::start(&self, "spare".to_owned(), device, true)
+            }),
+            Way::Ring(slot) => Shared::begin_ring_wait(&self, slot),
+        }
+    }
+
+    fn send_early(self: Arc<Self>, slot: &Slot, entry: RingEntry) {
+        Shared::send_early(&self, slot, entry);
     }
 }
 
 impl<F: Filesystem> Shared<F> {
-    fn start(
+    pub(crate) fn start(
         shared: &Arc<Shared<F>>,
         name: String,
         device: Arc<Device>,
@@ -134,7 +214,10 @@ impl<F: Filesystem> Shared<F> {
         is_spare: bool,
     ) -> io::Result<()> {
         while let Some(size) = device.receive(buffer.bytes())? {
-            Shared::handle(shared, device, &buffer.bytes()[..size])?;
+            let way = Way::Device(Arc::clone(device));
+            if Shared::handle(shared, way, &buffer.bytes()[..size])?.ends() {
+                shared.spares.end_wait();
+            }
             if is_spare {
                 if shared.spares.ends() {
                     return Ok(());
@@ -143,20 +226,26 @@ impl<F: Filesystem> Shared<F> {
                 buffer.give_back(size);
             }
         }
+        if let Some(rings) = &shared.rings {
+            rings.end();
+        }
         Ok(())
     }
 
-    fn handle(shared: &Arc<Shared<F>>, device: &Arc<Device>, bytes: &[u8]) -> io::Result<()> {
+    /// Handles a request; it may be answered later.
+    pub(crate) fn handle(shared: &Arc<Shared<F>>, way: Way, bytes: &[u8]) -> io::Result<Pending> {
         let header = Header::decode(bytes).map_err(unanswerable)?;
         let weak = Arc::downgrade(shared);
         let host: Weak<dyn Host> = weak;
-        let reply = Reply::new(&header, Arc::clone(device), host);
+        let reply = Reply::new(&header, way, host);
         let pending = reply.pending();
         match Request::decode(bytes) {
             Ok(request) => {
                 tracing::debug!(?request);
                 match request.operation {
                     Operation::Destroy => reply.ok(),
+                    // What it was asked to send.
+                    Operation::Other(opcode::NOTIFY_REPLY) => reply.ok(),
                     // There was one already.
                     Operation::Init(_) => reply.error(Errno::EIO),
                     _ => shared.filesystem.handle(request, reply),
@@ -167,23 +256,38 @@ impl<F: Filesystem> Shared<F> {
                 reply.error(error.errno());
             }
         }
-        if pending.ends() {
-            shared.spares.end_wait();
-        }
-        Ok(())
+        Ok(pending)
     }
 }
 
 /// A request whose number is not known cannot be answered.
-fn unanswerable(error: Malformed) -> io::Error {
+pub(crate) fn unanswerable(error: Malformed) -> io::Error {
     io::Error::new(
         io::ErrorKind::InvalidData,
         format!("the kernel sent what is no request: {error}"),
     )
 }
 
-/// Agrees with the kernel; returns the most bytes that one request writes.
-fn shake_hands(filesystem: &mut impl Filesystem, device: &Arc<Device>) -> io::Result<usize> {
+/// Rings for a mount, or why there are none.
+fn prepare(
+    kernel: &Negotiation,
+    device: &Arc<Device>,
+    threads: Threads,
+) -> Result<Prepared, String> {
+    if !kernel.offers_io_uring() {
+        let why = "the kernel does not offer io_uring: it is older than Linux 6.14, or \
+                   /sys/module/fuse/parameters/enable_uring says N";
+        return Err(why.to_owned());
+    }
+    Prepared::new(device, threads)
+}
+
+/// Agrees with the kernel. `prepare` makes rings, if there are to be any, before the kernel is told.
+fn shake_hands(
+    filesystem: &mut impl Filesystem,
+    device: &Arc<Device>,
+    prepare: impl Fn(&Negotiation) -> Option<Prepared>,
+) -> io::Result<(Negotiation, Option<Prepared>)> {
     let mut buffer = Buffer::of_size(HANDSHAKE_BYTES)?;
     loop {
         let Some(size) = device.receive(buffer.bytes())? else {
@@ -194,7 +298,11 @@ fn shake_hands(filesystem: &mut impl Filesystem, device: &Arc<Device>) -> io::Re
         };
         let bytes = &buffer.bytes()[..size];
         let header = Header::decode(bytes).map_err(unanswerable)?;
-        let reply = Reply::new(&header, Arc::clone(device), Weak::<Nobody>::new());
+        let reply = Reply::new(
+            &header,
+            Way::Device(Arc::clone(device)),
+            Weak::<Nobody>::new(),
+        );
         let refused = |reply: Reply, errno, why: String| {
             reply.error(errno);
             Err(io::Error::new(io::ErrorKind::Unsupported, why))
@@ -217,9 +325,13 @@ fn shake_hands(filesystem: &mut impl Filesystem, device: &Arc<Device>) -> io::Re
         }
         let mut negotiation = Negotiation::with(kernel);
         filesystem.init(&mut negotiation);
+        let prepared = prepare(&negotiation);
+        if prepared.is_some() {
+            negotiation.use_io_uring();
+        }
         tracing::debug!(?negotiation);
         reply.init(&negotiation.answer());
-        return Ok(negotiation.max_write());
+        return Ok((negotiation, prepared));
     }
 }
 
@@ -227,5 +339,7 @@ fn shake_hands(filesystem: &mut impl Filesystem, device: &Arc<Device>) -> io::Re
 struct Nobody;
 
 impl Host for Nobody {
-    fn begin_wait(self: Arc<Self>, _: &Arc<Device>) {}
+    fn begin_wait(self: Arc<Self>, _: &Way) {}
+
+    fn send_early(self: Arc<Self>, _: &Slot, _: RingEntry) {}
 }

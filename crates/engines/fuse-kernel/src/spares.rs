@@ -1,14 +1,17 @@
 //! Threads beside those that there are from the start: as many as requests wait for long.
 
-use crate::device::Device;
+use crate::reply::Way;
+use crate::ring::{RingEntry, Slot};
 use std::io;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread::JoinHandle;
 
 /// A session, for requests under way.
 pub(crate) trait Host: Send + Sync {
-    /// A request that was read from this device waits for long.
-    fn begin_wait(self: Arc<Self>, device: &Arc<Device>);
+    /// A request that came by this way waits for long.
+    fn begin_wait(self: Arc<Self>, way: &Way);
+    /// Sends the answer that is in the entry while the request of the slot goes on.
+    fn send_early(self: Arc<Self>, slot: &Slot, entry: RingEntry);
 }
 
 /// A thread of a session.
@@ -69,6 +72,11 @@ impl Spares {
         let ends = state.running > state.waiting;
         state.running -= usize::from(ends);
         ends
+    }
+
+    /// A thread that does not count is to be waited for.
+    pub(crate) fn add(&self, thread: Thread) {
+        self.state().threads.push(thread);
     }
 
     pub(crate) fn take_thread(&self) -> Option<Thread> {

@@ -2,12 +2,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+mod enabled;
+
+use enabled::Enabled;
 use pandofs_fuse_kernel::mount::{Mount, unmount};
 use pandofs_fuse_kernel::{
     Entry, Errno, FileAttr, FileHandle, FileType, Filesystem, Negotiation, Notifier, Operation,
-    ROOT, Reply, Request, RequestId, Session, THREAD_NAMES, Threads, Timestamp, abi,
+    ROOT, Reply, Request, RequestId, Session, THREAD_NAMES, Threads, Timestamp, Transport,
+    UseIoUring, abi,
 };
 use rustix::mount::{MountFlags, UnmountFlags};
+use rustix::thread::{CpuSet, sched_setaffinity};
 use std::collections::HashSet;
 use std::fs::{self, File};
 use std::io;
@@ -135,15 +140,39 @@ struct Mounted {
     lookups: Receiver<(String, Reply)>,
     interrupts: Receiver<RequestId>,
     reads: Arc<Reads>,
+    transport: Transport,
+    /// Until it is unmounted.
+    _enabled: Option<Enabled>,
 }
 
-/// Mounts; `None` when tests that need FUSE are switched off.
-fn mount(threads: Threads, together: usize) -> Option<Mounted> {
+/// A mount for each way by which requests come; none when tests that need FUSE are switched off.
+fn mounts(threads: Threads, together: usize) -> Vec<Mounted> {
     if std::env::var_os("PANDOFS_NO_FUSE").is_some_and(|value| value == "1") {
         eprintln!("PANDOFS_NO_FUSE=1: not mounting anything");
-        return None;
+        return Vec::new();
     }
+    let by_device = mount(threads, together, None);
+    let over_io_uring = Enabled::take().map(|enabled| mount(threads, together, Some(enabled)));
+    [Some(by_device), over_io_uring]
+        .into_iter()
+        .flatten()
+        .collect()
+}
+
+/// Mounts, over io_uring if that was enabled.
+fn mount(threads: Threads, together: usize, enabled: Option<Enabled>) -> Mounted {
+    let (use_it, expected) = match enabled {
+        Some(_) => (UseIoUring::Wanted, Transport::IoUring),
+        None => (UseIoUring::No, Transport::Device),
+    };
     let at = tempfile::tempdir().unwrap();
+    let mut mounted = mount_at(at, threads, together, use_it);
+    assert_eq!(mounted.transport, expected);
+    mounted._enabled = enabled;
+    mounted
+}
+
+fn mount_at(at: TempDir, threads: Threads, together: usize, io_uring: UseIoUring) -> Mounted {
     let mount = Mount {
         source: "asked".to_owned(),
         subtype: "asked".to_owned(),
@@ -165,20 +194,22 @@ fn mount(threads: Threads, together: usize) -> Option<Mounted> {
         interrupts: Mutex::new(interrupts),
         reads: Arc::clone(&reads),
     };
-    let session = Session::begin(asked, device, threads).unwrap();
-    Some(Mounted {
+    let session = Session::begin(asked, device, threads, io_uring).unwrap();
+    Mounted {
         at,
+        transport: session.transport(),
         notifier: session.notifier(),
         session: Some(thread::spawn(move || session.run())),
         lookups: of_lookups,
         interrupts: of_interrupts,
         reads,
-    })
+        _enabled: None,
+    }
 }
 
 const FEW: Threads = Threads {
     regular: 2,
-    spare: 0,
+    spare: 200,
 };
 
 impl Mounted {
@@ -231,100 +262,106 @@ fn error_of(result: io::Result<u64>) -> Option<i32> {
 
 #[test]
 fn unmounting_ends_the_session() {
-    let Some(mounted) = mount(FEW, 1) else { return };
-    assert_eq!(fs::read(mounted.path("file")).unwrap(), CONTENT);
-    let at = mounted.at.path().to_owned();
-    assert!(fs::metadata(&at).unwrap().is_dir());
-    mounted.end();
-    assert!(!at.exists(), "the scratch directory is gone with the mount");
+    for mounted in mounts(FEW, 1) {
+        assert_eq!(fs::read(mounted.path("file")).unwrap(), CONTENT);
+        let at = mounted.at.path().to_owned();
+        assert!(fs::metadata(&at).unwrap().is_dir());
+        mounted.end();
+        assert!(!at.exists(), "the scratch directory is gone with the mount");
+    }
 }
 
 #[test]
 fn another_thread_answers_late() {
-    let Some(mounted) = mount(FEW, 1) else { return };
-    let looks = mounted.look_for("late");
-    let reply = mounted.asked("late");
-    // Meanwhile others are answered.
-    assert_eq!(fs::read(mounted.path("file")).unwrap(), CONTENT);
-    assert!(!looks.is_finished());
-    thread::spawn(move || reply.entry(&entry(FILE)))
-        .join()
-        .unwrap();
-    assert_eq!(looks.join().unwrap().unwrap(), CONTENT.len() as u64);
-    mounted.end();
+    for mounted in mounts(FEW, 1) {
+        let looks = mounted.look_for("late");
+        let reply = mounted.asked("late");
+        // Meanwhile others are answered.
+        assert_eq!(fs::read(mounted.path("file")).unwrap(), CONTENT);
+        assert!(!looks.is_finished());
+        thread::spawn(move || reply.entry(&entry(FILE)))
+            .join()
+            .unwrap();
+        assert_eq!(looks.join().unwrap().unwrap(), CONTENT.len() as u64);
+        mounted.end();
+    }
 }
 
 #[test]
 fn an_early_answer_is_the_only_one() {
-    let Some(mounted) = mount(FEW, 1) else { return };
-    let looks = mounted.look_for("early");
-    let reply = mounted.asked("early");
-    let pending = reply.pending();
-    assert!(pending.answer_early(Errno::EINTR, || true));
-    assert_eq!(error_of(looks.join().unwrap()), Some(libc::EINTR));
-    assert!(pending.is_answered_early());
-    reply.entry(&entry(FILE));
-    // The kernel has kept nothing of it.
-    let looks = mounted.look_for("early");
-    mounted.asked("early").error(Errno::ENOENT);
-    assert_eq!(error_of(looks.join().unwrap()), Some(libc::ENOENT));
-    mounted.end();
+    for mounted in mounts(FEW, 1) {
+        let looks = mounted.look_for("early");
+        let reply = mounted.asked("early");
+        let pending = reply.pending();
+        assert!(pending.answer_early(Errno::EINTR, || true));
+        assert_eq!(error_of(looks.join().unwrap()), Some(libc::EINTR));
+        assert!(pending.is_answered_early());
+        reply.entry(&entry(FILE));
+        // The kernel has kept nothing of it.
+        let looks = mounted.look_for("early");
+        mounted.asked("early").error(Errno::ENOENT);
+        assert_eq!(error_of(looks.join().unwrap()), Some(libc::ENOENT));
+        mounted.end();
+    }
 }
 
 #[test]
 fn a_reply_that_is_dropped_is_an_io_error() {
-    let Some(mounted) = mount(FEW, 1) else { return };
-    let looks = mounted.look_for("dropped");
-    drop(mounted.asked("dropped"));
-    assert_eq!(error_of(looks.join().unwrap()), Some(libc::EIO));
-    mounted.end();
+    for mounted in mounts(FEW, 1) {
+        let looks = mounted.look_for("dropped");
+        drop(mounted.asked("dropped"));
+        assert_eq!(error_of(looks.join().unwrap()), Some(libc::EIO));
+        mounted.end();
+    }
 }
 
 #[test]
 fn who_is_killed_interrupts_its_request() {
-    let Some(mounted) = mount(FEW, 1) else { return };
-    let mut child = Command::new("stat")
-        .arg(mounted.path("waited-for"))
-        .spawn()
-        .unwrap();
-    let reply = mounted.asked("waited-for");
-    child.kill().unwrap();
-    let interrupted = mounted.interrupts.recv_timeout(PATIENCE).unwrap();
-    assert_eq!(interrupted, reply.pending().request());
-    assert_eq!(child.try_wait().unwrap(), None, "it waits for its answer");
-    reply.error(Errno::EINTR);
-    assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
-    mounted.end();
+    for mounted in mounts(FEW, 1) {
+        let mut child = Command::new("stat")
+            .arg(mounted.path("waited-for"))
+            .spawn()
+            .unwrap();
+        let reply = mounted.asked("waited-for");
+        child.kill().unwrap();
+        let interrupted = mounted.interrupts.recv_timeout(PATIENCE).unwrap();
+        assert_eq!(interrupted, reply.pending().request());
+        assert_eq!(child.try_wait().unwrap(), None, "it waits for its answer");
+        reply.error(Errno::EINTR);
+        assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
+        mounted.end();
+    }
 }
 
 #[test]
 fn what_is_invalidated_is_asked_for_again() {
-    let Some(mounted) = mount(FEW, 1) else { return };
-    let found = |name: &str| {
-        let looks = mounted.look_for(name);
-        mounted.asked(name).entry(&entry(FILE));
-        looks.join().unwrap().unwrap();
-    };
-    found("name");
-    // Out of the kernel's memory: nobody answers.
-    fs::metadata(mounted.path("name")).unwrap();
-    mounted.notifier.inval_entry(ROOT, "name".as_ref()).unwrap();
-    found("name");
-    mounted
-        .notifier
-        .expire_entry(ROOT, "name".as_ref())
-        .unwrap();
-    found("name");
-    fs::metadata(mounted.path("name")).unwrap();
-    mounted.notifier.inval_inode(FILE, -1, 0).unwrap();
-    fs::metadata(mounted.path("name")).unwrap();
-    // The kernel knows neither.
-    mounted.notifier.inval_inode(99, 0, 0).unwrap();
-    mounted
-        .notifier
-        .inval_entry(ROOT, "missing".as_ref())
-        .unwrap();
-    mounted.end();
+    for mounted in mounts(FEW, 1) {
+        let found = |name: &str| {
+            let looks = mounted.look_for(name);
+            mounted.asked(name).entry(&entry(FILE));
+            looks.join().unwrap().unwrap();
+        };
+        found("name");
+        // Out of the kernel's memory: nobody answers.
+        fs::metadata(mounted.path("name")).unwrap();
+        mounted.notifier.inval_entry(ROOT, "name".as_ref()).unwrap();
+        found("name");
+        mounted
+            .notifier
+            .expire_entry(ROOT, "name".as_ref())
+            .unwrap();
+        found("name");
+        fs::metadata(mounted.path("name")).unwrap();
+        mounted.notifier.inval_inode(FILE, -1, 0).unwrap();
+        fs::metadata(mounted.path("name")).unwrap();
+        // The kernel knows neither.
+        mounted.notifier.inval_inode(99, 0, 0).unwrap();
+        mounted
+            .notifier
+            .inval_entry(ROOT, "missing".as_ref())
+            .unwrap();
+        mounted.end();
+    }
 }
 
 /// Has so many programs' reads meet in the file system.
@@ -346,16 +383,16 @@ fn read_together(mounted: &Mounted, count: usize) {
 
 #[test]
 fn several_threads_take_requests() {
+    // As many for each processor: all may ask on the same.
     let threads = Threads {
-        regular: 4,
-        spare: 0,
+        regular: 4 * thread::available_parallelism().unwrap().get(),
+        spare: 200,
     };
-    let Some(mounted) = mount(threads, 4) else {
-        return;
-    };
-    read_together(&mounted, 4);
-    assert_eq!(mounted.reads.state.lock().unwrap().1.len(), 4);
-    mounted.end();
+    for mounted in mounts(threads, 4) {
+        read_together(&mounted, 4);
+        assert_eq!(mounted.reads.state.lock().unwrap().1.len(), 4);
+        mounted.end();
+    }
 }
 
 /// Answers lookups when all have been asked, and says that they wait for long.
@@ -428,7 +465,13 @@ fn spare_threads_take_requests_while_others_wait_for_long() {
         spare: TOGETHER - 1,
     };
     let device = mount.at(at.path()).unwrap();
-    let session = Session::begin(Shared(Arc::clone(&filesystem)), device, threads).unwrap();
+    let session = Session::begin(
+        Shared(Arc::clone(&filesystem)),
+        device,
+        threads,
+        UseIoUring::No,
+    );
+    let session = session.unwrap();
     let session = thread::spawn(move || session.run());
     let looks = (0..TOGETHER).map(|number| {
         let path = at.path().join(number.to_string());
@@ -445,4 +488,98 @@ fn spare_threads_take_requests_while_others_wait_for_long() {
         .iter()
         .filter(|name| **name == format!("{THREAD_NAMES}-spare"));
     assert_eq!(spare.count(), TOGETHER - 1, "{names:?}");
+}
+
+/// Has another thread, on the first processor of this process, look for a name.
+fn look_for_on_one_processor(mounted: &Mounted, name: &str) -> JoinHandle<io::Result<u64>> {
+    let path = mounted.path(name);
+    thread::spawn(move || {
+        let allowed = rustix::thread::sched_getaffinity(None).unwrap();
+        let mut only = CpuSet::new();
+        only.set((0..CpuSet::MAX_CPU).find(|&at| allowed.is_set(at)).unwrap());
+        sched_setaffinity(None, &only).unwrap();
+        fs::metadata(path).map(|found| found.len())
+    })
+}
+
+#[test]
+fn requests_that_wait_leave_room_for_others_of_the_same_processor() {
+    /// More than there are threads for one.
+    const WAITING: usize = 20;
+    for mounted in mounts(FEW, 1) {
+        // A regular file that the kernel knows, as there is where something is locked.
+        fs::metadata(mounted.path("file")).unwrap();
+        // The second time there are threads already.
+        for _ in 0..2 {
+            let names = (0..WAITING).map(|number| number.to_string());
+            let looks: Vec<_> = names
+                .map(|name| look_for_on_one_processor(&mounted, &name))
+                .collect();
+            let receive = |_| mounted.lookups.recv_timeout(PATIENCE).unwrap().1;
+            let waiting: Vec<Reply> = (0..WAITING).map(receive).collect();
+            // What they wait for.
+            let look = look_for_on_one_processor(&mounted, "awaited");
+            mounted.asked("awaited").error(Errno::ENOENT);
+            assert_eq!(error_of(look.join().unwrap()), Some(libc::ENOENT));
+            assert!(looks.iter().all(|look| !look.is_finished()));
+            // One is let go before its time.
+            assert!(waiting[3].pending().answer_early(Errno::ENOENT, || true));
+            for reply in waiting {
+                reply.error(Errno::ENOENT);
+            }
+            for look in looks {
+                assert_eq!(error_of(look.join().unwrap()), Some(libc::ENOENT));
+            }
+        }
+        mounted.end();
+    }
+}
+
+#[test]
+fn a_session_ends_though_requests_wait() {
+    for mut mounted in mounts(FEW, 1) {
+        let looks = mounted.look_for("never");
+        let reply = mounted.asked("never");
+        // The kernel's number of the file system.
+        let root = fs::read_to_string("/proc/self/mountinfo").unwrap();
+        let path = mounted.at.path().to_str().unwrap();
+        let line = root
+            .lines()
+            .find(|line| line.split(' ').nth(4) == Some(path))
+            .unwrap();
+        let number = line.split(' ').nth(2).unwrap().split_once(':').unwrap().1;
+        let abort = format!("/sys/fs/fuse/connections/{number}/abort");
+        if let Err(error) = fs::write(&abort, "1") {
+            eprintln!("{abort}: {error}: not aborting a mount");
+            reply.error(Errno::ENOENT);
+            assert_eq!(error_of(looks.join().unwrap()), Some(libc::ENOENT));
+            mounted.end();
+            continue;
+        }
+        assert_eq!(error_of(looks.join().unwrap()), Some(libc::ECONNABORTED));
+        mounted.session.take().unwrap().join().unwrap().unwrap();
+        unmount(mounted.at.path(), UnmountFlags::DETACH).unwrap();
+        reply.error(Errno::ENOENT);
+    }
+}
+
+#[test]
+fn without_the_kernels_offer_requests_come_by_the_device() {
+    if std::env::var_os("PANDOFS_NO_FUSE").is_some_and(|value| value == "1") {
+        return;
+    }
+    // Too few threads for the processors: as if it had not been offered.
+    let at = tempfile::tempdir().unwrap();
+    let mounted = mount_at(
+        at,
+        Threads {
+            regular: 1,
+            spare: 0,
+        },
+        1,
+        UseIoUring::Wanted,
+    );
+    assert_eq!(mounted.transport, Transport::Device);
+    assert_eq!(fs::read(mounted.path("file")).unwrap(), CONTENT);
+    mounted.end();
 }

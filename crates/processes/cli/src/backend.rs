@@ -11,7 +11,7 @@ use crate::units;
 use crate::unmount::{Unmounted, unmount, users_of};
 use anyhow::{Context, Result, bail};
 use pandofs_client::Client;
-use pandofs_fuse::{Atime, KernelFlags, Memory, Mounted};
+use pandofs_fuse::{Atime, KernelFlags, Memory, Mounted, Transport};
 use pandofs_metrics::Endpoint;
 use pandofs_placement::ClusterMap;
 use pandofs_server::Server;
@@ -243,6 +243,7 @@ impl Running {
         let source = MountSource {
             client: client.clone(),
             times: mounted.request_times(),
+            over_io_uring: mounted.transport() == Transport::IoUring,
             memory_bytes: options.memory_bytes(),
         };
         let endpoint = metrics::serve(listening, source)?;
@@ -437,6 +438,7 @@ fn fuse_options(
         // So that `pandofs dir PATH` finds the cluster by the mount.
         fs_name,
         local_locks: options.local_lock.into(),
+        io_uring: options.io_uring.into(),
         mount_data: options.labels.clone(),
         settings: options.settings()?,
         ..defaults

@@ -13,6 +13,7 @@ mod demo;
 mod dump;
 mod error_text;
 mod exit;
+mod io_uring;
 mod killed;
 mod logging;
 mod measured;

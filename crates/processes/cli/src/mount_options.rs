@@ -1,6 +1,7 @@
 //! Options of a mount: those of `pandofs mount` and `up`, and those of mount(8)'s `-o`.
 
 use crate::exit::WrongLine;
+use crate::io_uring::IoUring;
 use crate::metrics::MetricsOptions;
 use crate::mount_words::{self, Word};
 use crate::units::{self, Time};
@@ -53,12 +54,16 @@ pub(crate) struct MountOptions {
     /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, sync, async, dirsync, nosymfollow, relatime,
     /// strictatime, noatime, nodiratime, diratime, allow_other, cache=HOW, entry_timeout=T, attr_timeout=T, negative_timeout=T,
     /// sync_names, early_names, threads=N, memory=BYTES, soft=T, hard, log=FILE,
-    /// metrics=ADDRESS, metrics_for_network, remount, local_lock=all|flock|posix|none, nolock, context=LABEL
+    /// metrics=ADDRESS, metrics_for_network, remount, local_lock=all|flock|posix|none, nolock, io_uring=auto|on|off,
+    /// context=LABEL
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     pub o: Vec<String>,
     /// Locks that hold within this mount alone, and cost no server anything: nfs(5)'s local_lock
     #[arg(long, value_name = "WHICH", value_enum, default_value_t)]
     pub local_lock: LocalLock,
+    /// Take requests from the kernel over io_uring, from Linux 6.14 on where its administrator has it (enable_uring)
+    #[arg(long, value_name = "WHEN", value_enum, default_value_t)]
+    pub io_uring: IoUring,
     /// Record what programs do through it in this file, anew, for 'pandofs trace'
     #[arg(long, value_name = "FILE")]
     pub trace: Option<PathBuf>,
@@ -219,6 +224,7 @@ impl MountOptions {
         }
         option("--threads", self.threads.to_string());
         option("--local-lock", self.local_lock.name().to_owned());
+        option("--io-uring", self.io_uring.name().to_owned());
         if let Some(soft) = self.soft {
             option("--soft", soft.to_string());
         }
@@ -377,6 +383,7 @@ impl MountOptions {
         let threads = (self.threads != DEFAULT_MOUNT_THREADS).then(|| self.threads.to_string());
         let metrics = self.metrics.address.map(|address| address.to_string());
         let local = (self.local_lock != LocalLock::None).then(|| self.local_lock.name().to_owned());
+        let ring = (self.io_uring != IoUring::default()).then(|| self.io_uring.name().to_owned());
         [
             ("cache", self.cache.map(word)),
             ("entry_timeout", self.entry_timeout.as_ref().map(time)),
@@ -387,6 +394,7 @@ impl MountOptions {
             ("memory", self.memory.map(|bytes| bytes.to_string())),
             ("metrics", metrics),
             ("local_lock", local),
+            ("io_uring", ring),
             ("allow_other", self.allow_other.then(String::new)),
             ("sync_names", self.sync_names.then(String::new)),
         ]
@@ -458,6 +466,7 @@ impl MountOptions {
             ("local_lock", Some(value)) => {
                 self.local_lock = one_of(value)?;
             }
+            ("io_uring", Some(value)) => self.io_uring = one_of(value)?,
             _ => match mount_words::word(name, value) {
                 Word::Nothing => {}
                 Word::Refused(why) => bail!("not offered: {why}"),
@@ -509,7 +518,7 @@ mod tests {
             "--threads",
             "3",
             "-o",
-            "ro,soft=2s,entry_timeout=0.5,noatime,nodiratime,local_lock=flock,dirsync,nosymfollow,context=a:b,metrics=:9100",
+            "ro,soft=2s,entry_timeout=0.5,noatime,nodiratime,local_lock=flock,dirsync,nosymfollow,io_uring=on,context=a:b,metrics=:9100",
             "--metrics-for-network",
             "--attr-timeout",
             "9s",
@@ -523,6 +532,7 @@ mod tests {
         let half = Duration::from_millis(500);
         assert_eq!(resolved.entry_timeout, Some(Time(half)));
         assert_eq!(resolved.local_lock, LocalLock::Flock);
+        assert_eq!(resolved.io_uring, IoUring::On);
         let address = resolved.metrics.address.unwrap();
         assert_eq!(address.to_string(), "127.0.0.1:9100");
         let trace = resolved.trace.as_ref().unwrap();
@@ -660,6 +670,7 @@ mod tests {
             ("threads=65", "'65' is no number of threads"),
             ("cache=x", "one of leases, timeouts, none"),
             ("local_lock=x", "one of none, flock, posix, all"),
+            ("io_uring=x", "one of auto, on, off"),
             ("metrics", "an address is missing"),
             ("metrics=here", "'here' is no address"),
             ("memory", "a number of bytes is missing"),

@@ -77,5 +77,6 @@ pub use credentials::own_capabilities;
 pub use memory::{Memory, TooLittle};
 pub use mount::{MountError, Mounted, mount, serve};
 pub use options::{Atime, Cache, FS_TYPE, KernelFlags, LocalLocks, Options, negotiate};
+pub use pandofs_fuse_kernel::{Transport, UseIoUring};
 pub use remount::{RemountError, Setting, remount};
 pub use request_times::RequestTimes;

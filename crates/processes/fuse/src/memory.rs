@@ -12,6 +12,8 @@
 //!   thread that was there from the start keeps the memory for a write when it reads; a spare one
 //!   gives it back, as there may be many, each with one request that waits. So what counts is how
 //!   large requests are and how many threads there are.
+//!   Over io_uring what is read is in the memory that a thread shares with its kernel, too, so there
+//!   are two spare threads for each three by `/dev/fuse`.
 //! - **What is remembered** so that less is asked ([`CacheLimits`], and the kernel's cache): each
 //!   table has a number of entries at which it ends, and all numbers shrink alike with the part
 //!   that they are given.

@@ -7,7 +7,7 @@ use crate::panic;
 use crate::read_ahead;
 use crate::request_times::RequestTimes;
 use pandofs_client::Client;
-use pandofs_fuse_kernel::{Filesystem, Session, THREAD_NAMES, mount as kernel};
+use pandofs_fuse_kernel::{Filesystem, Session, THREAD_NAMES, Transport, mount as kernel};
 use rustix::io::Errno;
 use rustix::mount::UnmountFlags;
 use std::io;
@@ -67,6 +67,7 @@ pub struct Mounted {
     /// `None` once joined.
     session: Option<JoinHandle<io::Result<()>>>,
     times: Arc<RequestTimes>,
+    transport: Transport,
 }
 
 /// Mounts the file system that `client` is connected to.
@@ -133,12 +134,15 @@ fn serve_with<F: Filesystem>(
     };
     panic::abort_on_panic();
     let device = options.mount().at(&mountpoint).map_err(failed)?;
-    let session = Session::begin(filesystem, device, options.session()).map_err(|error| {
-        // It will not be served.
-        let _ = unmount(&mountpoint, UnmountFlags::DETACH);
-        failed(error)
-    })?;
+    let session = Session::begin(filesystem, device, options.session(), options.io_uring).map_err(
+        |error| {
+            // It will not be served.
+            let _ = unmount(&mountpoint, UnmountFlags::DETACH);
+            failed(error)
+        },
+    )?;
     begin(&session);
+    let transport = session.transport();
     let session = thread::Builder::new()
         .name(format!("{THREAD_NAMES}-session"))
         .spawn(move || session.run())
@@ -146,11 +150,12 @@ fn serve_with<F: Filesystem>(
     if let Err(error) = read_ahead::set(&mountpoint, options.memory.read_ahead_bytes()) {
         tracing::debug!(%error, "cannot set the read-ahead: the kernel's default stays");
     }
-    tracing::info!(mountpoint = %mountpoint.display(), threads = options.threads, "mounted");
+    tracing::info!(mountpoint = %mountpoint.display(), threads = options.threads, %transport, "mounted");
     Ok(Mounted {
         mountpoint,
         session: Some(session),
         times: Arc::default(),
+        transport,
     })
 }
 
@@ -185,6 +190,11 @@ impl Mounted {
     /// How long the kernel's requests take. Of another file system than PandoFS ([`serve`]) nothing is told.
     pub fn request_times(&self) -> Arc<RequestTimes> {
         Arc::clone(&self.times)
+    }
+
+    /// The way by which requests of the kernel come.
+    pub fn transport(&self) -> Transport {
+        self.transport
     }
 
     /// Unmounts. What programs wrote is flushed before: they closed their files.

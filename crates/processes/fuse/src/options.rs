@@ -5,7 +5,7 @@ use crate::memory::Memory;
 use crate::remount::Setting;
 use pandofs_fuse_kernel::abi::init;
 use pandofs_fuse_kernel::mount::Mount;
-use pandofs_fuse_kernel::{Negotiation, Threads};
+use pandofs_fuse_kernel::{Negotiation, Threads, UseIoUring};
 use pandofs_types::AtimeRule;
 use pandofs_types::limits::{
     DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, MAX_IO_BYTES, MAX_MOUNT_THREADS,
@@ -26,6 +26,8 @@ pub struct Options {
     /// meanwhile, so this is how many programs are served at once; it has nothing to do with the
     /// number of cores.
     pub threads: usize,
+    /// Whether the kernel is to send requests over io_uring.
+    pub io_uring: UseIoUring,
     /// Its shares of memory. The client is to be given its part of it.
     pub memory: Memory,
     /// The source of the times for which the kernel caches something.
@@ -219,6 +221,7 @@ impl Default for Options {
     fn default() -> Options {
         Options {
             threads: DEFAULT_MOUNT_THREADS,
+            io_uring: UseIoUring::default(),
             memory: Memory::default(),
             cache: Cache::default(),
             entry_timeout: DEFAULT_CACHE_TIMEOUT,
@@ -239,9 +242,15 @@ impl Default for Options {
 impl Options {
     /// The threads that serve it.
     pub(crate) fn session(&self) -> Threads {
+        let spare = self.memory.spare_threads;
         Threads {
             regular: self.threads.clamp(1, MAX_MOUNT_THREADS),
-            spare: self.memory.spare_threads,
+            // Over io_uring what a spare one reads is in the memory that it shares with the kernel,
+            // too: it takes half as much again (see `Memory`).
+            spare: match self.io_uring {
+                UseIoUring::No => spare,
+                UseIoUring::IfOffered | UseIoUring::Wanted => spare * 2 / 3,
+            },
         }
     }
 

@@ -1,6 +1,7 @@
 use super::*;
 use crate::attr::{FileType, Timestamp};
 use crate::notify;
+use crate::ring::RingEntry;
 use pandofs_formats::check;
 use std::cell::Cell;
 use std::ffi::OsStr;
@@ -15,7 +16,9 @@ const RULE: &str = "Answers and messages as the kernel takes them (include/uapi/
 struct NoHost;
 
 impl Host for NoHost {
-    fn begin_wait(self: Arc<Self>, _: &Arc<Device>) {}
+    fn begin_wait(self: Arc<Self>, _: &Way) {}
+
+    fn send_early(self: Arc<Self>, _: &Slot, _: RingEntry) {}
 }
 
 /// A request of this number of operation, and where its answer comes out.
@@ -30,8 +33,8 @@ fn request(code: u32) -> (Reply, UnixDatagram) {
         gid: 0,
         pid: 0,
     };
-    let device = Arc::new(Device::new(OwnedFd::from(own)));
-    (Reply::new(&header, device, Weak::<NoHost>::new()), kernel)
+    let way = Way::Device(Arc::new(Device::new(OwnedFd::from(own))));
+    (Reply::new(&header, way, Weak::<NoHost>::new()), kernel)
 }
 
 /// The next answer, if there is one.
@@ -201,16 +204,18 @@ fn what_is_answered_is_not_answered_early() {
 struct Counting(Mutex<usize>);
 
 impl Host for Counting {
-    fn begin_wait(self: Arc<Self>, _: &Arc<Device>) {
+    fn begin_wait(self: Arc<Self>, _: &Way) {
         *self.0.lock().unwrap() += 1;
     }
+
+    fn send_early(self: Arc<Self>, _: &Slot, _: RingEntry) {}
 }
 
 #[test]
 fn a_wait_begins_and_ends_once() {
     let host = Arc::new(Counting(Mutex::new(0)));
     let (_, own) = UnixDatagram::pair().unwrap();
-    let device = Arc::new(Device::new(OwnedFd::from(own)));
+    let way = Way::Device(Arc::new(Device::new(OwnedFd::from(own))));
     let header = Header {
         opcode: opcode::FORGET,
         unique: RequestId(1),
@@ -220,7 +225,7 @@ fn a_wait_begins_and_ends_once() {
         pid: 0,
     };
     let weak = Arc::downgrade(&host);
-    let pending = || Reply::new(&header, Arc::clone(&device), weak.clone()).pending();
+    let pending = || Reply::new(&header, way.clone(), weak.clone()).pending();
     let waiting = pending();
     waiting.waits_long();
     waiting.waits_long();

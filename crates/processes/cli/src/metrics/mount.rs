@@ -10,6 +10,8 @@ use std::sync::Arc;
 pub(crate) struct MountSource {
     pub client: Client,
     pub times: Arc<RequestTimes>,
+    /// Requests come over io_uring, not by `/dev/fuse`.
+    pub over_io_uring: bool,
     /// What it may take.
     pub memory_bytes: u64,
 }
@@ -20,6 +22,7 @@ pub(super) struct Seen {
     pub file_system: String,
     pub requests: Vec<(String, Snapshot)>,
     pub under_way: u64,
+    pub over_io_uring: bool,
     pub counters: Counters,
     pub levels: Levels,
     pub memory_bytes: u64,
@@ -31,6 +34,7 @@ impl Source for MountSource {
             file_system: self.client.cluster_map().fs.to_string(),
             requests: self.times.read(),
             under_way: self.times.under_way(),
+            over_io_uring: self.over_io_uring,
             counters: self.client.counters(),
             levels: self.client.levels(),
             memory_bytes: self.memory_bytes,
@@ -69,6 +73,11 @@ fn of_requests(seen: &Seen) -> Vec<Family> {
             "pandofs_mount_requests_under_way",
             "Requests of the kernel that threads of the mount have now: programs that wait.",
             seen.under_way,
+        ),
+        Family::gauge(
+            "pandofs_mount_over_io_uring",
+            "1 if requests of the kernel come over io_uring, 0 if by /dev/fuse.",
+            u64::from(seen.over_io_uring),
         ),
         Family::gauge(
             "pandofs_mount_open_inodes",

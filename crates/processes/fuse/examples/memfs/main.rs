@@ -3,7 +3,7 @@
 //! It shows the speed of FUSE itself. `make bench` measures PandoFS beside it.
 //!
 //! ```text
-//! memfs MOUNTPOINT [THREADS]
+//! memfs MOUNTPOINT [THREADS [io_uring]]
 //! ```
 //!
 //! Runs until it is unmounted (`umount MOUNTPOINT`). With `RUST_LOG=pandofs_fuse_kernel=debug` it prints every
@@ -11,7 +11,7 @@
 
 mod filesystem;
 
-use pandofs_fuse::{Options, serve};
+use pandofs_fuse::{Options, UseIoUring, serve};
 use std::error::Error;
 use std::path::Path;
 use tracing_subscriber::EnvFilter;
@@ -32,7 +32,12 @@ fn main() -> Result<(), Box<dyn Error>> {
             options.threads = threads.parse()?;
             mountpoint
         }
-        _ => return Err("usage: memfs MOUNTPOINT [THREADS]".into()),
+        [mountpoint, threads, word] if word == "io_uring" => {
+            options.threads = threads.parse()?;
+            options.io_uring = UseIoUring::Wanted;
+            mountpoint
+        }
+        _ => return Err("usage: memfs MOUNTPOINT [THREADS [io_uring]]".into()),
     };
     serve(filesystem::MemFs::new(), Path::new(mountpoint), &options)?.join()?;
     Ok(())
