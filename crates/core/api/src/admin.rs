@@ -211,4 +211,10 @@ pub struct ShardStatus {
     pub leases: u64,
     /// Leases that were recalled since the start.
     pub recalled: u64,
+    /// Requests by path that were answered since the start.
+    pub paths_answered: u64,
+    /// Requests by path that were led on to another shard since the start, as the name's partition is there.
+    pub paths_led_on: u64,
+    /// Requests by path since the start whose path was not known, so that the client went through the directories.
+    pub paths_unknown: u64,
 }

@@ -8,6 +8,7 @@ pub mod data;
 pub mod horizon;
 pub mod layout;
 pub mod op;
+pub mod path;
 pub mod peer;
 pub mod reply;
 pub mod request;
@@ -20,9 +21,10 @@ pub use data::Extent;
 pub use data::{DataReply, DataRequest, FIRST_TRUNCATIONS, Layout};
 pub use horizon::Horizon;
 pub use layout::LayoutChoice;
+pub use path::{Above, AboveSeen, PathName, SearchCondition};
 pub use peer::{Age, Ask, CommitMessage, PeerMessage, Refused};
 pub use reply::{BatchReply, DirReply, EntriesReply, GrantTerms, Granted};
-pub use reply::{DirEntry, DirPart, EntryReply, FileBody, InodeReply, Refusal, Reply};
+pub use reply::{DirEntry, DirPart, EntryReply, FileBody, InodeReply, PathReply, Refusal, Reply};
 pub use request::{DirSettings, NewNode, Request, RequestKey, ShardRequest, XattrMode};
 pub use step::{
     Adopt, MovedInode, NewDir, NewFile, NewPart, SetAcl, SplitChunk, SplitId, SplitItem, Step,

@@ -62,6 +62,23 @@ pub enum Reply {
     },
     /// What came of a batch.
     Batch(Box<BatchReply>),
+    /// To a request by path that the shard does not answer itself.
+    ByPath(PathReply),
+}
+
+/// What a shard knows of a path if it does not have what is asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PathReply {
+    /// Nothing that is sure to be right: the path is to be gone through, and may be kept then.
+    Unknown {
+        /// Changes that the shard's path log has seen.
+        seen: u64,
+    },
+    /// The path leads to this directory, which the caller may reach, and the name's partition is on another shard.
+    LeadsTo {
+        /// The directory.
+        dir: Ino,
+    },
 }
 
 /// Grant of a directory: what the shard has of it and of the inodes in it.

@@ -1,6 +1,7 @@
 //! Steps of distributed operations, each for one shard.
 
 use crate::layout::LayoutChoice;
+use crate::path::{AboveSeen, PathName};
 use crate::reply::InodeReply;
 use crate::request::{DirSettings, NewNode};
 use pandofs_placement::{DirMap, GrainState, PartitionIndex};
@@ -55,6 +56,8 @@ pub enum Step {
     NewFile(Box<NewFile>),
     /// The old name of a rename leads to a white-out from now on. Its coordinator's own step.
     Whiteout(Box<Whiteout>),
+    /// A directory above others has changed so that paths through it lead elsewhere or are allowed to others.
+    PathLine(PathLine),
 }
 
 /// Puts a name into a directory. With `replace` a name that is there gives way if POSIX lets it;
@@ -168,6 +171,17 @@ pub struct HoldAncestors {
     pub depth: u32,
 }
 
+/// A change of a directory that a shard which paths lead to takes down in its path log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathLine {
+    /// The directory.
+    pub dir: Ino,
+    /// Whether its name or parent changes, so that its own path does as well as those below it.
+    pub moved: bool,
+    /// Random: the same on all shards, and of no other change.
+    pub stamp: u64,
+}
+
 /// Attributes and settings of a directory, at its home and wherever it has partitions.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct SetDir {
@@ -262,6 +276,8 @@ pub struct Swap {
     pub caller: Credentials,
     /// For mtime and ctime of the directory.
     pub time: Time,
+    /// Of the lines in path logs for directories that move.
+    pub stamp: u64,
 }
 
 /// Inode of a name that changes places with another one.
@@ -296,6 +312,10 @@ pub struct NewDir {
     pub acls: Acls,
     /// The session that has made it under a grant before its home heard of it, and the number that it has given it.
     pub chosen: Option<(SessionId, Ino)>,
+    /// The path that it is placed by.
+    pub path: Option<PathName>,
+    /// What is above it, where the shard of its name has that valid and the path leads to its home.
+    pub above: Option<AboveSeen>,
 }
 
 /// Partitions on one shard of a directory whose home is elsewhere: what they know of it.
@@ -319,6 +339,8 @@ pub struct NewPart {
     pub time: Time,
     /// Its lists, by which callers are checked and children inherit.
     pub acls: Acls,
+    /// The path that the directory was placed by.
+    pub path: Option<PathName>,
 }
 
 /// One attempt to split one partition.

@@ -4,13 +4,16 @@ use crate::image::Image;
 use pandofs_api::{Request, op};
 use pandofs_namespace::records::{Body, EntryRecord};
 use pandofs_namespace::{Stop, View};
-use pandofs_types::{FileKind, Ino, Name};
+use pandofs_types::{AclKind, FileKind, Ino, Name};
 
 /// Test that the image says what comes of the request.
 pub(crate) fn decides(image: &Image, view: &View<'_>, request: &Request) -> Result<bool, Stop> {
     let covers = Covers { image, view };
     let is_granted = |dir: &Ino| image.granted.contains(dir);
     let is_made = |ino: &Ino| image.made.contains(ino);
+    if covers.changes_paths(request)? {
+        return Ok(false);
+    }
     Ok(match request {
         Request::Lookup(op::Lookup { dir, name }) => {
             is_granted(dir)
@@ -84,6 +87,37 @@ impl Covers<'_> {
         Ok(children
             .iter()
             .all(|child| child.shard != self.image.shard || self.image.is_exclusive(child.ino)))
+    }
+
+    /// Whether paths through a directory may lead elsewhere afterwards, or be allowed to others: where there are requests
+    /// by path every shard that they go to has to know of it before it is answered.
+    fn changes_paths(&self, request: &Request) -> Result<bool, Stop> {
+        if self.view.map.settings.path_shards.is_none() {
+            return Ok(false);
+        }
+        let is_dir = |ino: Ino| -> Result<bool, Stop> {
+            let is_exclusive = self.image.is_exclusive(ino);
+            Ok(!is_exclusive || self.view.inode(ino)?.kind == FileKind::Dir)
+        };
+        match request {
+            Request::SetAttr(op::SetAttr { ino, set }) => {
+                let rights = set.mode.is_some() || set.uid.is_some() || set.gid.is_some();
+                Ok(rights && is_dir(*ino)?)
+            }
+            Request::SetXattr(op::SetXattr { ino, name, .. })
+            | Request::RemoveXattr(op::RemoveXattr { ino, name }) => {
+                Ok(AclKind::of_name(name).is_some() && is_dir(*ino)?)
+            }
+            Request::Rename(op::Rename { dir, name, .. }) => {
+                // Where the entry is not known nothing is decided.
+                let moves = self.image.granted.contains(dir)
+                    && self
+                        .entry(*dir, name)?
+                        .is_some_and(|entry| entry.kind == FileKind::Dir);
+                Ok(moves)
+            }
+            _ => Ok(false),
+        }
     }
 
     fn is_inline(&self, ino: Ino) -> Result<bool, Stop> {

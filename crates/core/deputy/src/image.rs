@@ -76,6 +76,9 @@ impl Image {
     /// Takes in what an operation has written.
     pub(crate) fn apply(&mut self, batch: &Batch) {
         for (key, value) in batch.iter() {
+            if kind(key) == Some(Kind::Path) {
+                continue;
+            }
             match value {
                 Some(value) => self.put(key.to_vec(), value.to_vec()),
                 None => self.delete(key),
@@ -163,6 +166,10 @@ impl Image {
     /// Whether the image tells the value of the key, or that there is none.
     fn knows(&self, key: &[u8]) -> bool {
         if self.pairs.contains_key(key) {
+            return true;
+        }
+        // Images find nothing by its path, and do not execute what changes paths.
+        if let Some(Kind::Path | Kind::PathPointer | Kind::PathLine | Kind::PathLog) = kind(key) {
             return true;
         }
         let Some(ino) = keys::parse_ino(key) else {

@@ -1,6 +1,7 @@
 //! Keys of the store, byte by byte (`docs/data-layout.md`). Numbers are big-endian, so that their order
 //! is the order of the bytes. Every key starts with `kind (1) | shard (2)`.
 
+use pandofs_types::limits::PATH_POINTERS;
 use pandofs_types::{Ino, Name, Position, SessionId, ShardId, SlotId, TxId};
 
 /// Version of keys and values; a store of another one is refused.
@@ -44,11 +45,19 @@ pub enum Kind {
     Numbers = 16,
     /// `11 shard session(8)`: a session that may have grants of this shard
     Grantholder = 17,
+    /// `12 shard hash(8)`: a directory that was placed here by its path
+    Path = 18,
+    /// `13 shard number(2)`: a path of a directory that was placed by another one
+    PathPointer = 19,
+    /// `14 shard number(2)`: changes of directories that share a line of the path log
+    PathLine = 20,
+    /// `15 shard`: the path log's own figures
+    PathLog = 21,
 }
 
 impl Kind {
     /// In the order of their bytes.
-    pub const ALL: [Kind; 17] = [
+    pub const ALL: [Kind; 21] = [
         Kind::Meta,
         Kind::Inode,
         Kind::Entry,
@@ -66,6 +75,10 @@ impl Kind {
         Kind::Leaseholder,
         Kind::Numbers,
         Kind::Grantholder,
+        Kind::Path,
+        Kind::PathPointer,
+        Kind::PathLine,
+        Kind::PathLog,
     ];
 
     /// The kind of keys that begin with this byte; `None` if there is none.
@@ -211,6 +224,36 @@ pub fn reclaim(shard: ShardId, ino: Ino) -> Vec<u8> {
 /// Key of the split or merge of a directory that gives entries away here.
 pub fn split(shard: ShardId, dir: Ino) -> Vec<u8> {
     with_u64(Kind::Split, shard, dir.0)
+}
+
+/// Key of a directory that was placed here by the path with this hash.
+pub fn path(shard: ShardId, hash: u64) -> Vec<u8> {
+    with_u64(Kind::Path, shard, hash)
+}
+
+/// Key of a pointer from a path with this hash.
+pub fn path_pointer(shard: ShardId, hash: u64) -> Vec<u8> {
+    with_u16(
+        Kind::PathPointer,
+        shard,
+        (hash % u64::from(PATH_POINTERS)) as u16,
+    )
+}
+
+/// Key of a line of the path log.
+pub fn path_line(shard: ShardId, line: u16) -> Vec<u8> {
+    with_u16(Kind::PathLine, shard, line)
+}
+
+/// Key of the figures of the path log.
+pub fn path_log(shard: ShardId) -> Vec<u8> {
+    prefix(Kind::PathLog, shard)
+}
+
+fn with_u16(kind: Kind, shard: ShardId, number: u16) -> Vec<u8> {
+    let mut key = prefix(kind, shard);
+    key.extend_from_slice(&number.to_be_bytes());
+    key
 }
 
 /// Key of a split that takes entries here.

@@ -17,6 +17,7 @@ pub mod locks;
 mod made;
 pub mod merge;
 pub mod ops;
+pub mod paths;
 pub mod permission;
 pub mod records;
 pub mod split;

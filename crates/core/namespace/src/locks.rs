@@ -42,6 +42,8 @@ pub enum Lock {
     Ancestor(Ino),
     /// A directory that is made here: who knows of it already waits until it is there.
     Made(Ino),
+    /// A line of the path log is about to tell that the directory has changed.
+    Path(Ino),
 }
 
 /// The locks of one step.
@@ -57,6 +59,7 @@ pub struct Locks {
     parents: HashMap<Ino, TxId>,
     ancestors: HashMap<Ino, Vec<TxId>>,
     made: HashMap<Ino, TxId>,
+    paths: HashMap<Ino, TxId>,
     held: HashMap<TxId, HashSet<Lock>>,
 }
 
@@ -256,6 +259,7 @@ impl Locks {
                 }),
             Lock::Ancestor(ino) => self.parents.get(ino).filter(|tx| others(tx)).copied(),
             Lock::Made(ino) => self.made.get(ino).filter(|tx| others(tx)).copied(),
+            Lock::Path(ino) => self.paths.get(ino).filter(|tx| others(tx)).copied(),
         }
     }
 
@@ -298,6 +302,9 @@ impl Locks {
                 Lock::Ancestor(ino) => self.ancestors.entry(ino).or_default().push(tx),
                 Lock::Made(ino) => {
                     self.made.insert(ino, tx);
+                }
+                Lock::Path(ino) => {
+                    self.paths.insert(ino, tx);
                 }
             }
         }
@@ -349,6 +356,9 @@ impl Locks {
                 }
                 Lock::Made(ino) => {
                     self.made.remove(&ino);
+                }
+                Lock::Path(ino) => {
+                    self.paths.remove(&ino);
                 }
             }
         }

@@ -2,7 +2,7 @@
 //! (`docs/data-layout.md`).
 
 use crate::Stop;
-use pandofs_api::{DirSettings, Layout, Refusal, Reply, SplitId};
+use pandofs_api::{Above, DirSettings, Layout, PathName, Refusal, Reply, SplitId};
 use pandofs_placement::{DirMap, GrainState, PartitionIndex};
 use pandofs_types::{Acls, Attr, FileKind, Ino, ShardId, Time, TxId};
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -155,6 +155,9 @@ pub struct PartsRecord {
     pub parts: Vec<Part>,
     /// Copies of the inode's, changed as `mode` is.
     pub acls: Acls,
+    /// The path that it was placed by, by which its new directories are placed; a rename leaves it. `None` where the
+    /// file system does not place by paths, and below a path that is too long.
+    pub path: Option<PathName>,
 }
 
 /// One partition of a directory, as its shard counts it.
@@ -328,6 +331,29 @@ pub struct SlotRecord {
     pub result: Result<Reply, Refusal>,
 }
 
+/// A directory and the path by which it was found: right as long as no line of the path log that may concern one of its
+/// ancestors, or that it has moved itself, is younger.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathRecord {
+    /// Whole, as its key is a hash.
+    pub path: PathName,
+    /// What it leads to.
+    pub dir: Ino,
+    /// What is above it: its path permissions.
+    pub above: Above,
+    /// Changes that the path log had seen.
+    pub seen: u64,
+}
+
+/// Line of the path log: changes of directories that share it.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PathLineRecord {
+    /// The path log's count after the last one.
+    pub last: u64,
+    /// Sum of the changes' random numbers, modulo 2^64, whichever order they came in.
+    pub sum: u64,
+}
+
 /// Inode numbers that a session has taken and not used yet.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NumbersRecord {
@@ -385,6 +411,7 @@ mod tests {
                 subdirs: 0,
             }],
             acls: Acls::default(),
+            path: None,
         }
     }
 

@@ -1,8 +1,8 @@
 //! Typed writes of a shard's state.
 
 use crate::records::{
-    EntryRecord, InodeRecord, NumbersRecord, PartsRecord, ReclaimRecord, SlotRecord, SplitRecord,
-    StagingRecord, encode,
+    EntryRecord, InodeRecord, NumbersRecord, PartsRecord, PathLineRecord, PathRecord,
+    ReclaimRecord, SlotRecord, SplitRecord, StagingRecord, encode,
 };
 use crate::{View, keys};
 use pandofs_api::SplitId;
@@ -250,6 +250,32 @@ impl Txn<'_, '_> {
     pub fn put_numbers(&mut self, session: SessionId, numbers: &NumbersRecord) {
         self.overlay
             .put(keys::numbers(self.shard, session), encode(numbers));
+    }
+
+    /// Stores a path that leads to a directory, whose hash this is.
+    pub fn put_path(&mut self, hash: u64, pointer: bool, record: &PathRecord) {
+        let key = match pointer {
+            true => keys::path_pointer(self.shard, hash),
+            false => keys::path(self.shard, hash),
+        };
+        self.overlay.put(key, encode(record));
+    }
+
+    /// The directory that was placed by a path with this hash is gone.
+    pub fn delete_path(&mut self, hash: u64) {
+        self.overlay.delete(keys::path(self.shard, hash));
+    }
+
+    /// Writes a line of the path log.
+    pub fn put_path_line(&mut self, number: u16, line: &PathLineRecord) {
+        let key = keys::path_line(self.shard, number);
+        self.overlay.put(key, encode(line));
+    }
+
+    /// Writes how many changes the path log has seen.
+    pub fn put_path_log(&mut self, seen: u64) {
+        let key = keys::path_log(self.shard);
+        self.overlay.put(key, encode(&seen));
     }
 
     /// Writes the shard's figures as they are now.

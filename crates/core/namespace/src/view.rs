@@ -1,8 +1,8 @@
 //! Typed reads of a shard's state.
 
 use crate::records::{
-    EntryRecord, InodeRecord, NumbersRecord, PartsRecord, ReclaimRecord, SlotRecord, SplitRecord,
-    StagingRecord, decode,
+    EntryRecord, InodeRecord, NumbersRecord, PartsRecord, PathLineRecord, PathRecord,
+    ReclaimRecord, SlotRecord, SplitRecord, StagingRecord, decode,
 };
 use crate::{Stop, keys};
 use pandofs_api::{Horizon, Refusal, SplitId};
@@ -156,6 +156,27 @@ impl<'a> View<'a> {
     /// The slot's last answer; `None` before the first.
     pub fn slot(&self, session: SessionId, slot: SlotId) -> Result<Option<SlotRecord>, Stop> {
         self.typed("slot", &keys::slot(self.shard, session, slot))
+    }
+
+    /// The directory that was placed here by a path with this hash, or else by `pointer` that a path leads to.
+    pub fn path(&self, hash: u64, pointer: bool) -> Result<Option<PathRecord>, Stop> {
+        let key = match pointer {
+            true => keys::path_pointer(self.shard, hash),
+            false => keys::path(self.shard, hash),
+        };
+        self.typed("path", &key)
+    }
+
+    /// The line of the path log; empty before its first change.
+    pub fn path_line(&self, line: u16) -> Result<PathLineRecord, Stop> {
+        let line = self.typed("line of the path log", &keys::path_line(self.shard, line))?;
+        Ok(line.unwrap_or_default())
+    }
+
+    /// Changes that the path log has seen.
+    pub fn path_log(&self) -> Result<u64, Stop> {
+        let seen = self.typed("path log", &keys::path_log(self.shard))?;
+        Ok(seen.unwrap_or_default())
     }
 
     /// Inode numbers that the session has taken and not used; `None` if it never took any.

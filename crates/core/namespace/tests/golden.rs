@@ -6,8 +6,8 @@ use pandofs_formats::{Golden, check, variants};
 use pandofs_namespace::Meta;
 use pandofs_namespace::keys::{self, FORMAT_VERSION, Kind, Role};
 use pandofs_namespace::records::{
-    Body, EntryRecord, InodeRecord, NumbersRecord, Part, PartsRecord, ReclaimRecord, SlotRecord,
-    SplitRecord, StagingRecord, decode, encode,
+    Body, EntryRecord, InodeRecord, NumbersRecord, Part, PartsRecord, PathLineRecord, PathRecord,
+    ReclaimRecord, SlotRecord, SplitRecord, StagingRecord, decode, encode,
 };
 use pandofs_placement::PartitionIndex;
 use pandofs_types::{Acls, FileKind, FsId, Ino, Position, SessionId, ShardId, SlotId, Time, TxId};
@@ -27,7 +27,7 @@ fn path(of: &str) -> String {
 
 variants!(kind_of, KINDS, Kind:
     Meta, Inode, Entry, Parts, Forwarding, Xattr, Transaction, Slot, Reclaim, Split, Staging, Staged,
-    Horizon, LockHolder, Leaseholder, Numbers, Grantholder);
+    Horizon, LockHolder, Leaseholder, Numbers, Grantholder, Path, PathPointer, PathLine, PathLog);
 variants!(body_of, BODIES, Body: Nothing, Symlink, Inline, Striped, Dir, Sparse);
 variants!(reclaim_of, RECLAIMS, ReclaimRecord: Orphan, Gone, Truncate, Fill);
 
@@ -90,6 +90,14 @@ fn keys_are_pinned() {
             "Grantholder",
             keys::grantholder(SHARD, session),
         ),
+        (Kind::Path, "Path", keys::path(SHARD, 0x00ab_cdef)),
+        (
+            Kind::PathPointer,
+            "PathPointer",
+            keys::path_pointer(SHARD, 0x00ab_cdef),
+        ),
+        (Kind::PathLine, "PathLine", keys::path_line(SHARD, 300)),
+        (Kind::PathLog, "PathLog", keys::path_log(SHARD)),
     ];
     check(&path("keys"), RULE, |golden| {
         for (kind, name, key) in &all {
@@ -254,6 +262,7 @@ fn parts(map: pandofs_placement::DirMap, settings: pandofs_api::DirSettings) -> 
         ctime: Time(TIME.0 + 1),
         parts: vec![part(0, 8_001, 3), part(2, 40, 0)],
         acls: samples::acls(),
+        path: Some(samples::path()),
     }
 }
 
@@ -287,6 +296,18 @@ fn directories_are_pinned() {
             chunks: 3,
         };
         pin(golden, "StagingRecord", &staging);
+        let path = PathRecord {
+            path: samples::path(),
+            dir: DIR,
+            above: samples::above(),
+            seen: 300,
+        };
+        pin(golden, "PathRecord", &path);
+        let line = PathLineRecord {
+            last: 300,
+            sum: u64::MAX,
+        };
+        pin(golden, "PathLineRecord", &line);
         pin(golden, "staged, with its inode", &samples::split_item());
         let alone = pandofs_api::SplitItem {
             inode: None,

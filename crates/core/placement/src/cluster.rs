@@ -4,7 +4,7 @@
 
 use crate::cluster_file::{CURRENT_FORMAT, ClusterFile};
 use crate::crush::crush_map;
-use crate::policy::{DirPolicy, FilePolicy};
+use crate::policy::{DirPolicy, FilePolicy, crush_path_shard};
 use crate::slots::default_max_partitions;
 use pandofs_types::limits::{
     DEFAULT_FLUSH_INTERVAL, DEFAULT_SPLIT_THRESHOLD, DEFAULT_STRIPE_UNIT_BYTES, MAX_INLINE_BYTES,
@@ -109,6 +109,10 @@ pub struct Settings {
     /// Where the inodes of new files go.
     #[serde(default)]
     pub file_policy: FilePolicy,
+    /// Shards that paths lead to: those that a file system of the policy `crush-path` was made with. Servers that
+    /// join do not change it, so that each path keeps its shard. `None` under another policy.
+    #[serde(default)]
+    pub path_shards: Option<u16>,
 }
 
 impl Default for Settings {
@@ -123,6 +127,7 @@ impl Default for Settings {
             flush_interval_ms: DEFAULT_FLUSH_INTERVAL.as_millis() as u64,
             commit_protocol: CommitProtocol::default(),
             file_policy: FilePolicy::default(),
+            path_shards: None,
         }
     }
 }
@@ -228,12 +233,16 @@ pub enum MapError {
     /// A placement policy of files is out of its range.
     #[error("the policies of files need widths of 1 or more, the least one before the largest")]
     FilePolicy,
-    /// A placement policy of directories is out of its range, or is `crush-path`.
+    /// A placement policy of directories is out of its range.
     #[error(
-        "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest, and crush-path \
-         cannot be chosen"
+        "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest"
     )]
     Policy,
+    /// Paths lead to shards that are not there, or to none under `crush-path`, or to some under another policy.
+    #[error(
+        "path_shards is to be a number of shards that the file system has, for the policy crush-path and no other"
+    )]
+    PathShards,
     /// A setting is out of its range.
     #[error("{setting} is to be {allowed}, not {found}")]
     Setting {
@@ -259,10 +268,11 @@ impl ClusterMap {
         shards: u16,
         servers: Vec<ServerInfo>,
         policy: DirPolicy,
-        settings: Settings,
+        mut settings: Settings,
     ) -> Result<ClusterMap, MapError> {
         check_servers(&servers)?;
         check_shard_count(usize::from(shards))?;
+        settings.path_shards = (policy == DirPolicy::CrushPath).then_some(shards);
         if servers.iter().all(|server| server.weight == 0) {
             return Err(MapError::NoWeight);
         }
@@ -315,6 +325,16 @@ impl ClusterMap {
         if !self.policy.is_valid() {
             return Err(MapError::Policy);
         }
+        let all = 1..=self.shards.len();
+        let fits = match self.settings.path_shards {
+            Some(shards) => {
+                self.policy == DirPolicy::CrushPath && all.contains(&usize::from(shards))
+            }
+            None => self.policy != DirPolicy::CrushPath,
+        };
+        if !fits {
+            return Err(MapError::PathShards);
+        }
         self.settings.validate()
     }
 
@@ -353,6 +373,20 @@ impl ClusterMap {
     /// The number of shards. It grows when servers are added, and a shard keeps its number and its server.
     pub fn shard_count(&self) -> u16 {
         self.shards.len() as u16
+    }
+
+    /// The shard that a path of a directory leads to; `None` if paths lead to no shards here.
+    pub fn path_shard(&self, path: &[u8]) -> Option<ShardId> {
+        let shards = self.settings.path_shards?;
+        Some(crush_path_shard(
+            self.hash_key.position(path).hash(),
+            shards,
+        ))
+    }
+
+    /// The shards that paths may lead to, in the order of their numbers.
+    pub fn path_shards(&self) -> impl Iterator<Item = ShardId> + use<> {
+        (0..self.settings.path_shards.unwrap_or(0)).map(ShardId)
     }
 
     /// The servers that lead a shard, in the order of their numbers.

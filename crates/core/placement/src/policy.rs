@@ -24,8 +24,8 @@ pub enum DirPolicy {
     /// Every child of the root on a shard drawn at random and all below it with it: ⟨1, 1⟩ for the
     /// root and ⟨∞, ∞⟩ for the others.
     Subtree,
-    /// The shard follows from the full path name: see [`crush_path_shard`]. It has its number in
-    /// the formats and cannot be chosen.
+    /// The shard follows from the full path name: see [`crush_path_shard`]. A directory without a
+    /// path has it drawn at random.
     CrushPath,
     /// Dynamic Dir-Grain whose units follow the name space and the load, within these bounds: see
     /// [`DirBounds::place_directory`].
@@ -91,16 +91,14 @@ const UNBOUNDED: u32 = u32::MAX;
 
 impl DirPolicy {
     /// Whether it can be chosen (it comes from the network, or from a file): a unit has at least
-    /// one level, and one directory's children, and a running system does what the policy says.
+    /// one level, and one directory's children.
     pub fn is_valid(self) -> bool {
         match self {
             DirPolicy::Ddg {
                 dir_depth,
                 dir_width,
             } => dir_depth > 0 && dir_width > 0,
-            DirPolicy::Random | DirPolicy::Subtree => true,
-            // It would act as `Random`: nothing computes the shard from the path yet.
-            DirPolicy::CrushPath => false,
+            DirPolicy::Random | DirPolicy::Subtree | DirPolicy::CrushPath => true,
             DirPolicy::Adaptive(bounds) => bounds.is_valid(),
         }
     }

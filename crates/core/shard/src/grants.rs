@@ -138,7 +138,7 @@ impl Shard {
         self.end_grants_of(dirs, ticket, request)
     }
 
-    fn end_grants_of(
+    pub(crate) fn end_grants_of(
         &mut self,
         dirs: impl Iterator<Item = Ino>,
         ticket: Ticket,

@@ -21,6 +21,7 @@
 mod answers;
 mod apply;
 mod batch;
+mod by_path;
 mod closing;
 mod commands;
 mod coordinate;

@@ -154,7 +154,13 @@ impl Shard {
                     return Ok(());
                 }
                 Some(coordinated) => {
-                    if !fits(&coordinated.coordination, from, number, &message) {
+                    if !fits(
+                        &self.config.map,
+                        &coordinated.coordination,
+                        from,
+                        number,
+                        &message,
+                    ) {
                         return Ok(());
                     }
                     // Nothing is decided, so there is nothing to tell. Shards ask again and again for each step, and

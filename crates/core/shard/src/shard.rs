@@ -1,5 +1,6 @@
 //! The shard itself: what it knows, and how it starts.
 
+use crate::by_path::PathRequests;
 use crate::commands::Commands;
 use crate::file_locks::FileLocks;
 use crate::grace::Grace;
@@ -12,7 +13,7 @@ use crate::record::Record;
 use crate::sessions::Sessions;
 use crate::splits::Splits;
 use crate::waiting::Until;
-use pandofs_api::{DirSettings, PeerMessage, ShardStatus};
+use pandofs_api::{DirSettings, PathName, PeerMessage, ShardStatus};
 use pandofs_commit::{Decision, Participation, ParticipationState, StepState};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRecord, decode};
@@ -98,6 +99,7 @@ pub struct Shard {
     pub(crate) leases: Leases,
     pub(crate) loads: Loads,
     pub(crate) commands: Commands,
+    pub(crate) path_requests: PathRequests,
 }
 
 impl Shard {
@@ -167,6 +169,7 @@ impl Shard {
                     subdirs: 0,
                 }],
                 acls: Acls::default(),
+                path: config.map.settings.path_shards.map(|_| PathName::ROOT),
             };
             txn.meta.partitions += 1;
             txn.put_parts(ino, &parts);
@@ -214,6 +217,7 @@ impl Shard {
         let placer = Placer::new(&config.map, shard, objects(meta.inodes, meta.partitions));
         let mut this = Shard {
             commands: Commands::after(shard, meta.applied),
+            path_requests: PathRequests::default(),
             meta,
             config,
             operations: Operations::default(),
@@ -521,6 +525,9 @@ impl Shard {
             lock_waiters: self.file_locks.waiting() as u64,
             leases: self.leases.held() as u64,
             recalled: self.leases.recalled(),
+            paths_answered: self.path_requests.answered,
+            paths_led_on: self.path_requests.led_on,
+            paths_unknown: self.path_requests.unknown,
         }
     }
 

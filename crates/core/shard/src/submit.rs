@@ -380,9 +380,23 @@ impl Shard {
             }
             _ => {}
         }
+        if let Request::LookupPath(lookup) = &request.request {
+            let lookup = lookup.clone();
+            return self.lookup_path(overlay, ticket, request, &lookup);
+        }
         if !self.end_grants(ticket, &request) {
             return Ok(());
         }
+        self.answer_in(overlay, ticket, request)
+    }
+
+    /// Answers a request that changes nothing, if no grant that others have is in the way.
+    pub(crate) fn answer_in(
+        &mut self,
+        overlay: &Overlay<'_>,
+        ticket: Ticket,
+        request: ShardRequest,
+    ) -> Result<(), Stop> {
         let view = view_of(&self.config, overlay, self.goes_by_memory());
         let choices = Choices::default();
         match ops::read(&view, &self.context(&request, &choices), &request.request) {
@@ -530,6 +544,9 @@ impl Shard {
         request: &ShardRequest,
         result: Result<Reply, Refusal>,
     ) {
+        if let Request::LookupPath(_) = request.request {
+            self.count_by_path(result.as_ref().ok());
+        }
         let leased = self.lease(request, &result);
         self.commands.outputs.push(Output::Answer {
             ticket,

@@ -11,7 +11,7 @@
 
 use pandofs_api::{
     Adopt, CommitMessage, DirReply, DirSettings, FileBody, Horizon, InodeReply, Layout, MovedInode,
-    NewDir, NewFile, NewNode, NewPart, PeerMessage, Refused, SplitChunk, SplitItem, Step,
+    NewDir, NewFile, NewNode, NewPart, PathName, PeerMessage, Refused, SplitChunk, SplitItem, Step,
     StepResult, SwappedEntry, step,
 };
 use pandofs_namespace::records::{Body, EntryRecord, InodeRecord, decode};
@@ -296,6 +296,7 @@ impl Validator<'_> {
                 settings_fit(settings)?;
                 credentials(caller)
             }
+            Step::PathLine(line) => self.ino(line.dir),
             Step::Adopt(adopt) => self.adopt(adopt),
             Step::GiveUp(_) => Err(Misfit(
                 "the source of a split gives up its half by itself".to_owned(),
@@ -325,6 +326,13 @@ impl Validator<'_> {
         if let Some((_, ino)) = new.chosen {
             self.ino(ino)?;
         }
+        path_fits(new.path.as_ref())?;
+        if let Some(seen) = &new.above {
+            self.inos(&seen.above.ancestors)?;
+            let fits = new.path.as_ref().is_some_and(|path| seen.above.fits(path))
+                && seen.lines.len() == seen.above.ancestors.len();
+            ensure(fits, || "what is above a path".to_owned())?;
+        }
         settings_fit(&new.settings)
     }
 
@@ -347,6 +355,7 @@ impl Validator<'_> {
         mode(part.mode)?;
         acls_fit(&part.acls, FileKind::Dir, part.mode)?;
         self.grain(&part.grain)?;
+        path_fits(part.path.as_ref())?;
         settings_fit(&part.settings)
     }
 
@@ -546,6 +555,10 @@ fn stragglers(horizon: &Horizon) -> Checked {
 
 fn mode(mode: u16) -> Checked {
     ensure(mode <= 0o7777, || format!("mode {mode:#o}"))
+}
+
+fn path_fits(path: Option<&PathName>) -> Checked {
+    ensure(path.is_none_or(PathName::is_valid), || "a path".to_owned())
 }
 
 fn acls_fit(acls: &Acls, kind: FileKind, mode: u16) -> Checked {

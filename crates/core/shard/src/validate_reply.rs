@@ -8,12 +8,14 @@
 use pandofs_api::{CommitMessage, Refused, Step, StepNumber, StepResult, Swap, SwappedEntry, step};
 use pandofs_commit::Coordination;
 use pandofs_namespace::ops::create::kind_of;
-use pandofs_namespace::steps::moved;
+use pandofs_namespace::steps::{lines_of, moved};
+use pandofs_placement::ClusterMap;
 use pandofs_types::{FileKind, ShardId};
 
 /// Whether the message can be what `from` answers for its step `number`. What tells nothing of a step
 /// (the end of an operation, the question for it) always can.
 pub(crate) fn fits(
+    map: &ClusterMap,
     coordination: &Coordination,
     from: ShardId,
     number: StepNumber,
@@ -28,7 +30,7 @@ pub(crate) fn fits(
     };
     match message {
         CommitMessage::Prepared { result, follow, .. } => {
-            result_fits(from, &entry.step, result) && follow_fits(&entry.step, result, follow)
+            result_fits(from, &entry.step, result) && follow_fits(map, &entry.step, result, follow)
         }
         CommitMessage::Committed { result, .. } => result_fits(from, &entry.step, result),
         CommitMessage::Refused { why, .. } => refusal_fits(&entry.step, why),
@@ -67,9 +69,14 @@ fn result_fits(shard: ShardId, step: &Step, result: &StepResult) -> bool {
 }
 
 /// Whether these steps can follow from `step` with this result.
-fn follow_fits(step: &Step, result: &StepResult, follow: &[(ShardId, Step)]) -> bool {
+fn follow_fits(
+    map: &ClusterMap,
+    step: &Step,
+    result: &StepResult,
+    follow: &[(ShardId, Step)],
+) -> bool {
     if let (Step::Swap(swap), Some(goes)) = (step, result.entry) {
-        return swap_follow_fits(swap, &goes, follow);
+        return swap_follow_fits(map, swap, &goes, follow);
     }
     let each_fits = follow.iter().all(|(_, next)| match (step, next) {
         (
@@ -110,7 +117,12 @@ fn follow_fits(step: &Step, result: &StepResult, follow: &[(ShardId, Step)]) -> 
 }
 
 /// Exactly what it takes that `goes` changes places; who must own it only the other shard knows.
-fn swap_follow_fits(swap: &Swap, goes: &SwappedEntry, follow: &[(ShardId, Step)]) -> bool {
+fn swap_follow_fits(
+    map: &ClusterMap,
+    swap: &Swap,
+    goes: &SwappedEntry,
+    follow: &[(ShardId, Step)],
+) -> bool {
     let must_own = match follow.first() {
         Some((
             _,
@@ -120,7 +132,10 @@ fn swap_follow_fits(swap: &Swap, goes: &SwappedEntry, follow: &[(ShardId, Step)]
         _ => return false,
     };
     let (from, to) = (swap.dir, swap.other);
-    moved(goes, from, to, must_own, &swap.caller, swap.time).is_ok_and(|wanted| wanted == follow)
+    moved(goes, from, to, must_own, &swap.caller, swap.time).is_ok_and(|mut wanted| {
+        wanted.extend(lines_of(map, goes, swap.stamp));
+        wanted == follow
+    })
 }
 
 /// Whether `step` can be refused for this reason.

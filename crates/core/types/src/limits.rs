@@ -123,6 +123,16 @@ pub const MAX_DUMP_BYTES: usize = 1 << 20;
 /// Sub-operations of one distributed operation, its coordinator's own included: every shard once
 /// for the ancestors of a moved directory, and the few that change something.
 pub const MAX_PARTICIPANTS: usize = MAX_SHARDS as usize + 8;
+/// Bytes of a path that is kept with a directory, or asked for by path: `PATH_MAX` without its end.
+pub const MAX_PATH_BYTES: usize = 4_095;
+/// Directories above one that is found by its path.
+pub const MAX_PATH_ANCESTORS: usize = 256;
+/// Different conditions on which the directories above one may be searched, if it is to be found by its path.
+pub const MAX_PATH_CONDITIONS: usize = 16;
+/// Lines of a shard's path log: changes of directories that share one are not told apart.
+pub const PATH_LINES: u16 = 4_096;
+/// Pointers from paths to directories that were placed by other ones, of a shard.
+pub const PATH_POINTERS: u16 = 32_768;
 /// Directories between the root and the deepest one that may be moved.
 pub const MAX_DIRECTORY_DEPTH: usize = 65_536;
 /// Serials of inode numbers that a shard leaves out when its server starts: more than it can have given out between two

@@ -33,8 +33,8 @@ pub(crate) struct FsOptions {
     /// together [default: each its own]
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub domains: Vec<Domain>,
-    /// Where new directories go: ddg, ddg:DEPTH,WIDTH, random, subtree, or adaptive or
-    /// adaptive:DEPTH-DEPTH,WIDTH-WIDTH, ddg whose figures follow the name space and the load within these bounds
+    /// Where new directories go: ddg, ddg:DEPTH,WIDTH, random, subtree, crush-path (by their whole paths, by which they
+    /// are found with one request), or adaptive or adaptive:DEPTH-DEPTH,WIDTH-WIDTH, ddg whose figures follow the name space and the load within these bounds
     #[arg(long, value_name = "POLICY", default_value = "ddg:4,16", value_parser = parse_policy)]
     pub policy: DirPolicy,
     /// Where the inodes of new files go: with-entry; ddg:WIDTH, another shard after every WIDTH files of a
@@ -86,6 +86,7 @@ impl FsOptions {
                 .context("--flush-interval is too long")?,
             commit_protocol: self.commit_protocol,
             file_policy: self.file_policy,
+            path_shards: None,
         };
         ClusterMap::create(
             FsId(rand::random()),
@@ -221,7 +222,7 @@ impl FsOptions {
 pub(crate) fn parse_policy(text: &str) -> Result<DirPolicy, String> {
     let unknown = || {
         format!(
-            "'{text}' is no policy: write ddg, ddg:DEPTH,WIDTH, random, subtree, adaptive or \
+            "'{text}' is no policy: write ddg, ddg:DEPTH,WIDTH, random, subtree, crush-path, adaptive or \
              adaptive:DEPTH-DEPTH,WIDTH-WIDTH"
         )
     };
@@ -241,6 +242,7 @@ pub(crate) fn parse_policy(text: &str) -> Result<DirPolicy, String> {
         "ddg" => Ok(DirPolicy::default()),
         "random" => Ok(DirPolicy::Random),
         "subtree" => Ok(DirPolicy::Subtree),
+        "crush-path" => Ok(DirPolicy::CrushPath),
         "adaptive" => Ok(DirPolicy::Adaptive(DirBounds::default())),
         _ => {
             let granularity = text.strip_prefix("ddg:").ok_or_else(unknown)?;
@@ -449,6 +451,7 @@ pub(crate) mod tests {
             },
             DirPolicy::Random,
             DirPolicy::Subtree,
+            DirPolicy::CrushPath,
             DirPolicy::Adaptive(DirBounds {
                 least_depth: 1,
                 most_depth: 2,

@@ -70,6 +70,12 @@ struct UpReport {
     leases: u64,
     /// Leases that were recalled since the start.
     recalled: u64,
+    /// Requests by path that were answered since the start.
+    paths_answered: u64,
+    /// Requests by path that were led on to another shard.
+    paths_led_on: u64,
+    /// Requests by path whose path was not known to be right.
+    paths_unknown: u64,
     connections: u64,
     sessions: u64,
     data_requests: u64,
@@ -165,6 +171,9 @@ impl ServerReport {
             lock_waiters: sum(|shard| shard.lock_waiters),
             leases: sum(|shard| shard.leases),
             recalled: sum(|shard| shard.recalled),
+            paths_answered: sum(|shard| shard.paths_answered),
+            paths_led_on: sum(|shard| shard.paths_led_on),
+            paths_unknown: sum(|shard| shard.paths_unknown),
             connections: status.connections,
             sessions: status.sessions,
             data_requests: status.data_requests,

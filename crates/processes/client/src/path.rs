@@ -44,6 +44,12 @@ impl Client {
         path: &[u8],
         follow: bool,
     ) -> Result<Node> {
+        if (from == Ino::ROOT || path.starts_with(b"/"))
+            && let Some(node) = self.node_by_path(caller, path)?
+            && !(follow && node.kind == FileKind::Symlink)
+        {
+            return Ok(node);
+        }
         let mut walk = Walk::new(from);
         if path.ends_with(b"/") {
             walk.rest.push(b".".to_vec());
@@ -81,6 +87,11 @@ impl Client {
         from: Ino,
         path: &[u8],
     ) -> Result<(Ino, Name)> {
+        if (from == Ino::ROOT || path.starts_with(b"/"))
+            && let Some(parent) = self.parent_by_path(caller, path)?
+        {
+            return Ok(parent);
+        }
         let mut walk = Walk::new(from);
         walk.push(path);
         match self.walk(caller, &mut walk)? {

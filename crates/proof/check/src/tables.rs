@@ -221,12 +221,17 @@ impl Tables {
                     self.slots.insert((shard, session, slot), kept.sequence);
                 }
             }
-            // What protects against repeated and delayed messages, and what sessions may have; nothing refers to it.
+            // What protects against repeated and delayed messages, what sessions may have, and where paths led; nothing
+            // refers to it.
             Kind::Horizon
             | Kind::LockHolder
             | Kind::Leaseholder
             | Kind::Grantholder
-            | Kind::Numbers => {}
+            | Kind::Numbers
+            | Kind::Path
+            | Kind::PathPointer
+            | Kind::PathLine
+            | Kind::PathLog => {}
         }
         Ok(())
     }

@@ -112,6 +112,7 @@ fn stored(inode: &Inode) -> InodeRecord {
 
 fn parts(map: &DirMap, index: u32) -> PartsRecord {
     PartsRecord {
+        path: None,
         map: map.clone(),
         mode: 0o755,
         uid: 0,

@@ -8,6 +8,7 @@ mod accessed;
 mod allocate;
 mod append;
 mod batch;
+mod by_path;
 mod create;
 mod create_unnamed;
 mod dir_part;
@@ -41,6 +42,7 @@ pub use accessed::Accessed;
 pub use allocate::Allocate;
 pub use append::{AppendInline, Extend};
 pub use batch::{Batch, Early, EarlyOperation};
+pub use by_path::{KeepPath, LookupPath};
 pub use create::Create;
 pub use create_unnamed::CreateUnnamed;
 pub use dir_part::DirPart;
@@ -78,7 +80,7 @@ use pandofs_types::{Ino, Name, Position, ShardId};
 macro_rules! operations {
     ($with:ident) => {
         $with! {
-            Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen, ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr, RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline, Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock, CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch, WriteNew, MkdirAway, BeginGrants
+            Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen, ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr, RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline, Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock, CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch, WriteNew, MkdirAway, BeginGrants, LookupPath, KeepPath
         }
     };
 }

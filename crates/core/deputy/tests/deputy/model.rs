@@ -241,3 +241,11 @@ fn every_answer_is_that_of_four_shards() {
     assert!(early > 10_000, "only {early} requests were answered early");
     assert!(alone > 500, "only {alone} directories were made elsewhere");
 }
+
+#[test]
+fn every_answer_is_that_of_shards_that_paths_lead_to() {
+    for shards in [1, 4] {
+        let (early, _) = run_all(shards, DirPolicy::CrushPath);
+        assert!(early > 5_000, "only {early} requests were answered early");
+    }
+}

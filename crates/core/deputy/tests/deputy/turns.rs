@@ -3,7 +3,8 @@
 use crate::server::{SHARD, Session, at, create, ino_of, lookup, mkdir, rename, unlink, write};
 use pandofs_api::{Refusal, Reply, Request, op};
 use pandofs_deputy::{Recalled, Taken};
-use pandofs_types::{Credentials, FsError, Ino, Name, SetAttr, ShardId};
+use pandofs_placement::DirPolicy;
+use pandofs_types::{Credentials, FsError, Ino, Name, SetAttr, SetTime, ShardId};
 
 fn answered(taken: Taken) -> Result<Reply, Refusal> {
     match taken {
@@ -291,4 +292,52 @@ fn times_are_those_of_the_server_as_closely_as_they_are_known() {
         5_020_000_000,
         "not after it was asked"
     );
+}
+
+/// Every shard that paths lead to has to know of such a change before its program does.
+#[test]
+fn what_changes_paths_is_asked_of_the_server() {
+    let name = |text: &str| Name::new(text.as_bytes()).unwrap();
+    let set = |ino, set| Request::SetAttr(op::SetAttr { ino, set });
+    let mode = SetAttr {
+        mode: Some(0o700),
+        ..SetAttr::default()
+    };
+    let times = SetAttr {
+        mtime: Some(SetTime::Now),
+        ..SetAttr::default()
+    };
+    for (policy, is_early) in [(DirPolicy::Subtree, true), (DirPolicy::CrushPath, false)] {
+        let mut session = Session::over(1, policy);
+        let top = session.granted_dir("top");
+        let mkdir = Request::Mkdir(op::Mkdir {
+            dir: top,
+            name: name("below"),
+            mode: 0o755,
+            umask: 0,
+        });
+        let Ok(Reply::Entry(below)) = session.ask(mkdir) else {
+            panic!("no directory is made");
+        };
+        let rename = Request::Rename(op::Rename {
+            dir: top,
+            name: name("below"),
+            new_dir: top,
+            new_name: name("other"),
+            new_shard: below.shard,
+            no_replace: false,
+            whiteout: false,
+        });
+        assert!(matches!(
+            session.offer(&set(below.ino, times.clone())),
+            Taken::Answered(Ok(_))
+        ));
+        session.drain();
+        for request in [set(below.ino, mode.clone()), rename] {
+            let taken = session.offer(&request);
+            let answered = matches!(taken, Taken::Answered(Ok(_)));
+            assert_eq!(answered, is_early, "{request:?}: {taken:?}");
+            session.drain();
+        }
+    }
 }

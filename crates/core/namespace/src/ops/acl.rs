@@ -5,7 +5,7 @@
 use super::{Checked, Mutation, Plan, PlanAnswer};
 use crate::permission::SET_GID;
 use crate::records::InodeRecord;
-use crate::{Context, Stop, Txn, View};
+use crate::{Context, Stop, Txn, View, paths};
 use pandofs_api::{Reply, SetAcl, Step};
 use pandofs_types::{Acl, AclKind, Acls, Credentials, FileKind, FsError, Ino};
 
@@ -57,8 +57,13 @@ impl Change {
             time: cx.choices.time,
         };
         let step = Step::SetAcl(Box::new(set));
+        let mut steps = vec![(view.shard, step)];
+        if self.kind == AclKind::Access {
+            let stamp = cx.choices.random;
+            steps.extend(paths::lines(view.map, self.ino, false, stamp));
+        }
         let plan = Plan {
-            steps: vec![(view.shard, step)],
+            steps,
             answer: PlanAnswer::Done,
         };
         Ok((inode, Some(plan)))

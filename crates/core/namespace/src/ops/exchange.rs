@@ -4,7 +4,7 @@
 use super::rename::check_other;
 use super::{Checked, Execute, Plan, PlanAnswer};
 use crate::permission::must_own;
-use crate::steps::moved;
+use crate::steps::{lines_of, moved};
 use crate::touches::entry_key;
 use crate::{Context, Stop, View};
 use pandofs_api::{Step, Swap, SwappedEntry, op};
@@ -29,6 +29,7 @@ impl Execute for op::Exchange {
                 own,
                 caller: caller.clone(),
                 time: cx.choices.time,
+                stamp: cx.choices.random,
             };
             Step::Swap(Box::new(swap))
         };
@@ -48,6 +49,7 @@ impl Execute for op::Exchange {
             caller,
             cx.choices.time,
         )?);
+        steps.extend(lines_of(view.map, &comes, cx.choices.random));
         let plan = Plan {
             steps,
             answer: PlanAnswer::Exchanged { ino: entry.ino },

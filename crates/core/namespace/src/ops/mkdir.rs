@@ -5,9 +5,9 @@ use super::create::too_high;
 use super::{ByLoad, Checked, Choices, Execute, Mutation, Plan, PlanAnswer};
 use crate::permission::inherit;
 use crate::records::PartsRecord;
-use crate::{Context, Stop, Txn, View};
+use crate::{Context, Stop, Txn, View, paths};
 use pandofs_api::{NewDir, Step, op, step};
-use pandofs_placement::{DirPolicy, place_new_directory};
+use pandofs_placement::{DirPolicy, place_directory, place_new_directory};
 use pandofs_types::{FileKind, Ino, LeaseKey};
 
 impl Execute for op::Mkdir {
@@ -68,7 +68,21 @@ pub(super) fn plan(
     let policy = policy(view, &parts);
     let drawn = choices.drawn(view);
     let home = parts.map.home();
-    let placed = place_new_directory(policy, &parts.grain, dir == Ino::ROOT, home, &drawn);
+    let path = paths::path_of_new(&parts, &mkdir.name);
+    let path_shard = path
+        .as_ref()
+        .and_then(|path| view.map.path_shard(path.as_bytes()));
+    let is_root = dir == Ino::ROOT;
+    let placed = match path_shard {
+        Some(shard) if policy == DirPolicy::CrushPath => {
+            place_directory(policy, &parts.grain, is_root, shard)
+        }
+        _ => place_new_directory(policy, &parts.grain, is_root, home, &drawn),
+    };
+    let above = match path_shard == Some(placed.shard) {
+        true => paths::above_new(view, cx.locks, dir, &parts)?,
+        false => None,
+    };
     let (gid, mode, acls) = inherit(caller, &parts, FileKind::Dir, mkdir.mode, mkdir.umask);
     let new = NewDir {
         parent: dir,
@@ -80,6 +94,8 @@ pub(super) fn plan(
         time: choices.time,
         acls,
         chosen: chosen.map(|ino| (cx.session, ino)),
+        path,
+        above,
     };
     parts.grain = placed.parent_after;
     let insert = Step::Insert(step::Insert {

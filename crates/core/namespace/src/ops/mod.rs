@@ -9,6 +9,7 @@ mod accessed;
 pub mod acl;
 mod allocate;
 mod append;
+pub mod by_path;
 pub mod create;
 mod create_unnamed;
 mod dir_part;

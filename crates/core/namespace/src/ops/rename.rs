@@ -5,7 +5,7 @@ use super::create::whiteout;
 use super::{Checked, Execute, Plan, PlanAnswer};
 use crate::permission::must_own;
 use crate::touches::entry_key;
-use crate::{Context, Stop, View};
+use crate::{Context, Stop, View, paths};
 use pandofs_api::{Refusal, Step, Whiteout, op, step};
 use pandofs_types::{FileKind, FsError, Ino, LeaseKey, ShardId};
 
@@ -84,6 +84,10 @@ impl Execute for op::Rename {
                     time,
                 }),
             ));
+        }
+        if entry.kind == FileKind::Dir {
+            let stamp = cx.choices.random;
+            steps.extend(paths::lines(view.map, entry.ino, true, stamp));
         }
         let plan = Plan {
             steps,

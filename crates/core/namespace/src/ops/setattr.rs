@@ -6,8 +6,9 @@ use super::xattr::drop_capability;
 use super::{Checked, Choices, Execute, Mutation, Plan, PlanAnswer, inode_reply, pass};
 use crate::permission::{check_set, mode_after, mode_after_write};
 use crate::records::{Body, InodeRecord, ReclaimRecord};
-use crate::{Context, Stop, Txn, View};
-use pandofs_api::{DirSettings, LayoutChoice, Refusal, Reply, Step, op, step};
+use crate::{Context, Stop, Txn, View, paths};
+use pandofs_api::{DirSettings, LayoutChoice, Refusal, Reply, SearchCondition, Step, op, step};
+use pandofs_placement::DirPolicy;
 use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, LeaseKey, SetAttr, SetTime, Time};
 
@@ -63,15 +64,34 @@ fn checked(
     let inode = cx.inode(view, request.ino)?;
     check_set(cx.caller, &inode, set)?;
     let is_dir = inode.kind == FileKind::Dir;
-    let plan = is_dir.then(|| plan(view, cx, request.ino, set.clone(), DirSettings::default()));
+    let plan = is_dir.then(|| {
+        let mut plan = plan(view, cx, request.ino, set.clone(), DirSettings::default());
+        if changes_search(cx, &inode, set) {
+            let stamp = cx.choices.random;
+            plan.steps
+                .extend(paths::lines(view.map, request.ino, false, stamp));
+        }
+        plan
+    });
     Ok((inode, plan))
+}
+
+/// Whether somebody may search the directory afterwards who may not now, or the reverse.
+fn changes_search(cx: &Context<'_>, inode: &InodeRecord, set: &SetAttr) -> bool {
+    let condition =
+        |inode: &InodeRecord| SearchCondition::of(inode.mode, inode.uid, inode.gid, &inode.acls);
+    let mut after = inode.clone();
+    set_common(cx.caller, &mut after, set, cx.choices.time);
+    condition(&after) != condition(inode)
 }
 
 /// Settings are the owner's to change.
 impl Execute for op::SetDirSettings {
     fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
         let fits = |layout: LayoutChoice| layout.fits(servers(view));
-        if !self.settings.is_valid() || !self.settings.layout.is_none_or(fits) {
+        let leads = self.settings.policy != Some(DirPolicy::CrushPath)
+            || view.map.settings.path_shards.is_some();
+        if !self.settings.is_valid() || !self.settings.layout.is_none_or(fits) || !leads {
             return Err(FsError::Invalid.into());
         }
         let inode = cx.inode(view, self.dir)?;

@@ -116,6 +116,7 @@ impl Perform for Adopt {
             ctime: adopt.ctime,
             parts: Vec::new(),
             acls: adopt.part.acls.clone(),
+            path: adopt.part.path.clone(),
         });
         if adopt.back {
             let into = merge::merged_into(adopt)?;

@@ -10,7 +10,7 @@ use super::{Given, Held, Perform, Prepared};
 use crate::locks::{Lock, LockSet};
 use crate::permission::check_owner;
 use crate::records::PartsRecord;
-use crate::{Stop, Txn, View};
+use crate::{Stop, Txn, View, paths};
 use pandofs_api::{Refusal, Step, StepResult, step};
 use pandofs_types::{FileKind, FsError, Ino, LeaseKey, ShardId};
 
@@ -38,6 +38,9 @@ impl Perform for step::DropDir {
     fn execute(&self, txn: &mut Txn<'_, '_>, _given: &Given<'_>) -> Result<(), Stop> {
         let dir = self.dir;
         let inode = txn.view().inode(dir).map_err(no_longer)?;
+        if let Some(path) = txn.view().parts(dir)?.and_then(|parts| parts.path) {
+            paths::forget(txn, dir, &path)?;
+        }
         drop_parts(txn, dir)?;
         forget_inode(txn, dir, inode)
     }

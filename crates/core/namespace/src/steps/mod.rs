@@ -16,6 +16,7 @@ mod link;
 mod new_dir;
 pub mod new_file;
 mod new_part;
+mod path_line;
 mod remove;
 mod set_acl;
 mod set_dir;
@@ -32,7 +33,7 @@ use pandofs_api::{Step, StepResult};
 use pandofs_types::{Ino, LeaseKey, Name, ShardId, TxId};
 
 pub use free::forget_inode;
-pub use swap::moved;
+pub use swap::{lines_of, moved};
 
 /// A step that can be performed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -138,6 +139,7 @@ pub fn of(step: &Step) -> &dyn Perform {
         Step::SetAcl(step) => &**step,
         Step::NewFile(step) => &**step,
         Step::Whiteout(step) => &**step,
+        Step::PathLine(step) => step,
     }
 }
 

@@ -4,7 +4,7 @@ use super::{Given, Held, Perform, Prepared};
 use crate::locks::{Lock, LockSet};
 use crate::ops::new_dir_attr;
 use crate::records::{Body, InodeRecord, Part, PartsRecord};
-use crate::{Effect, Stop, Txn, View};
+use crate::{Effect, Stop, Txn, View, paths};
 use pandofs_api::{DirReply, FileBody, InodeReply, NewDir, NewPart, Step, StepResult};
 use pandofs_placement::DirMap;
 use pandofs_types::{FileKind, FsError, Ino, SessionId, ShardId};
@@ -54,6 +54,7 @@ impl Perform for NewDir {
                     settings: new.settings.clone(),
                     time: new.time,
                     acls: new.acls.clone(),
+                    path: new.path.clone(),
                 };
                 (shard, Step::NewPart(Box::new(part)))
             })
@@ -125,9 +126,13 @@ impl Perform for NewDir {
             parts: parts_here(&dir.map, txn.shard),
             map: dir.map.clone(),
             acls: new.acls.clone(),
+            path: new.path.clone(),
         };
         txn.meta.partitions += parts.parts.len() as u64;
         txn.put_parts(ino, &parts);
+        if let (Some(path), Some(above)) = (&new.path, &new.above) {
+            paths::keep_new(txn, ino, path, above)?;
+        }
         Ok(())
     }
 

@@ -35,6 +35,7 @@ impl Perform for NewPart {
             ctime: part.time,
             parts: parts_here(&part.map, txn.shard),
             acls: part.acls.clone(),
+            path: part.path.clone(),
         };
         txn.meta.partitions += parts.parts.len() as u64;
         txn.put_parts(part.dir, &parts);

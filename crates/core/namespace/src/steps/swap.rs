@@ -6,8 +6,9 @@ use crate::ops::advance;
 use crate::permission::{CHANGE, SEARCH, check_dir, must_own};
 use crate::records::EntryRecord;
 use crate::touches::entry_key;
-use crate::{LockSet, Stop, Txn, View};
+use crate::{LockSet, Stop, Txn, View, paths};
 use pandofs_api::{Step, StepResult, Swap, SwappedEntry, step};
+use pandofs_placement::ClusterMap;
 use pandofs_types::{Credentials, FileKind, FsError, Ino, LeaseKey, ShardId, Time};
 
 impl Perform for Swap {
@@ -53,6 +54,8 @@ impl Perform for Swap {
             &swap.caller,
             swap.time,
         )?;
+        let lines = lines_of(view.map, &goes, swap.stamp);
+        prepared.follow.extend(lines);
         Ok(prepared)
     }
 
@@ -114,6 +117,14 @@ impl Perform for Swap {
             name: &self.name,
             is_known: true,
         })
+    }
+}
+
+/// Lines of path logs for what changes places, if it is a directory.
+pub fn lines_of(map: &ClusterMap, entry: &SwappedEntry, stamp: u64) -> Vec<(ShardId, Step)> {
+    match entry.kind {
+        FileKind::Dir => paths::lines(map, entry.ino, true, stamp).collect(),
+        _ => Vec::new(),
     }
 }
 

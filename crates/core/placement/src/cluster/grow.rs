@@ -137,6 +137,38 @@ mod tests {
     }
 
     #[test]
+    fn a_path_keeps_its_shard_when_servers_join() {
+        let server = |id| ServerInfo {
+            addresses: vec![],
+            ..server(id)
+        };
+        let map = ClusterMap::create(
+            pandofs_types::FsId(1),
+            "paths".to_owned(),
+            pandofs_types::HashKey(1, 2),
+            8,
+            vec![server(0), server(1)],
+            DirPolicy::CrushPath,
+            super::super::Settings::default(),
+        )
+        .unwrap();
+        let next = map.with_servers(vec![server(2)]).unwrap();
+        assert!(next.shard_count() > 8);
+        assert_eq!(map.check_successor(&next), Ok(()));
+        let shards = |map: &ClusterMap| map.path_shards().collect::<Vec<_>>();
+        assert_eq!(shards(&next), (0..8).map(ShardId).collect::<Vec<_>>());
+        for number in 0..100 {
+            let path = format!("/directory-{number}");
+            let shard = map.path_shard(path.as_bytes());
+            assert!(shard.is_some());
+            assert_eq!(next.path_shard(path.as_bytes()), shard);
+        }
+        let mut other = next.clone();
+        other.settings.path_shards = Some(9);
+        assert!(map.check_successor(&other).is_err());
+    }
+
+    #[test]
     fn who_starts_a_server_may_have_given_servers_other_addresses_and_nothing_else() {
         let before = cluster(16, 2);
         let mut moved = before.clone();

@@ -136,8 +136,18 @@ fn what_is_wrong_is_named() {
         ),
         (
             refusal(|map| map.policy = DirPolicy::CrushPath),
-            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest, and crush-path \
-             cannot be chosen",
+            "path_shards is to be a number of shards that the file system has, for the policy crush-path and no other",
+        ),
+        (
+            refusal(|map| map.settings.path_shards = Some(1)),
+            "path_shards is to be a number of shards that the file system has, for the policy crush-path and no other",
+        ),
+        (
+            refusal(|map| {
+                map.policy = DirPolicy::CrushPath;
+                map.settings.path_shards = Some(map.shard_count() + 1);
+            }),
+            "path_shards is to be a number of shards that the file system has, for the policy crush-path and no other",
         ),
         (
             refusal(|map| {
@@ -146,8 +156,7 @@ fn what_is_wrong_is_named() {
                     dir_width: 1,
                 }
             }),
-            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest, and crush-path \
-             cannot be chosen",
+            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest",
         ),
         (
             refusal(|map| {
@@ -156,8 +165,7 @@ fn what_is_wrong_is_named() {
                     dir_width: 0,
                 }
             }),
-            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest, and crush-path \
-             cannot be chosen",
+            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest",
         ),
         (
             refusal(|map| {
@@ -166,8 +174,7 @@ fn what_is_wrong_is_named() {
                     ..DirBounds::default()
                 })
             }),
-            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest, and crush-path \
-             cannot be chosen",
+            "the policies ddg and adaptive need depths and widths of 1 or more, the least before the largest",
         ),
         (
             refusal(|map| {

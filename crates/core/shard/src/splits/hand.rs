@@ -61,6 +61,7 @@ impl Shard {
             settings: parts.settings,
             time: parts.mtime,
             acls: parts.acls,
+            path: parts.path,
         };
         let (mtime, ctime) = (parts.mtime, parts.ctime);
         let mut has_to_stay = false;

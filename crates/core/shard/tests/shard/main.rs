@@ -7,6 +7,7 @@ mod acls;
 mod adaptive;
 mod batches;
 mod branch_files;
+mod by_path;
 mod clocks;
 mod dir_grain;
 mod distributed;

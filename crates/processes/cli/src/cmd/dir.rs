@@ -11,7 +11,7 @@ use anyhow::{Context, Result, ensure};
 use clap::Args;
 use pandofs_api::DirSettings;
 use pandofs_client::DirInfo;
-use pandofs_placement::{DirPolicy, FilePolicy, partitions_allowed};
+use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, partitions_allowed};
 use pandofs_types::limits::{MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
 use pandofs_types::{FsId, Position, ServerId};
 use serde::Serialize;
@@ -74,9 +74,11 @@ impl Dir {
         let client = backend::connect_within(&cluster, Some(PATIENCE))?;
         let caller = backend::caller();
         let shown = inside.display();
+        let before = client.counters().requests;
         let node = client
             .resolve(&caller, inside.as_os_str().as_bytes())
             .with_context(|| format!("{shown} in {}", cluster.map.name))?;
+        let requests = client.counters().requests - before;
         if let Some(settings) = self.settings() {
             client
                 .set_dir_settings(&caller, node.ino, settings)
@@ -85,7 +87,8 @@ impl Dir {
         let info = client
             .dir_info(&caller, node.ino)
             .with_context(|| shown.to_string())?;
-        let report = Report::new(&cluster, &inside, &info);
+        let mut report = Report::new(&cluster, &inside, &info);
+        report.requests = Some(requests);
         if self.json {
             let json = serde_json::to_string_pretty(&report).context("cannot write JSON")?;
             crate::print(&format!("{json}\n"))?;
@@ -132,6 +135,13 @@ pub(crate) fn path_inside(fs: FsId, path: &Path) -> Result<PathBuf> {
     Ok(Path::new("/").join(rest))
 }
 
+/// The shard that a directory's path leads to, if paths lead to shards.
+fn path_shard(map: &ClusterMap, path: &Path) -> Option<u16> {
+    let path = path.as_os_str().as_bytes();
+    let path = path.strip_suffix(b"/").unwrap_or(path);
+    Some(map.path_shard(path)?.0)
+}
+
 /// Output of `--json`. Fields may be added; none goes or changes its meaning.
 #[derive(Debug, Serialize)]
 pub(crate) struct Report {
@@ -146,6 +156,10 @@ pub(crate) struct Report {
     initial_partitions: u32,
     policy: String,
     file_policy: String,
+    /// The shard that the path leads to, where directories are placed by their paths.
+    path_shard: Option<u16>,
+    /// Requests that it took to find the directory.
+    requests: Option<u64>,
     parts: Vec<PartReport>,
 }
 
@@ -206,6 +220,8 @@ impl Report {
                 .unwrap_or(map.settings.initial_partitions),
             policy: policy_text(settings.policy.unwrap_or(map.policy)),
             file_policy: file_policy_text(settings.file_policy.unwrap_or(map.settings.file_policy)),
+            path_shard: path_shard(map, path),
+            requests: None,
             parts,
         }
     }
@@ -257,10 +273,29 @@ impl Report {
         table
     }
 
+    /// Where the path leads, and what it took to find it.
+    fn way(&self) -> String {
+        let Some(shard) = self.path_shard else {
+            return String::new();
+        };
+        let home = self.parts.iter().find(|part| part.partitions.contains(&0));
+        let stands = match home {
+            Some(home) if home.shard == shard => "where it is",
+            _ => "and it was placed by another one",
+        };
+        let requests = self.requests.map_or_else(String::new, |requests| {
+            format!(
+                "; found with {}",
+                units::plural(requests, "request", "requests")
+            )
+        });
+        format!("its path leads to shard {shard}, {stands}{requests}\n")
+    }
+
     fn text(&self) -> String {
         format!(
             "{}: {} ({} of them directories) in {}\n\
-             splits over {} entries a partition, up to {}; new subdirectories: {}, {}; new files: {}\n\n{}",
+             splits over {} entries a partition, up to {}; new subdirectories: {}, {}; new files: {}\n{}\n{}",
             self.path,
             units::plural(self.entries, "entry", "entries"),
             units::count(self.subdirectories),
@@ -274,6 +309,7 @@ impl Report {
             ),
             self.policy,
             self.file_policy,
+            self.way(),
             self.picture()
         )
     }

@@ -3,6 +3,7 @@
 
 mod accesses;
 mod away;
+mod by_path;
 mod common;
 mod data;
 mod dirs;

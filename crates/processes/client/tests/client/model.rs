@@ -17,7 +17,7 @@ use std::time::Duration;
 const SERVERS: u16 = 4;
 const SHARDS: u16 = 16;
 
-fn map(dir: &Path) -> ClusterMap {
+fn map(dir: &Path, policy: DirPolicy) -> ClusterMap {
     let info = |id| ServerInfo {
         id: ServerId(id),
         addresses: vec![format!("unix:{}/server-{id}.sock", dir.display())],
@@ -31,7 +31,7 @@ fn map(dir: &Path) -> ClusterMap {
         ..Settings::default()
     };
     let servers = (0..SERVERS).map(info).collect();
-    let (fs, key, policy) = (FsId(7), HashKey(1, 2), DirPolicy::Random);
+    let (fs, key) = (FsId(7), HashKey(1, 2));
     ClusterMap::create(
         fs,
         "test".to_owned(),
@@ -54,8 +54,17 @@ fn start(dir: &Path, map: &ClusterMap, id: ServerId) -> ServerHandle {
 
 #[test]
 fn the_client_library_does_what_the_model_says() {
+    does_what_the_model_says(DirPolicy::Random, 5_000);
+}
+
+#[test]
+fn so_it_does_where_directories_are_placed_by_their_paths() {
+    does_what_the_model_says(DirPolicy::CrushPath, 2_000);
+}
+
+fn does_what_the_model_says(policy: DirPolicy, operations: usize) {
     let dir = tempfile::tempdir().unwrap();
-    let map = map(dir.path());
+    let map = map(dir.path(), policy);
     let servers: Vec<ServerHandle> = (0..SERVERS)
         .map(|id| start(dir.path(), &map, ServerId(id)))
         .collect();
@@ -65,7 +74,7 @@ fn the_client_library_does_what_the_model_says() {
         ..pandofs_traits()
     };
     let mut trees = 0;
-    check(Config::from_environment(5_000), || {
+    check(Config::from_environment(operations), || {
         trees += 1;
         let clients = (0..2).map(|_| Client::connect(map.clone(), Options::default()).unwrap());
         Paths::new(

@@ -5,8 +5,8 @@ use pandofs_commit::Participation;
 use pandofs_namespace::Meta;
 use pandofs_namespace::keys;
 use pandofs_namespace::records::{
-    EntryRecord, InodeRecord, PartsRecord, ReclaimRecord, SlotRecord, SplitRecord, StagingRecord,
-    decode, encode,
+    EntryRecord, InodeRecord, PartsRecord, PathRecord, ReclaimRecord, SlotRecord, SplitRecord,
+    StagingRecord, decode, encode,
 };
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Coordinated, Record};
@@ -68,6 +68,10 @@ pub(super) fn forwarding(bytes: &[u8]) -> bool {
 
 pub(super) fn parts(bytes: &[u8]) -> bool {
     value::<PartsRecord>(bytes)
+}
+
+pub(super) fn path(bytes: &[u8]) -> bool {
+    value::<PathRecord>(bytes)
 }
 
 pub(super) fn split(bytes: &[u8]) -> bool {

@@ -92,6 +92,7 @@ pub const ALL: &[Decoder] = &[
     decoder("entry", disk::entry, &[(INODES, "EntryRecord")]),
     decoder("forwarding", disk::forwarding, &[(INODES, "forwarding")]),
     decoder("parts", disk::parts, &[(DIRECTORIES, "PartsRecord")]),
+    decoder("path", disk::path, &[(DIRECTORIES, "PathRecord")]),
     decoder("split", disk::split, &[(DIRECTORIES, "SplitRecord")]),
     decoder("staging", disk::staging, &[(DIRECTORIES, "StagingRecord")]),
     decoder("staged", disk::staged, &[(DIRECTORIES, "staged")]),

@@ -13,8 +13,8 @@ pub use data::{admin_replies, admin_requests, data_replies, data_requests};
 pub use reply::{entry_reply, inode_reply, refusals, replies};
 pub use request::{request_key, requests, shard_request};
 pub use step::{
-    adopt, age, commit_messages, horizon, moved_inode, new_part, peer_messages, refused,
-    split_chunk, split_id, split_item, steps, tx,
+    above, adopt, age, commit_messages, horizon, moved_inode, new_part, path, peer_messages,
+    refused, split_chunk, split_id, split_item, steps, tx,
 };
 
 use pandofs_api::{DirSettings, Layout, LayoutChoice};
@@ -309,16 +309,17 @@ mod tests {
         ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr,
         RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline,
         Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock,
-        CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch, WriteNew, MkdirAway, BeginGrants);
+        CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch, WriteNew, MkdirAway, BeginGrants,
+        LookupPath, KeepPath);
     variants!(reply_of, REPLIES, Reply:
         Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part, Exchanged, Lock,
-        LostLocks, NotClosed, Granted, Numbers, Batch);
+        LostLocks, NotClosed, Granted, Numbers, Batch, ByPath);
     variants!(refusal_of, REFUSALS, Refusal:
         Fs, Misdirected, NewNameMisdirected, Moved, WrongServer, TryAgain, NotInline,
         StaleSequence, Malformed, NotYet);
     variants!(step_of, STEPS, Step:
         Insert, Remove, NewDir, NewPart, Link, Unlink, Touch, DropDir, DropPart, SetParent,
-        HoldAncestors, SetDir, Adopt, GiveUp, Swap, SetAcl, NewFile, Whiteout);
+        HoldAncestors, SetDir, Adopt, GiveUp, Swap, SetAcl, NewFile, Whiteout, PathLine);
     variants!(refused_of, REFUSED, Refused: Fs, Busy, Misdirected, Moved, SameFile, Unknown);
     variants!(commit_of, COMMITS, CommitMessage:
         Do, Prepared, Committed, Refused, Ack, Outcome, Finished, Inquire, InquireOutcome,

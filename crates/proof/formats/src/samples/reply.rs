@@ -5,7 +5,7 @@ use super::{
 };
 use pandofs_api::{
     BatchReply, DirEntry, DirPart, DirReply, EntriesReply, EntryReply, FileBody, GrantTerms,
-    Granted, InodeReply, Refusal, Reply,
+    Granted, InodeReply, PathReply, Refusal, Reply,
 };
 use pandofs_types::{Epoch, FileKind, FsError, Ino, Position, ShardId, Time};
 
@@ -125,6 +125,14 @@ pub fn replies() -> Named<Reply> {
                 count: 300,
                 unordered: 64,
             },
+        ),
+        (
+            "ByPath Unknown",
+            Reply::ByPath(PathReply::Unknown { seen: 300 }),
+        ),
+        (
+            "ByPath LeadsTo",
+            Reply::ByPath(PathReply::LeadsTo { dir: DIR }),
         ),
         ("Batch", Reply::Batch(Box::new(batch_reply()))),
         (

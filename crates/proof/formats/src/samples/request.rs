@@ -1,5 +1,6 @@
 //! Samples of the requests of clients to shards.
 
+use super::step::{above, path};
 use super::{DIR, FILE, Named, TIME, caller, layout_choice, lock, name, placing, settings};
 use pandofs_api::op::{self, Early, EarlyOperation};
 use pandofs_api::{Allocation, NewNode, Request, RequestKey, ShardRequest, XattrMode};
@@ -318,6 +319,22 @@ pub fn requests() -> Named<Request> {
         ("Followed", Request::Followed(op::Followed { ino })),
         ("Grant", Request::Grant(op::Grant { dir })),
         ("BeginGrants", Request::BeginGrants(op::BeginGrants)),
+        (
+            "LookupPath",
+            Request::LookupPath(op::LookupPath {
+                path: path(),
+                name: name("leaf"),
+            }),
+        ),
+        (
+            "KeepPath",
+            Request::KeepPath(op::KeepPath {
+                path: path(),
+                dir: DIR,
+                above: above(),
+                seen: 300,
+            }),
+        ),
         (
             "Renew",
             Request::Renew(op::Renew {

@@ -5,9 +5,9 @@ use super::{
     layout_choice, lock, name, settings, single_map, split_map,
 };
 use pandofs_api::{
-    Adopt, Age, Ask, CommitMessage, Horizon, MovedInode, NewDir, NewFile, NewNode, NewPart,
-    PeerMessage, Refused, SetAcl, SplitChunk, SplitId, SplitItem, Step, StepNumber, StepResult,
-    Swap, SwappedEntry, Whiteout, step,
+    Above, AboveSeen, Adopt, Age, Ask, CommitMessage, Horizon, MovedInode, NewDir, NewFile,
+    NewNode, NewPart, PathName, PeerMessage, Refused, SearchCondition, SetAcl, SplitChunk, SplitId,
+    SplitItem, Step, StepNumber, StepResult, Swap, SwappedEntry, Whiteout, step,
 };
 use pandofs_placement::{PartitionIndex, ServerLoad};
 use pandofs_types::{
@@ -68,7 +68,20 @@ pub fn new_part() -> NewPart {
         settings: settings(),
         time: TIME,
         acls: acls(),
+        path: Some(path()),
     }
+}
+
+/// Of a directory in the root.
+pub fn path() -> PathName {
+    PathName::ROOT.join(&name("branch")).expect("it is short")
+}
+
+/// What is above a directory in the root.
+pub fn above() -> Above {
+    let root = SearchCondition::of(0o755, 0, 0, &acls());
+    let above = Above::default().below(Ino::ROOT, root);
+    above.expect("it is little")
 }
 
 /// With an extended attribute.
@@ -151,6 +164,11 @@ pub fn steps() -> Named<Step> {
         time,
         acls: acls(),
         chosen: Some((SessionId(9), DIR)),
+        path: Some(path()),
+        above: Some(AboveSeen {
+            above: above(),
+            lines: vec![300],
+        }),
     };
     let set = SetAttr {
         mode: Some(0o700),
@@ -268,6 +286,14 @@ pub fn steps() -> Named<Step> {
                 time,
             }),
         ),
+        (
+            "PathLine",
+            Step::PathLine(step::PathLine {
+                dir,
+                moved: true,
+                stamp: 300,
+            }),
+        ),
         ("Adopt", Step::Adopt(Box::new(adopt()))),
         (
             "GiveUp",
@@ -286,6 +312,7 @@ pub fn steps() -> Named<Step> {
                 own: true,
                 caller: caller(),
                 time,
+                stamp: 300,
             })),
         ),
         (

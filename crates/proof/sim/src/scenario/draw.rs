@@ -19,7 +19,7 @@ pub(super) fn shape(rng: &mut Rng) -> Shape {
     let shards = *rng.pick(&[2, 4, 8]);
     let policy = *rng.pick(&[
         DirPolicy::Random,
-        DirPolicy::Random,
+        DirPolicy::CrushPath,
         DirPolicy::Subtree,
         DirPolicy::default(),
         DirPolicy::Adaptive(DirBounds {

@@ -1,0 +1,243 @@
+//! Requests by path, and changes above whose messages come in any order.
+
+mod random;
+
+use crate::support::{Cluster, Node, create_file, name};
+use pandofs_api::{PathName, PathReply, Refusal, Reply, Request, op};
+use pandofs_placement::{DirPolicy, Settings};
+use pandofs_shard::{Input, Output};
+use pandofs_testkit::rng::Rng;
+use pandofs_types::limits::RESEND_INTERVAL;
+use pandofs_types::{Credentials, Ino, SetAttr};
+use std::collections::HashMap;
+
+const SHARDS: u16 = 4;
+
+/// A cluster whose messages and answers wait until the test hands them on.
+struct Net {
+    cluster: Cluster,
+    under_way: Vec<(u16, Input)>,
+    answers: HashMap<u64, Result<Reply, Refusal>>,
+}
+
+impl Net {
+    fn new() -> Net {
+        Net {
+            cluster: Cluster::new(SHARDS, DirPolicy::CrushPath, Settings::default()),
+            under_way: Vec::new(),
+            answers: HashMap::new(),
+        }
+    }
+
+    fn give(&mut self, shard: u16, input: Input) {
+        for output in self.cluster.input(shard, input).outputs {
+            match output {
+                Output::Answer { ticket, result, .. } => {
+                    self.answers.insert(ticket.0, result);
+                }
+                Output::Send { to, message, .. } => {
+                    self.under_way.push((to.0, Input::Peer(message)));
+                }
+                Output::WhenDurable { shard, input } => self.under_way.push((shard.0, input)),
+                Output::Watch { .. } | Output::Replaced { .. } | Output::Recall(_) => {}
+                other => panic!("unexpected {other:?}"),
+            }
+        }
+    }
+
+    /// Sends a request; the number by which its answer is known.
+    fn ask(&mut self, session: u64, caller: &Credentials, shard: u16, request: Request) -> u64 {
+        let mut input = self.cluster.request_by(session, shard, request);
+        let Input::Request { ticket, request } = &mut input else {
+            panic!("a request is none");
+        };
+        request.caller = caller.clone();
+        let ticket = ticket.0;
+        self.give(shard, input);
+        ticket
+    }
+
+    /// Hands on something, or lets time pass.
+    fn advance(&mut self, rng: &mut Rng) {
+        if self.under_way.is_empty() || rng.chance(1, 20) {
+            self.cluster.now += 2 * RESEND_INTERVAL.as_nanos() as i64;
+            for shard in 0..SHARDS {
+                self.give(shard, Input::Tick);
+            }
+            return;
+        }
+        let at = rng.below(self.under_way.len() as u64) as usize;
+        let (shard, input) = self.under_way.swap_remove(at);
+        self.give(shard, input);
+    }
+
+    fn finish(&mut self, rng: &mut Rng, ticket: u64) -> Result<Reply, Refusal> {
+        for _ in 0..100_000 {
+            if let Some(answer) = self.answers.remove(&ticket) {
+                return answer;
+            }
+            self.advance(rng);
+        }
+        panic!("request {ticket} is not answered");
+    }
+}
+
+/// A directory below others, with its inode and what is above it.
+fn deep(net: &mut Net, rng: &mut Rng, depth: u64) -> (PathName, Vec<Ino>) {
+    let mut at = Ino::ROOT;
+    let (mut path, mut all) = (PathName::ROOT, vec![at]);
+    for level in 0..depth {
+        let new = name(&format!("level-{level}-{}", rng.below(100)));
+        path = path.join(&new).unwrap();
+        let mkdir = op::Mkdir {
+            dir: at,
+            name: new,
+            mode: 0o755,
+            umask: 0,
+        };
+        let ticket = net.ask(
+            5,
+            &Credentials::ROOT,
+            at.birth_shard().0,
+            Request::Mkdir(mkdir),
+        );
+        let Ok(Reply::Entry(made)) = net.finish(rng, ticket) else {
+            panic!("level {level} is not made");
+        };
+        assert_eq!(
+            Some(made.ino.birth_shard()),
+            net.cluster.map.path_shard(path.as_bytes())
+        );
+        at = made.ino;
+        all.push(at);
+    }
+    let file = create_file(at, name("f"));
+    let ticket = net.ask(5, &Credentials::ROOT, at.birth_shard().0, file);
+    assert!(net.finish(rng, ticket).is_ok());
+    (path, all)
+}
+
+fn lookup(net: &mut Net, caller: &Credentials, path: &PathName) -> u64 {
+    let shard = net.cluster.map.path_shard(path.as_bytes()).unwrap();
+    let lookup = op::LookupPath {
+        path: path.clone(),
+        name: name("f"),
+    };
+    net.ask(6, caller, shard.0, Request::LookupPath(lookup))
+}
+
+#[test]
+fn who_asks_by_path_asks_one_shard_at_any_depth() {
+    let (mut net, mut rng) = (Net::new(), Rng::new(1));
+    let (path, _) = deep(&mut net, &mut rng, 10);
+    let caller = Credentials::user(7, 7, vec![]);
+    let ticket = lookup(&mut net, &caller, &path);
+    let answer = net.answers.remove(&ticket);
+    assert!(
+        matches!(&answer, Some(Ok(Reply::Entry(entry))) if entry.inode.is_some()),
+        "{answer:?}"
+    );
+    let by_path = |shard: &Node| {
+        let status = shard.shard.status();
+        [
+            status.paths_answered,
+            status.paths_led_on,
+            status.paths_unknown,
+        ]
+    };
+    let counted = net.cluster.nodes.iter().map(by_path);
+    let counted = counted.reduce(|a, b| [a[0] + b[0], a[1] + b[1], a[2] + b[2]]);
+    assert_eq!(counted, Some([1, 0, 0]));
+}
+
+/// Between the first shard's hearing of a change and its answer nobody is told what was before it by one shard and what
+/// is after it by another; and after its answer what was before it by none.
+#[test]
+fn a_path_waits_for_a_change_above_it_that_is_under_way() {
+    let mut waited = 0;
+    for seed in 0..40 {
+        let (mut net, mut rng) = (Net::new(), Rng::new(seed));
+        let (path, dirs) = deep(&mut net, &mut rng, 3);
+        let set = SetAttr {
+            mode: Some(0o700),
+            ..SetAttr::default()
+        };
+        let above = dirs[1];
+        let chmod = Request::SetAttr(op::SetAttr { ino: above, set });
+        let chmod = net.ask(5, &Credentials::ROOT, above.birth_shard().0, chmod);
+        for _ in 0..rng.below(12) {
+            net.advance(&mut rng);
+        }
+        let caller = Credentials::user(7, 7, vec![]);
+        let ticket = lookup(&mut net, &caller, &path);
+        let is_done = net.answers.contains_key(&chmod);
+        match net.answers.get(&ticket) {
+            Some(Ok(Reply::Entry(_))) => assert!(!is_done, "seed {seed}: a right that is gone"),
+            Some(Ok(Reply::ByPath(PathReply::Unknown { .. }))) => {}
+            None => {
+                waited += 1;
+                let answer = net.finish(&mut rng, ticket);
+                let is_known = matches!(answer, Ok(Reply::Entry(_)));
+                assert!(
+                    !is_known || !net.answers.contains_key(&chmod),
+                    "seed {seed}"
+                );
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+    assert!(waited > 5, "{waited}");
+}
+
+/// The shard of a new directory's name says what is above it. A change of an ancestor may pass by before the directory's
+/// home hears of that.
+#[test]
+fn what_was_above_a_new_directory_is_not_believed_if_it_has_changed_on_the_way() {
+    let (mut net, mut rng) = (Net::new(), Rng::new(5));
+    let (path, dirs) = deep(&mut net, &mut rng, 3);
+    let parent = dirs[3];
+    let home = parent.birth_shard();
+    let elsewhere = |net: &Net, number: u32| {
+        let new = name(&format!("new-{number}"));
+        let path = path.join(&new).unwrap();
+        let is_elsewhere = net.cluster.map.path_shard(path.as_bytes()) != Some(home);
+        is_elsewhere.then_some((new, path))
+    };
+    for changes in [false, true] {
+        let numbers = (0..).map(|number| number * 2 + u32::from(changes));
+        let (new, path) = numbers.filter_map(|n| elsewhere(&net, n)).next().unwrap();
+        let mkdir = op::Mkdir {
+            dir: parent,
+            name: new,
+            mode: 0o755,
+            umask: 0,
+        };
+        let mkdir = net.ask(5, &Credentials::ROOT, home.0, Request::Mkdir(mkdir));
+        let held_back = std::mem::take(&mut net.under_way);
+        assert!(!held_back.is_empty());
+        if changes {
+            let set = SetAttr {
+                mode: Some(0o700),
+                ..SetAttr::default()
+            };
+            let chmod = Request::SetAttr(op::SetAttr { ino: dirs[1], set });
+            let shard = dirs[1].birth_shard().0;
+            let chmod = net.ask(6, &Credentials::ROOT, shard, chmod);
+            assert!(net.finish(&mut rng, chmod).is_ok());
+        }
+        net.under_way.extend(held_back);
+        let Ok(Reply::Entry(made)) = net.finish(&mut rng, mkdir) else {
+            panic!("it is not made");
+        };
+        while !net.under_way.is_empty() {
+            net.advance(&mut rng);
+        }
+        let file = create_file(made.ino, name("f"));
+        let file = net.ask(5, &Credentials::ROOT, made.shard.0, file);
+        assert!(net.finish(&mut rng, file).is_ok());
+        let ticket = lookup(&mut net, &Credentials::user(7, 7, vec![]), &path);
+        let answer = net.finish(&mut rng, ticket);
+        let is_known = matches!(answer, Ok(Reply::Entry(_)));
+        assert_eq!(is_known, !changes, "{answer:?}");
+    }
+}
