@@ -169,7 +169,9 @@ fn measure(run: &DataRun, target: &Target, jobs: u32, phase: Phase) -> Result<f6
     }
     let output = fio.output().context("cannot run fio")?;
     if !output.status.success() {
-        bail!("{}", String::from_utf8_lossy(&output.stderr));
+        // What failed it says in its report.
+        let said = [output.stderr, output.stdout].concat();
+        bail!("fio: {}: {}", output.status, String::from_utf8_lossy(&said));
     }
     let result: FioOutput = serde_json::from_slice(&output.stdout).context("fio's output")?;
     let [job] = result.jobs.as_slice() else {
