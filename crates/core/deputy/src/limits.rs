@@ -26,8 +26,8 @@ pub const MAX_WISH_PAUSE: Duration = Duration::from_secs(30);
 /// Grants are renewed when they end in less than this.
 pub const RENEW_BEFORE: Duration = Duration::from_secs(6);
 /// Wait of an operation that was answered under a grant for others to be sent with it.
-pub const BATCH_DELAY: Duration = Duration::from_millis(4);
+pub const BATCH_DELAY: Duration = Duration::from_millis(16);
 /// Operations with which a batch does not wait any longer.
-pub const SOON_QUEUED: usize = 128;
+pub const SOON_QUEUED: usize = 512;
 /// Inodes of which it is remembered that something is lost that was answered.
 pub const MAX_LOST_INODES: usize = 16_384;

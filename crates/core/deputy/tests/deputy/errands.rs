@@ -65,7 +65,7 @@ fn a_batch_goes_out_when_it_is_due_large_or_recalled() {
     let (mut session, mut errands, top) = granted();
     executes(&mut session, &mut errands, create(top, "a"));
     assert!(matches!(errands.next(at(0), |_| true), Next::At(_)));
-    assert!(is_batch(&errands.next(at(4), |_| true), 1));
+    assert!(is_batch(&errands.next(at(0) + BATCH_DELAY, |_| true), 1));
 
     let (mut session, mut errands, top) = granted();
     for number in 0..SOON_QUEUED {
