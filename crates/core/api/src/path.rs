@@ -116,7 +116,7 @@ impl Above {
     }
 }
 
-/// What is above a new directory, as the shard of its name saw it.
+/// Directories above a new one, as the shard of its name saw them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct AboveSeen {
     /// The directories, and the conditions.

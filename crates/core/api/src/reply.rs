@@ -66,7 +66,7 @@ pub enum Reply {
     ByPath(PathReply),
 }
 
-/// What a shard knows of a path if it does not have what is asked for.
+/// Knowledge that a shard has of a path if it does not have what is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum PathReply {
     /// Nothing that is sure to be right: the path is to be gone through, and may be kept then.
@@ -101,7 +101,7 @@ pub struct GrantTerms {
     pub time: Time,
     /// Placement where the policy follows the load.
     pub placing: Option<Placing>,
-    /// The disk has little space: what needs some is to be asked for.
+    /// The disk has little space, or that of a server which data of files goes to: what needs some is to be asked for.
     pub is_low: bool,
 }
 

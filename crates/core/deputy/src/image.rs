@@ -76,6 +76,7 @@ impl Image {
     /// Takes in what an operation has written.
     pub(crate) fn apply(&mut self, batch: &Batch) {
         for (key, value) in batch.iter() {
+            // Nobody looks for it here: see below.
             if kind(key) == Some(Kind::Path) {
                 continue;
             }

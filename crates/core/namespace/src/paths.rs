@@ -37,7 +37,7 @@ impl Line {
     }
 }
 
-/// What is known of a path here.
+/// Knowledge of a path here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
     /// Nothing that is right. Who finds the path otherwise may have it [kept](crate::ops) with this count.
@@ -70,7 +70,7 @@ pub fn find(view: &View<'_>, locks: &Locks, path: &PathName) -> Result<Known, St
     Ok(Known::Nothing { seen })
 }
 
-/// Whether nothing has changed since the record was made.
+/// Test that nothing has changed since the record was made.
 fn is_right(view: &View<'_>, locks: &Locks, record: &PathRecord) -> Result<bool, Stop> {
     check_unlocked(locks, record.dir, &record.above)?;
     if view.path_log()? == record.seen {
@@ -100,7 +100,7 @@ fn has_no_line_after(view: &View<'_>, dir: Ino, above: &Above, seen: u64) -> Res
     Ok(true)
 }
 
-/// Whether what somebody found by going through the directories, from when this shard's path log had seen `seen` changes
+/// Test that what somebody found by going through the directories, from when this shard's path log had seen `seen` changes
 /// on, is right now. If an operation that is under way may change it, it is not known to be.
 pub(crate) fn may_keep(
     view: &View<'_>,
@@ -121,7 +121,7 @@ pub(crate) fn hash_of(view: &View<'_>, path: &PathName) -> u64 {
     view.map.hash_key.position(path.as_bytes()).hash()
 }
 
-/// What is above a new directory in `dir`, of which this shard has these partitions, if it is known here.
+/// Directories above a new one in `dir`, of which this shard has these partitions, if they are known here.
 pub(crate) fn above_new(
     view: &View<'_>,
     locks: &Locks,

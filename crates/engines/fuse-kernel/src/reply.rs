@@ -281,7 +281,8 @@ impl Pending {
     }
 
     /// Answers with an error, now; the [`Reply`] is swallowed later. Only if it is not answered
-    /// yet and `prepare`, which is called before, says so, and not if it is a large write over io_uring. False if it was not answered by this.
+    /// yet and `prepare`, which is called before, says so, and not if it is a large write over
+    /// io_uring. False if it was not answered by this.
     ///
     /// So a program that is killed need not wait for what has to be done all the same.
     pub fn answer_early(&self, error: Errno, prepare: impl FnOnce() -> bool) -> bool {

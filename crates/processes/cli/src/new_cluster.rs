@@ -34,7 +34,8 @@ pub(crate) struct FsOptions {
     #[arg(long, value_name = "NAME,…", value_delimiter = ',')]
     pub domains: Vec<Domain>,
     /// Where new directories go: ddg, ddg:DEPTH,WIDTH, random, subtree, crush-path (by their whole paths, by which they
-    /// are found with one request), or adaptive or adaptive:DEPTH-DEPTH,WIDTH-WIDTH, ddg whose figures follow the name space and the load within these bounds
+    /// are found with one request), or adaptive or adaptive:DEPTH-DEPTH,WIDTH-WIDTH, ddg whose figures follow the name space
+    /// and the load within these bounds
     #[arg(long, value_name = "POLICY", default_value = "ddg:4,16", value_parser = parse_policy)]
     pub policy: DirPolicy,
     /// Where the inodes of new files go: with-entry; ddg:WIDTH, another shard after every WIDTH files of a

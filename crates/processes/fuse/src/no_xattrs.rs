@@ -107,14 +107,15 @@ impl NoXattrs {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::*;
     use crate::limits::MAX_KNOWN_WITHOUT_XATTRS;
     use pandofs_types::{FileKind, Time};
 
     const HOUR: Duration = Duration::from_secs(3_600);
 
-    fn attr(ino: u64, has_xattrs: bool) -> Attr {
+    /// Attributes of some file.
+    pub(crate) fn attr(ino: u64, has_xattrs: bool) -> Attr {
         Attr {
             ino: Ino(ino),
             kind: FileKind::File,

@@ -79,24 +79,14 @@ impl Pages {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::FileKind;
+    use crate::no_xattrs;
 
     fn attr(ino: u64, changed: i64) -> Attr {
         Attr {
-            ino: Ino(ino),
-            kind: FileKind::File,
-            mode: 0o644,
-            nlink: 1,
-            uid: 0,
-            gid: 0,
-            rdev: 0,
             size: 5,
-            blocks: 1,
-            atime: Time(0),
             mtime: Time(7),
             ctime: Time(changed),
-            btime: Time(0),
-            has_xattrs: false,
+            ..no_xattrs::tests::attr(ino, false)
         }
     }
 

@@ -76,7 +76,7 @@ fn checked(
     Ok((inode, plan))
 }
 
-/// Whether somebody may search the directory afterwards who may not now, or the reverse.
+/// Test that somebody may search the directory afterwards who may not now, or the reverse.
 fn changes_search(cx: &Context<'_>, inode: &InodeRecord, set: &SetAttr) -> bool {
     let condition =
         |inode: &InodeRecord| SearchCondition::of(inode.mode, inode.uid, inode.gid, &inode.acls);

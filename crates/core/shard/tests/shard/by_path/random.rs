@@ -37,6 +37,11 @@ enum Answer {
 }
 
 impl Tree {
+    fn take_child(&mut self, dir: Id, name: &str) -> (Id, bool) {
+        let children = &mut self.dirs.get_mut(&dir).unwrap().children;
+        children.remove(name).unwrap()
+    }
+
     fn search(&self, dir: Id, caller: &Credentials) -> bool {
         let (mode, uid, gid, access) = self.dirs[&dir].condition.clone();
         let kind = FileKind::Dir;
@@ -290,13 +295,7 @@ impl World {
                 if tree.contains(moved, to) || tree.dirs[&to].children.contains_key(new) {
                     return;
                 }
-                let entry = next
-                    .dirs
-                    .get_mut(&dir)
-                    .unwrap()
-                    .children
-                    .remove(old)
-                    .unwrap();
+                let entry = next.take_child(dir, old);
                 next.dirs.get_mut(&to).unwrap().children.insert(new, entry);
                 let new_dir = self.inos[&to];
                 Request::Rename(op::Rename {
@@ -333,13 +332,7 @@ impl World {
                     let Some(&old) = exchanged.iter().find(is_empty) else {
                         return;
                     };
-                    let (gone, _) = next
-                        .dirs
-                        .get_mut(&dir)
-                        .unwrap()
-                        .children
-                        .remove(old)
-                        .unwrap();
+                    let (gone, _) = next.take_child(dir, old);
                     next.dirs.remove(&gone);
                     Request::Rmdir(op::Rmdir {
                         dir: ino,
@@ -645,7 +638,7 @@ fn a_path_is_answered_as_a_traversal_would_at_one_moment() {
     assert!(least.iter().all(|&count| count > 50), "{all:?}");
 }
 
-/// What shards keep of paths follows from their records.
+/// Replay: what shards keep of paths follows from their records.
 #[test]
 fn paths_are_replayed() {
     let mut rng = Rng::new(3);
