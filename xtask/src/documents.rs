@@ -44,7 +44,7 @@ fn names(map: &str, name: &str) -> bool {
     ["`", "/", PREFIX].iter().any(|before| {
         let wanted = format!("{before}{name}");
         map.match_indices(&wanted).any(|(start, _)| {
-            // `log` is not named by `log-raft-engine`.
+            // `walk` is not named by `walk-fs`.
             let next = map[start + wanted.len()..].chars().next();
             !next.is_some_and(|c| c.is_alphanumeric() || c == '-' || c == '_')
         })
@@ -57,7 +57,7 @@ mod tests {
     use std::path::PathBuf;
 
     fn package(name: &str) -> Package {
-        let dir = PathBuf::from("crates/engines").join(name);
+        let dir = PathBuf::from("crates/walk").join(name);
         Package {
             name: name.to_owned(),
             manifest: dir.join("Cargo.toml"),
@@ -73,43 +73,40 @@ mod tests {
     #[test]
     fn a_header_without_its_invariant_is_found() {
         let found = |path: &str, text: &str| {
-            header_has_invariant(&package("log"), &[source(path, text)])
+            header_has_invariant(&package("walk"), &[source(path, text)])
                 .map(|finding| (finding.file.display().to_string(), finding.line))
         };
-        let lib = "crates/engines/log/src/lib.rs";
+        let lib = "crates/walk/walk/src/lib.rs";
         assert_eq!(
-            found(lib, "//! Logs.\n//!\n//! Invariant: in order.\n"),
+            found(lib, "//! Walks.\n//!\n//! Invariant: in order.\n"),
             None
         );
         for text in [
-            "//! Logs.\n",
+            "//! Walks.\n",
             "",
-            "//! Logs.\n\n//! Invariant: too late.\n",
+            "//! Walks.\n\n//! Invariant: too late.\n",
             "// Invariant: no\n",
         ] {
             assert_eq!(found(lib, text), Some((lib.to_owned(), 1)), "{text}");
         }
-        let main = "crates/engines/log/src/main.rs";
+        let main = "crates/walk/walk/src/main.rs";
         assert_eq!(found(main, "fn main() {}\n"), Some((main.to_owned(), 1)));
-        assert_eq!(found("crates/engines/log/src/other.rs", ""), None);
+        assert_eq!(found("crates/walk/walk/src/other.rs", ""), None);
     }
 
     /// A program beside the library is not the crate's root.
     #[test]
     fn the_library_comes_first() {
         let sources = [
-            source("crates/engines/log/src/main.rs", "fn main() {}\n"),
-            source(
-                "crates/engines/log/src/lib.rs",
-                "//! Invariant: in order.\n",
-            ),
+            source("crates/walk/walk/src/main.rs", "fn main() {}\n"),
+            source("crates/walk/walk/src/lib.rs", "//! Invariant: in order.\n"),
         ];
-        assert_eq!(header_has_invariant(&package("log"), &sources), None);
+        assert_eq!(header_has_invariant(&package("walk"), &sources), None);
     }
 
     #[test]
     fn a_crate_that_is_not_on_the_map_is_found() {
-        let packages = [package("log"), package("log-raft-engine"), package("types")];
+        let packages = [package("walk"), package("walk-fs"), package("types")];
         let missing = |map: &str| -> Vec<String> {
             architecture_names(map, &packages)
                 .into_iter()
@@ -117,13 +114,13 @@ mod tests {
                 .collect()
         };
         assert_eq!(
-            missing("`log`, [engine](crates/engines/log-raft-engine/src), pandofs-types."),
+            missing("`walk`, [files](crates/walk/walk-fs/src), pandofs-types."),
             [""; 0]
         );
         assert_eq!(
-            missing("`log-raft-engine`, types, crates/types-old"),
+            missing("`walk-fs`, types, crates/types-old"),
             [
-                "crate `log` is not on the map",
+                "crate `walk` is not on the map",
                 "crate `types` is not on the map"
             ]
         );

@@ -8,7 +8,7 @@ use pandofs_namespace::keys::{self, Kind};
 use pandofs_namespace::ops::{self, Mutation, here};
 use pandofs_namespace::{Choices, Context, Effect, Locks, Meta, Stop, Txn};
 use pandofs_placement::ClusterMap;
-use pandofs_store::{Batch, Overlay};
+use pandofs_storage::store::{Batch, Overlay};
 use pandofs_types::{Credentials, FileKind, FsError, Ino, SessionId, ShardId};
 
 /// Figures that an image does not have are counted from here, so that none falls below 0.

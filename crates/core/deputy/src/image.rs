@@ -6,7 +6,7 @@ use pandofs_namespace::keys::{self, Kind};
 use pandofs_namespace::records::{EntryRecord, decode};
 use pandofs_namespace::{Stop, View};
 use pandofs_placement::ClusterMap;
-use pandofs_store::{Batch, Cached, KvRead, Store, StoreError, Visit};
+use pandofs_storage::store::{Batch, Cached, KvRead, Store, StoreError, Visit};
 use pandofs_types::{Ino, LeaseKey, Position, ShardId};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;

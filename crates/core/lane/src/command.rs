@@ -3,7 +3,7 @@
 use crate::flush::Written;
 use pandofs_api::{DataRequest, PeerMessage, Refusal, Reply};
 use pandofs_shard::{Input, Ticket};
-use pandofs_store::StoreError;
+use pandofs_storage::store::StoreError;
 use pandofs_types::{LeaseKey, Leased, ServerId, SessionId, ShardId};
 
 /// One thing to do, in the order in which they are given. `W` is where an answer goes to somebody who waits for

@@ -1,9 +1,9 @@
 //! Errors of a lane.
 
 use crate::faults::FaultError;
-use pandofs_log::LogError;
 use pandofs_shard::ShardError;
-use pandofs_store::StoreError;
+use pandofs_storage::log::LogError;
+use pandofs_storage::store::StoreError;
 use pandofs_types::ShardId;
 
 /// Why a lane cannot go on: what it holds in memory is in doubt. Started again, it goes by what its log and store hold.

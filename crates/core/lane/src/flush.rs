@@ -1,8 +1,8 @@
 //! Flush of the store, and what the log need not keep after it.
 
 use crate::error::LaneError;
-use pandofs_log::Log;
-use pandofs_store::Store;
+use pandofs_storage::log::Log;
+use pandofs_storage::store::Store;
 use pandofs_types::ShardId;
 
 /// The last record of each shard whose effects have been written to the store.
@@ -36,8 +36,8 @@ pub fn flush(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_log::{Entry, MemoryLog};
-    use pandofs_store::{Batch, KvRead, MemoryStore};
+    use pandofs_storage::log::{Entry, MemoryLog};
+    use pandofs_storage::store::{Batch, KvRead, MemoryStore};
 
     fn append(log: &MemoryLog, stream: u64, indexes: std::ops::RangeInclusive<u64>) {
         for index in indexes {
@@ -54,30 +54,34 @@ mod tests {
     fn a_store_that_cannot_flush_keeps_its_log() {
         struct Broken(MemoryStore);
         impl KvRead for Broken {
-            fn get(&self, key: &[u8]) -> Result<Option<Vec<u8>>, pandofs_store::StoreError> {
+            fn get(
+                &self,
+                key: &[u8],
+            ) -> Result<Option<Vec<u8>>, pandofs_storage::store::StoreError> {
                 self.0.get(key)
             }
             fn get_cached(
                 &self,
                 key: &[u8],
-            ) -> Result<pandofs_store::Cached, pandofs_store::StoreError> {
+            ) -> Result<pandofs_storage::store::Cached, pandofs_storage::store::StoreError>
+            {
                 self.0.get_cached(key)
             }
             fn scan(
                 &self,
                 start: &[u8],
                 end: &[u8],
-                visit: &mut pandofs_store::Visit<'_>,
-            ) -> Result<(), pandofs_store::StoreError> {
+                visit: &mut pandofs_storage::store::Visit<'_>,
+            ) -> Result<(), pandofs_storage::store::StoreError> {
                 self.0.scan(start, end, visit)
             }
         }
         impl Store for Broken {
-            fn write(&self, batch: &Batch) -> Result<(), pandofs_store::StoreError> {
+            fn write(&self, batch: &Batch) -> Result<(), pandofs_storage::store::StoreError> {
                 self.0.write(batch)
             }
-            fn flush(&self) -> Result<(), pandofs_store::StoreError> {
-                Err(pandofs_store::StoreError::Full)
+            fn flush(&self) -> Result<(), pandofs_storage::store::StoreError> {
+                Err(pandofs_storage::store::StoreError::Full)
             }
             fn size_bytes(&self) -> u64 {
                 self.0.size_bytes()

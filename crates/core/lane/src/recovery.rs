@@ -2,10 +2,10 @@
 
 use crate::error::RecoverError;
 use crate::limits::REPLAY_BATCH_BYTES;
-use pandofs_log::{Log, LogError};
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Shard, ShardConfig, ShardError};
-use pandofs_store::{Overlay, Store, StoreError};
+use pandofs_storage::log::{Log, LogError};
+use pandofs_storage::store::{Overlay, Store, StoreError};
 use pandofs_types::{ServerId, ShardId};
 use std::sync::Arc;
 use std::time::Duration;
@@ -163,7 +163,7 @@ fn write(overlay: &mut Overlay<'_>, store: &dyn Store) -> Result<(), StoreError>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_log::{Entry, MemoryLog};
+    use pandofs_storage::log::{Entry, MemoryLog};
 
     const SHARD: ShardId = ShardId(3);
 

@@ -3,10 +3,10 @@
 use crate::error::LaneError;
 use crate::faults::{Points, Stage, Subject};
 use pandofs_api::ShardStatus;
-use pandofs_log::{Entry, Log};
 use pandofs_placement::{ClusterMap, Granularity};
 use pandofs_shard::{Environment, Finished, Input, Output, Proposal, Shard, ShardError};
-use pandofs_store::Overlay;
+use pandofs_storage::log::{Entry, Log};
+use pandofs_storage::store::Overlay;
 use pandofs_types::ShardId;
 use pandofs_types::limits::MAX_LOG_APPEND_BYTES;
 use std::sync::Arc;
@@ -350,7 +350,7 @@ fn append(log: &dyn Log, proposals: &[(ShardId, Proposal)]) -> Result<u64, LaneE
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_log::MemoryLog;
+    use pandofs_storage::log::MemoryLog;
 
     #[test]
     fn records_of_several_shards_are_one_write_unless_they_are_too_large() {

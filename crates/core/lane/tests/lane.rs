@@ -10,10 +10,12 @@ use pandofs_lane::{
     Command, FaultError, FaultPoints, Heard, Lane, LaneError, LaneParts, MapOutcome, Points,
     Shards, Stage, Subject, configs, flush, recover,
 };
-use pandofs_log::{Log, MemoryLog};
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_shard::{Environment, Shard, Ticket};
-use pandofs_store::{Batch, Cached, KvRead, MemoryStore, Overlay, Store, StoreError, Visit};
+use pandofs_storage::log::{Log, MemoryLog};
+use pandofs_storage::store::{
+    Batch, Cached, KvRead, MemoryStore, Overlay, Store, StoreError, Visit,
+};
 use pandofs_types::limits::{MAX_SLOTS, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{
     Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Steady,

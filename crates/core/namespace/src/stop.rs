@@ -1,7 +1,7 @@
 //! Why an operation goes no further.
 
 use pandofs_api::Refusal;
-use pandofs_store::StoreError;
+use pandofs_storage::store::StoreError;
 use pandofs_types::{FsError, TxId};
 
 /// Nothing was changed. Each variant is one reaction of the shard.

@@ -7,7 +7,7 @@ use crate::records::{
 use crate::{View, keys};
 use pandofs_api::SplitId;
 use pandofs_placement::{ClusterMap, PartitionIndex};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::{Ino, Name, Position, SessionId, ShardId, SlotId};
 use serde::{Deserialize, Serialize};
 

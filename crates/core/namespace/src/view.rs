@@ -7,7 +7,7 @@ use crate::records::{
 use crate::{Stop, keys};
 use pandofs_api::{Horizon, Refusal, SplitId};
 use pandofs_placement::{ClusterMap, PartitionIndex};
-use pandofs_store::{Cached, KvRead};
+use pandofs_storage::store::{Cached, KvRead};
 use pandofs_types::{FsError, Ino, Name, Position, SessionId, ShardId, SlotId};
 use serde::de::DeserializeOwned;
 use std::ops::ControlFlow;

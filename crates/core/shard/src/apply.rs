@@ -12,7 +12,7 @@ use pandofs_namespace::records::{ReclaimRecord, SlotRecord};
 use pandofs_namespace::{
     Choices, Context, Effect, Stop, Txn, View, keys, merge, ops, split, steps,
 };
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::{Ino, SessionId};
 use std::ops::ControlFlow;
 

@@ -17,7 +17,7 @@ use pandofs_namespace::ops::Mutation;
 use pandofs_namespace::records::{NumbersRecord, SlotRecord};
 use pandofs_namespace::touches::{Touched, entry_key};
 use pandofs_namespace::{Choices, Context, Plan, Stop, View, keys, ops};
-use pandofs_store::{KvRead, Overlay};
+use pandofs_storage::store::{KvRead, Overlay};
 use pandofs_types::limits::{MAX_BATCH_OPERATIONS, MAX_GROUPS, MAX_TIME_AHEAD};
 use pandofs_types::{FileKind, Ino, LeaseKey, SessionId, ShardId, Time};
 

@@ -4,7 +4,7 @@ use crate::port::Ticket;
 use crate::shard::{Shard, view_of};
 use pandofs_api::{Reply, ShardRequest, op};
 use pandofs_namespace::{Stop, ops};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 
 /// Requests by path since the shard was opened, by what came of them.
 #[derive(Clone, Copy, Debug, Default)]

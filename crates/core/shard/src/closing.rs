@@ -6,7 +6,7 @@ use crate::shard::{Shard, view_of};
 use pandofs_api::{Reply, Request, ShardRequest, op};
 use pandofs_namespace::Stop;
 use pandofs_namespace::locks::Lock;
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::{Ino, SessionId, ShardId};
 
 impl Shard {

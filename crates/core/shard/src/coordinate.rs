@@ -12,7 +12,7 @@ use pandofs_namespace::ops::here::PreparedSteps;
 use pandofs_namespace::records::encode;
 use pandofs_namespace::steps::Prepared;
 use pandofs_namespace::{Choices, PlanAnswer, Stop, keys, ops};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::limits::{MAX_RETRY_PAUSE, RESEND_INTERVAL};
 use pandofs_types::{CommitProtocol, Ino, LeaseKey, ShardId, Steady, TxId};
 use serde::{Deserialize, Serialize};

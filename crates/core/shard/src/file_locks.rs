@@ -26,7 +26,7 @@ use pandofs_api::{Adopt, Refusal, Reply, Request, RequestKey, ShardRequest, Step
 use pandofs_locks::{Asked, Event, LockTable, Outcome, Owner, WaitId};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::{Locks, Stop, View, keys};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::limits::{CLOSING_WAIT, LOCK_WAIT, MAX_LOCKS_PER_MESSAGE, MAX_MOVED_LOCKS};
 use pandofs_types::{FileLock, FsError, Ino, SessionId, ShardId, SlotId, Steady};
 use std::collections::BTreeSet;

@@ -10,7 +10,7 @@ use pandofs_api::{
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::{EntryRecord, InodeRecord, PartsRecord, decode, encode};
 use pandofs_namespace::{Stop, View, keys, split};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::limits::{MAX_GRANTED_BYTES, MAX_GRANTED_ENTRIES};
 use pandofs_types::{FileKind, FsError, Ino, LeaseKey, SessionId};
 use std::ops::ControlFlow;

@@ -30,7 +30,7 @@ use pandofs_api::{Refusal, Reply, Request, ShardRequest, op};
 use pandofs_leases::{LeaseTable, WaitId};
 use pandofs_namespace::touches::{self, Touched};
 use pandofs_namespace::{Choices, Locks, Plan, Stop, View, keys, ops};
-use pandofs_store::{KvRead, Overlay};
+use pandofs_storage::store::{KvRead, Overlay};
 use pandofs_types::limits::{LEASE, LEASE_QUIET};
 use pandofs_types::{
     FileKind, FsError, HashKey, Ino, LeaseKey, Leased, Name, SessionId, ShardId, Steady, Term,

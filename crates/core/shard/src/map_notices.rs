@@ -6,7 +6,7 @@ use hashbrown::HashMap;
 use pandofs_api::PeerMessage;
 use pandofs_namespace::Stop;
 use pandofs_placement::DirMap;
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::limits::{MAX_INOS_PER_NOTICE, RESEND_INTERVAL};
 use pandofs_types::{Ino, ShardId, Steady};
 use std::collections::BTreeMap;

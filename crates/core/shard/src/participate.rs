@@ -8,7 +8,7 @@ use crate::validate_reply::fits;
 use pandofs_api::{Age, Ask, CommitMessage, Horizon, PeerMessage, Refused, Step, StepNumber, step};
 use pandofs_commit::{Decision, Participation, ParticipationState};
 use pandofs_namespace::{Admission, Choices, Stop, steps};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::{FsError, Ino, Position, ShardId, TxId};
 
 impl Shard {

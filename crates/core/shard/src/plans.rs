@@ -6,7 +6,7 @@ use pandofs_api::{Age, Refusal, Reply, ShardRequest, Step, StepResult};
 use pandofs_namespace::ops::here::{self, PreparedSteps};
 use pandofs_namespace::steps::{Given, Held, Prepared};
 use pandofs_namespace::{Choices, Plan, PlanAnswer, Stop, steps};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::limits::MAX_UNDECIDED;
 use pandofs_types::{ShardId, TxId};
 

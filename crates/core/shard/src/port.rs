@@ -3,7 +3,7 @@
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest};
 use pandofs_leases::Recall;
 use pandofs_placement::{ClusterMap, ServerLoad};
-use pandofs_store::StoreError;
+use pandofs_storage::store::StoreError;
 use pandofs_types::{Leased, ServerId, SessionId, ShardId, Steady, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;

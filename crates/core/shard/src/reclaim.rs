@@ -16,7 +16,7 @@ use pandofs_api::{DataReply, DataRequest, FIRST_TRUNCATIONS, PeerMessage, Reply,
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::{ReclaimRecord, decode};
 use pandofs_namespace::{Locks, Stop, keys};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::limits::{MAX_RECLAIMS_IN_FLIGHT, RESEND_INTERVAL};
 use pandofs_types::{FileKind, FsError, Ino, ServerId, ShardId, Steady, TxId};
 use std::collections::{BTreeMap, BTreeSet};

@@ -4,7 +4,7 @@ use crate::shard::{Shard, view_of};
 use pandofs_api::{CommitMessage, StepNumber};
 use pandofs_commit::ParticipationState;
 use pandofs_namespace::{Choices, Stop, steps};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::{ShardId, TxId};
 
 impl Shard {

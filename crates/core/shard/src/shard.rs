@@ -22,7 +22,7 @@ use pandofs_placement::{
     ClusterMap, DirMap, DirPolicy, FilePolicy, GrainState, Granularity, PartitionIndex, Placer,
     objects,
 };
-use pandofs_store::{Overlay, Store, StoreError};
+use pandofs_storage::store::{Overlay, Store, StoreError};
 use pandofs_types::limits::SERIALS_SKIPPED_AT_START;
 use pandofs_types::{Acls, Credentials, FileKind, Ino, Name, ShardId, Steady, Time, TxId};
 use std::ops::ControlFlow;

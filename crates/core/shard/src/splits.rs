@@ -23,7 +23,7 @@ use pandofs_namespace::records::{EntryRecord, PartsRecord, SplitRecord, decode};
 use pandofs_namespace::steps::new_file;
 use pandofs_namespace::{Choices, Stop, View, keys, split};
 use pandofs_placement::{ClusterMap, PartitionIndex, slot_array};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::limits::{GATE_PATIENCE, SPLIT_CHUNK_BYTES, SPLIT_DELTA_ENTRIES};
 use pandofs_types::{FileKind, Ino, Name, Position, ShardId, Steady, TxId};
 use std::collections::{BTreeMap, BTreeSet};

@@ -10,7 +10,7 @@ use crate::waiting::Until;
 use pandofs_api::{NewDir, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
 use pandofs_namespace::{Choices, Context, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::limits::MAX_GROUPS;
 use pandofs_types::{FsError, ShardId, TxId};
 

@@ -5,7 +5,7 @@ use pandofs_api::{Age, Horizon, StepNumber};
 use pandofs_commit::{Participation, ParticipationState};
 use pandofs_namespace::keys;
 use pandofs_namespace::records::encode;
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::{ShardId, Time, TxId};
 
 impl Shard {

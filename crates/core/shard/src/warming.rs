@@ -9,7 +9,7 @@
 use crate::port::{Environment, Input, Output};
 use crate::shard::Shard;
 use pandofs_namespace::Stop;
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 
 impl Shard {
     /// Whether the input at hand is to go by what is in memory, and be [warmed](Shard::warm) where that is not enough.

@@ -5,8 +5,8 @@
 //! The log is made in a new directory under DIR (the current directory unless given, because the
 //! system's temporary directory may be in memory, where syncing costs nothing) and removed again.
 
-use pandofs_log::{Entry, Log, LogError};
 use pandofs_log_raft_engine::{Options, RaftEngineLog};
+use pandofs_storage::log::{Entry, Log, LogError};
 use std::error::Error;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};

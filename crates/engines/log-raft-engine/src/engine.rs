@@ -6,7 +6,7 @@ use crate::format;
 use crate::scan;
 use crate::streams::{Stream, Streams};
 use crate::synced::Syncs;
-use pandofs_log::{Entry, Log, LogError, Visit};
+use pandofs_storage::log::{Entry, Log, LogError, Visit};
 use pandofs_types::limits::{LOG_FILE_BYTES, LOG_READ_CHUNK_BYTES, MAX_LOG_APPEND_BYTES};
 use protobuf::well_known_types::BytesValue;
 use raft_engine::{
@@ -391,7 +391,7 @@ fn load(engine: &Engine<LogFiles>, dir: &Path) -> Result<Streams, LogError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_log::suite::{append_one_each, assert_holds};
+    use pandofs_storage::log::suite::{append_one_each, assert_holds};
 
     #[test]
     fn a_log_that_could_not_be_synced_takes_nothing_more_until_it_is_opened_again() {

@@ -1,6 +1,6 @@
 //! Errors of the system and of raft-engine as errors of the log.
 
-use pandofs_log::LogError;
+use pandofs_storage::log::LogError;
 use raft_engine::Error;
 use std::io;
 use std::path::Path;

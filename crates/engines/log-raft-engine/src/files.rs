@@ -7,7 +7,7 @@ use crate::format::sync_dir;
 use crate::names::{FileId, Queue};
 use crate::scan::FILE_HEADER_BYTES;
 use crate::synced::Syncs;
-use pandofs_log::LogError;
+use pandofs_storage::log::LogError;
 use raft_engine::env::{FileSystem, Handle, Permission, WriteExt};
 use rustix::fs::{FallocateFlags, fallocate, seek};
 use rustix::io::Errno;

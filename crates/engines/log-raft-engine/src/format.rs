@@ -1,7 +1,7 @@
 //! Format version of a log's directory: the file `FORMAT`.
 
 use crate::errors::io_error;
-use pandofs_log::LogError;
+use pandofs_storage::log::LogError;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
 use std::path::Path;

@@ -1,6 +1,6 @@
 //! The log on disk, kept by `raft-engine`.
 //!
-//! Invariant: this is the only crate that names `raft-engine`. It passes the suite of `pandofs-log`.
+//! Invariant: this is the only crate that names `raft-engine`. It passes the suite of `pandofs_storage::log`.
 //!
 //! # In a log's directory
 //!
@@ -72,4 +72,4 @@ mod streams;
 mod synced;
 
 pub use engine::{Options, RaftEngineLog};
-pub use pandofs_log::LogError;
+pub use pandofs_storage::log::LogError;

@@ -10,7 +10,7 @@ use crate::errors::io_error;
 use crate::format::sync_dir;
 use crate::names::{FileId, Queue};
 use crate::synced::Marks;
-use pandofs_log::LogError;
+use pandofs_storage::log::LogError;
 use std::fs::{self, File};
 use std::io;
 use std::path::Path;
@@ -175,7 +175,7 @@ fn number_at(bytes: &[u8], offset: usize) -> Option<u64> {
 mod tests {
     use super::*;
     use crate::{Options, RaftEngineLog};
-    use pandofs_log::{Entry, Log};
+    use pandofs_storage::log::{Entry, Log};
 
     /// A log file with entries of several lengths, a prune and a batch without entries, and where
     /// its batches begin.

@@ -1,6 +1,6 @@
 //! First and next indexes of each stream.
 
-use pandofs_log::Entry;
+use pandofs_storage::log::Entry;
 use std::collections::HashMap;
 
 /// The first entry of a stream and the next one; they are equal when it holds none.

@@ -1,7 +1,7 @@
 //! Synced lengths of the files of a log: the file `SYNCED`.
 
 use crate::names::{FileId, Queue};
-use pandofs_log::LogError;
+use pandofs_storage::log::LogError;
 use std::fs::{File, OpenOptions};
 use std::io::{self, Read};
 use std::os::unix::fs::FileExt;

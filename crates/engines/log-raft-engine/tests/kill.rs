@@ -8,9 +8,9 @@
 mod common;
 
 use common::open_with;
-use pandofs_log::Log;
-use pandofs_log::suite::{append_one_each, assert_holds};
 use pandofs_log_raft_engine::RaftEngineLog;
+use pandofs_storage::log::Log;
+use pandofs_storage::log::suite::{append_one_each, assert_holds};
 use std::env;
 use std::io::{BufRead, BufReader};
 use std::path::Path;

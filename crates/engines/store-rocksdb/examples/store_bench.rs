@@ -2,7 +2,7 @@
 //!
 //! Usage: `store_bench [--ops N]`
 
-use pandofs_store::{Batch, Cached, KvRead, Overlay, Store};
+use pandofs_storage::store::{Batch, Cached, KvRead, Overlay, Store};
 use pandofs_store_rocksdb::{Options, RocksStore};
 use std::error::Error;
 use std::hint::black_box;

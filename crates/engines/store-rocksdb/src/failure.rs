@@ -1,6 +1,6 @@
 //! RocksDB's errors in the port's words.
 
-use pandofs_store::StoreError;
+use pandofs_storage::store::StoreError;
 use rocksdb::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
 

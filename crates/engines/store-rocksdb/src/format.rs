@@ -2,7 +2,7 @@
 //!
 //! It has one line of text, `pandofs-store 1`.
 
-use pandofs_store::StoreError;
+use pandofs_storage::store::StoreError;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::Path;

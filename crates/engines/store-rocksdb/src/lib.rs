@@ -13,7 +13,7 @@ mod format;
 mod tuning;
 
 use failure::{StoreAt, open_failure};
-use pandofs_store::{Batch, Cached, KvRead, Store, StoreError, Visit};
+use pandofs_storage::store::{Batch, Cached, KvRead, Store, StoreError, Visit};
 use pandofs_types::limits::MIN_OPEN_TABLES;
 use rocksdb::{DB, ErrorKind, FlushOptions, ReadOptions, ReadTier, WriteBatch, WriteOptions};
 use std::ops::ControlFlow;

@@ -1,7 +1,7 @@
 //! Settings of RocksDB, for many small point lookups and small batches on two cores.
 
 use crate::failure::open_failure;
-use pandofs_store::StoreError;
+use pandofs_storage::store::StoreError;
 use pandofs_types::limits::{
     DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_WRITE_BUFFER_BYTES, MAX_OPEN_TABLES, STORE_WRITE_BUFFERS,
 };

@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "what tests call is test code, too")]
 
-use pandofs_store::suite::{assert_a_prefix, numbered};
-use pandofs_store::{Batch, KvRead, Store, StoreError};
+use pandofs_storage::store::suite::{assert_a_prefix, numbered};
+use pandofs_storage::store::{Batch, KvRead, Store, StoreError};
 use pandofs_store_rocksdb::{Options, RocksStore};
 use std::collections::BTreeMap;
 use std::fs;

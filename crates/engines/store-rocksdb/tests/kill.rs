@@ -2,8 +2,8 @@
 //!
 //! This program starts itself once more to be the victim.
 
-use pandofs_store::Store;
-use pandofs_store::suite::{assert_a_prefix, numbered};
+use pandofs_storage::store::Store;
+use pandofs_storage::store::suite::{assert_a_prefix, numbered};
 use pandofs_store_rocksdb::{Options, RocksStore};
 use std::error::Error;
 use std::io::{BufRead, BufReader, Write};

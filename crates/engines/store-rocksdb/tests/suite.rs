@@ -2,8 +2,8 @@
 
 #![allow(clippy::unwrap_used, reason = "what tests call is test code, too")]
 
-use pandofs_store::suite::{self, ReopenableStore, assert_a_prefix, numbered};
-use pandofs_store::{Batch, Cached, KvRead, Store, StoreError, Visit};
+use pandofs_storage::store::suite::{self, ReopenableStore, assert_a_prefix, numbered};
+use pandofs_storage::store::{Batch, Cached, KvRead, Store, StoreError, Visit};
 use pandofs_store_rocksdb::{Options, RocksStore};
 use tempfile::TempDir;
 

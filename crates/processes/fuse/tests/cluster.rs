@@ -6,10 +6,10 @@
 
 use pandofs_client::Client;
 use pandofs_fuse::{Atime, Cache, KernelFlags, Mounted, Options, mount};
-use pandofs_log::MemoryLog;
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_server::{Server, ServerHandle};
-use pandofs_store::MemoryStore;
+use pandofs_storage::log::MemoryLog;
+use pandofs_storage::store::MemoryStore;
 use pandofs_testkit::op::callers;
 use pandofs_testkit::{Config, Traits, check};
 use pandofs_types::{FsId, HashKey, ServerId};

@@ -1,7 +1,7 @@
 //! Contents of a shard's store, for `fsck`.
 
 use pandofs_api::AdminReply;
-use pandofs_store::Store;
+use pandofs_storage::store::Store;
 use pandofs_types::ShardId;
 use pandofs_types::limits::MAX_DUMP_BYTES;
 use serde_bytes::ByteBuf;
@@ -69,7 +69,7 @@ fn end_of([kind, high, low]: [u8; PREFIX_BYTES]) -> [u8; PREFIX_BYTES] {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_store::{Batch, MemoryStore};
+    use pandofs_storage::store::{Batch, MemoryStore};
 
     fn store() -> MemoryStore {
         let store = MemoryStore::new();

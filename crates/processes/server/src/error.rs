@@ -2,10 +2,10 @@
 
 use crate::limits::MIN_SERVER_OPEN_FILES;
 use pandofs_lane::{LaneError, RecoverError};
-use pandofs_log::LogError;
 use pandofs_placement::MapError;
 use pandofs_shard::ShardError;
-use pandofs_store::StoreError;
+use pandofs_storage::log::LogError;
+use pandofs_storage::store::StoreError;
 use pandofs_types::{FsId, ServerId, ShardId};
 use std::io;
 use std::path::PathBuf;

@@ -5,8 +5,8 @@ use crate::helper;
 use crate::mailbox::{Mail, Mailbox};
 use crate::times::Times;
 use pandofs_lane::{Written, flush};
-use pandofs_log::Log;
-use pandofs_store::Store;
+use pandofs_storage::log::Log;
+use pandofs_storage::store::Store;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
@@ -64,8 +64,8 @@ impl Flusher {
 mod tests {
     use super::*;
     use crate::testing::Inbox;
-    use pandofs_log::{Entry, MemoryLog};
-    use pandofs_store::{Batch, KvRead, MemoryStore};
+    use pandofs_storage::log::{Entry, MemoryLog};
+    use pandofs_storage::store::{Batch, KvRead, MemoryStore};
     use pandofs_types::ShardId;
 
     fn append(log: &MemoryLog, stream: u64, indexes: std::ops::RangeInclusive<u64>) {

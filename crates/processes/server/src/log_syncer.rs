@@ -5,7 +5,7 @@ use crate::helper;
 use crate::mailbox::{Mail, Mailbox};
 use crate::times::Times;
 use pandofs_lane::LaneError;
-use pandofs_log::Log;
+use pandofs_storage::log::Log;
 use std::io;
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};

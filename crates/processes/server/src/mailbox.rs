@@ -9,7 +9,7 @@ use pandofs_api::{AdminReply, DataReply};
 use pandofs_lane::LaneError;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::Input;
-use pandofs_store::StoreError;
+use pandofs_storage::store::StoreError;
 use pandofs_types::{ServerId, ShardId};
 use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, PoisonError};

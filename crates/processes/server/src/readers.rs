@@ -7,7 +7,7 @@ use crate::helper;
 use crate::limits::READ_THREADS;
 use crate::mailbox::{Mail, Mailbox};
 use pandofs_shard::Input;
-use pandofs_store::Store;
+use pandofs_storage::store::Store;
 use pandofs_types::ShardId;
 use std::io;
 use std::sync::mpsc::{self, Receiver, Sender};
@@ -117,7 +117,7 @@ fn perform(store: &dyn Store, job: ReadJob) -> Mail {
 mod tests {
     use super::*;
     use crate::testing::Inbox;
-    use pandofs_store::MemoryStore;
+    use pandofs_storage::store::MemoryStore;
 
     #[test]
     fn an_input_comes_back_when_its_key_was_read() {

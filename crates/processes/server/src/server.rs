@@ -15,11 +15,11 @@ use crate::scrub::Schedule;
 use crate::times::Times;
 use crate::unlogged::{UNLOGGED_VARIABLE, Unlogged};
 use pandofs_lane::{FaultPoints, Points, Shards};
-use pandofs_log::Log;
 use pandofs_log_raft_engine::RaftEngineLog;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Shard};
-use pandofs_store::{Overlay, Store};
+use pandofs_storage::log::Log;
+use pandofs_storage::store::{Overlay, Store};
 use pandofs_store_rocksdb::RocksStore;
 use pandofs_types::limits::{
     DEFAULT_SCRUB_INTERVAL, DEFAULT_SCRUB_RATE, DEFAULT_SERVER_MEMORY_BYTES,

@@ -1,6 +1,6 @@
 //! A log that keeps nothing, to measure what the log costs.
 
-use pandofs_log::{Entry, Log, LogError, Visit};
+use pandofs_storage::log::{Entry, Log, LogError, Visit};
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 

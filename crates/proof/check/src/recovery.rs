@@ -17,10 +17,10 @@ use pandofs_api::PeerMessage;
 use pandofs_lane::{
     Command, Lane, LaneError, LaneParts, Points, RecoverError, Shards, configs, recover as open,
 };
-use pandofs_log::{Log, MemoryLog};
 use pandofs_placement::ClusterMap;
 use pandofs_shard::Environment;
-use pandofs_store::{Batch, KvRead, MemoryStore, Store, StoreError};
+use pandofs_storage::log::{Log, MemoryLog};
+use pandofs_storage::store::{Batch, KvRead, MemoryStore, Store, StoreError};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{ServerId, ShardId, Steady, Time};
 use std::collections::{BTreeMap, VecDeque};

@@ -1,6 +1,6 @@
 //! A server's log, which counts what is done to it, may be full, and may be where the server dies.
 
-use pandofs_log::{Entry, Log, LogError, MemoryLog, Visit};
+use pandofs_storage::log::{Entry, Log, LogError, MemoryLog, Visit};
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};

@@ -4,7 +4,7 @@ use crate::scenario::Plant;
 use pandofs_lane::Shards;
 use pandofs_namespace::keys::Kind;
 use pandofs_namespace::records::{Body, InodeRecord, PartsRecord, decode, encode};
-use pandofs_store::{Batch, KvRead, MemoryStore};
+use pandofs_storage::store::{Batch, KvRead, MemoryStore};
 use pandofs_types::{FileKind, Ino, Time, TxId};
 
 /// One operation forgets to let go of an inode.

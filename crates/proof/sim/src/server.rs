@@ -16,10 +16,10 @@ use pandofs_check::ShardPairs;
 use pandofs_lane::{
     Command, Heard, Lane, LaneError, LaneParts, Points, Removed, Shards, configs, recover,
 };
-use pandofs_log::{Log, LogError};
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Shard, ShardConfig, Ticket};
-use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
+use pandofs_storage::log::{Log, LogError};
+use pandofs_storage::store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::{MAX_LANE_BATCH, SESSION_TIMEOUT};
 use pandofs_types::{Credentials, Ino, ServerId, SessionId, ShardId, Steady, Time};

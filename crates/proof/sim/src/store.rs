@@ -2,7 +2,7 @@
 
 use crate::plant;
 use crate::scenario::Plant;
-use pandofs_store::{Batch, Cached, KvRead, MemoryStore, Store, StoreError, Visit};
+use pandofs_storage::store::{Batch, Cached, KvRead, MemoryStore, Store, StoreError, Visit};
 use pandofs_testkit::rng::Rng;
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, Ordering};

@@ -9,7 +9,7 @@ use pandofs_namespace::{Choices, Context, Locks, Meta, Stop, Txn, View, keys};
 use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, ServerInfo, Settings};
 use pandofs_session::Boottime;
 use pandofs_shard::{Shard, ShardConfig};
-use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
+use pandofs_storage::store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_types::{Credentials, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, Time};
 use serde_bytes::ByteBuf;
 use std::collections::BTreeMap;

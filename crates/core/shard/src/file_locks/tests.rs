@@ -3,7 +3,7 @@
 use super::*;
 use crate::port::Proposal;
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
-use pandofs_store::MemoryStore;
+use pandofs_storage::store::MemoryStore;
 use pandofs_types::{
     Credentials, Epoch, FsId, HashKey, LockKind, LockMode, LockRange, ServerId, TxId,
 };

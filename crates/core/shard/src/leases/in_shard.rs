@@ -8,7 +8,7 @@ use crate::waiting::Until;
 use pandofs_api::{CommitMessage, Horizon, PeerMessage, Refusal, Reply, ShardRequest, Step};
 use pandofs_namespace::touches::Touched;
 use pandofs_namespace::{Stop, View, keys, steps};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::{LeaseKey, Leased, SessionId, ShardId, Steady};
 
 impl Shard {

@@ -6,7 +6,7 @@ use crate::opens::Opens;
 use crate::shard::{Shard, view_of};
 use pandofs_api::{Adopt, NewPart, PeerMessage, SplitChunk, SplitId, SplitItem};
 use pandofs_namespace::{Choices, Stop, View, split};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::limits::{MAX_MOVED_OPENS, SPLIT_CHUNK_BYTES, SPLIT_CHUNK_ENTRIES};
 use pandofs_types::{FileLock, Ino, SessionId};
 use std::collections::BTreeSet;

@@ -9,7 +9,7 @@ use pandofs_api::PeerMessage;
 use pandofs_namespace::records::PartsRecord;
 use pandofs_namespace::{Stop, merge};
 use pandofs_placement::{DirMap, PartitionIndex};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::Ino;
 
 impl Shard {

@@ -11,7 +11,7 @@ use crate::shard::{Shard, view_of};
 use pandofs_api::PeerMessage;
 use pandofs_namespace::{Stop, split};
 use pandofs_placement::{DirMap, PartitionIndex};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::limits::RESEND_INTERVAL;
 use pandofs_types::{Ino, ShardId, Steady};
 

@@ -7,7 +7,7 @@ use crate::shard::{Shard, view_of};
 use pandofs_api::PeerMessage;
 use pandofs_namespace::records::{SplitRecord, StagingRecord, decode};
 use pandofs_namespace::{Stop, keys};
-use pandofs_store::Overlay;
+use pandofs_storage::store::Overlay;
 use pandofs_types::Steady;
 use pandofs_types::limits::{RESEND_INTERVAL, STAGING_TIMEOUT};
 use std::ops::ControlFlow;

@@ -7,7 +7,7 @@ use pandofs_placement::{
     DirBounds, DirPolicy, FileBounds, FilePolicy, Granularity, ServerLoad, Settings,
 };
 use pandofs_shard::{Input, Record};
-use pandofs_store::KvRead;
+use pandofs_storage::store::KvRead;
 use pandofs_types::{Ino, ServerId, ShardId};
 use std::collections::BTreeSet;
 use std::ops::ControlFlow;

@@ -4,7 +4,7 @@ use crate::support::{Cluster, create_file, name};
 use pandofs_api::{DirSettings, PeerMessage, Reply, Request, op};
 use pandofs_placement::{DirMap, DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
-use pandofs_store::Store;
+use pandofs_storage::store::Store;
 use pandofs_types::{Ino, ServerId, ShardId};
 
 const FILES: usize = 200;

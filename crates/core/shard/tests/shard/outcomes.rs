@@ -6,7 +6,7 @@ use pandofs_api::{
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::Input;
-use pandofs_store::Store;
+use pandofs_storage::store::Store;
 use pandofs_types::{Ino, ShardId, Time, TxId};
 
 /// Two files on shard 1 of two.

@@ -5,7 +5,7 @@ use pandofs_api::{
 };
 use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
 use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
-use pandofs_store::{KvRead, MemoryStore, Overlay, Store};
+use pandofs_storage::store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{
     Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Steady,

@@ -4,7 +4,9 @@ use crate::support::{Cluster, create_file, name};
 use pandofs_api::{Refusal, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Environment, Input, Output};
-use pandofs_store::{Batch, Cached, KvRead, MemoryStore, Overlay, Store, StoreError, Visit};
+use pandofs_storage::store::{
+    Batch, Cached, KvRead, MemoryStore, Overlay, Store, StoreError, Visit,
+};
 use pandofs_types::{AtimeRule, FileLock, Ino, LockKind, LockMode, LockRange, ShardId, Time};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};

@@ -3,8 +3,8 @@
 // Each test program uses a part of it.
 #![allow(dead_code)]
 
-use pandofs_log::{Entry, Log, LogError};
 use pandofs_log_raft_engine::{Options, RaftEngineLog};
+use pandofs_storage::log::{Entry, Log, LogError};
 use std::fs::{self, File};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};

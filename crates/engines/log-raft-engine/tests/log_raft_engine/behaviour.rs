@@ -3,8 +3,8 @@
 use crate::common::{
     append_files, append_pair, killed, open, open_with, refused, rewrite_files, unsynced,
 };
-use pandofs_log::suite::{self, append_one_each, assert_holds, contents};
-use pandofs_log::{Entry, Log, LogError};
+use pandofs_storage::log::suite::{self, append_one_each, assert_holds, contents};
+use pandofs_storage::log::{Entry, Log, LogError};
 use std::fs::{self, File};
 use std::sync::atomic::{AtomicBool, Ordering};
 

@@ -6,8 +6,8 @@ use common::{
     FILE_HEADER_BYTES, append_files, append_pair, assert_corrupt, flip, killed, open, refused,
     rewrite_files, synced, unsynced,
 };
-use pandofs_log::suite::contents;
-use pandofs_log::{Entry, Log, LogError};
+use pandofs_storage::log::suite::contents;
+use pandofs_storage::log::{Entry, Log, LogError};
 use std::fs::{self, File};
 use tempfile::TempDir;
 

@@ -1,8 +1,8 @@
 //! Random operations and crashes against a model.
 
 use crate::common::{killed, open_with, unsynced};
-use pandofs_log::suite::contents;
-use pandofs_log::{Entry, Log};
+use pandofs_storage::log::suite::contents;
+use pandofs_storage::log::{Entry, Log};
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::os::unix::fs::FileExt;

@@ -1,9 +1,9 @@
 //! The suite of the log port, with each kind of crash.
 
 use crate::common::{killed, open_with, unsynced};
-use pandofs_log::suite::{self, ReopenableLog};
-use pandofs_log::{Entry, Log, LogError, Visit};
 use pandofs_log_raft_engine::RaftEngineLog;
+use pandofs_storage::log::suite::{self, ReopenableLog};
+use pandofs_storage::log::{Entry, Log, LogError, Visit};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;

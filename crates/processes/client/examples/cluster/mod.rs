@@ -1,10 +1,10 @@
 // A cluster in this process, for the examples of the guide: two servers, whose stores and logs are in memory. They include
 // this file, so that its header is no documentation.
 
-use pandofs_log::MemoryLog;
+use pandofs_storage::log::MemoryLog;
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_server::{Server, ServerHandle};
-use pandofs_store::MemoryStore;
+use pandofs_storage::store::MemoryStore;
 use pandofs_types::{FsId, HashKey, ServerId};
 use std::error::Error;
 use std::path::PathBuf;

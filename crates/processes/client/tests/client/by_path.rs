@@ -2,10 +2,10 @@
 //! path find is what a walk from the root finds, in as many requests as are promised.
 
 use pandofs_client::{Client, ClientError, NewNode, Node, Options, XattrMode};
-use pandofs_log::MemoryLog;
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_server::{Server, ServerHandle};
-use pandofs_store::MemoryStore;
+use pandofs_storage::log::MemoryLog;
+use pandofs_storage::store::MemoryStore;
 use pandofs_testkit::rng::Rng;
 use pandofs_types::acl::ACCESS_ACL;
 use pandofs_types::{

@@ -2,10 +2,10 @@
 //! memory, and two clients over sockets, with directories on all shards that split all the time.
 
 use pandofs_client::{Client, Options};
-use pandofs_log::MemoryLog;
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_server::{Server, ServerHandle};
-use pandofs_store::MemoryStore;
+use pandofs_storage::log::MemoryLog;
+use pandofs_storage::store::MemoryStore;
 use pandofs_testkit::client::Clients;
 use pandofs_testkit::inodes::{Paths, pandofs_traits};
 use pandofs_testkit::{Config, Traits, check};

@@ -9,7 +9,7 @@ use crate::readers::ReadJob;
 use pandofs_api::{AdminReply, DataReply, PeerMessage, Refusal, Reply};
 use pandofs_lane::Command;
 use pandofs_shard::Ticket;
-use pandofs_store::StoreError;
+use pandofs_storage::store::StoreError;
 use pandofs_types::{FsError, Leased, ServerId, ShardId};
 use pandofs_wire::frame::FrameError;
 use pandofs_wire::message::{AnswerBody, AnswerFrame};

@@ -5,8 +5,8 @@ use super::record::Record;
 use super::{Cut, Shared, Subject, now};
 use crate::data::{self, Job};
 use crate::limits::SCRUB_CHUNK_BYTES;
-use pandofs_log::LogError;
-use pandofs_store::StoreError;
+use pandofs_storage::log::LogError;
+use pandofs_storage::store::StoreError;
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 

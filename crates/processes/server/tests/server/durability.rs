@@ -10,9 +10,9 @@ use pandofs_api::{
     Reply, Request, op,
 };
 use pandofs_lane::{LaneError, RecoverError};
-use pandofs_log::{Log, LogError};
 use pandofs_server::{Server, ServerError, StartError};
-use pandofs_store::Store;
+use pandofs_storage::log::{Log, LogError};
+use pandofs_storage::store::Store;
 use pandofs_types::limits::{MAX_INLINE_BYTES, MAX_LOG_BYTES};
 use pandofs_types::{FsError, SetAttr, ShardId};
 use pandofs_wire::hello::Peer;
@@ -259,7 +259,7 @@ fn a_store_and_a_log_that_do_not_fit_each_other_are_refused() {
         "{error}"
     );
     // And a store that has never been formatted.
-    let error = start(Arc::new(pandofs_store::MemoryStore::new())).unwrap_err();
+    let error = start(Arc::new(pandofs_storage::store::MemoryStore::new())).unwrap_err();
     assert!(
         matches!(
             error,

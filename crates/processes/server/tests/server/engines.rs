@@ -2,8 +2,8 @@
 
 use crate::common::{Connection, FS, ID, map};
 use pandofs_api::{AdminReply, AdminRequest, DataReply, DataRequest, FIRST_TRUNCATIONS};
-use pandofs_log::LogError;
 use pandofs_server::{Options, Pairs, Server, ServerHandle, StartError, stored};
+use pandofs_storage::log::LogError;
 use pandofs_types::{FsId, Ino, ServerId, ShardId};
 use std::collections::BTreeSet;
 use std::fs;

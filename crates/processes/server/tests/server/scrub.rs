@@ -7,7 +7,7 @@ use pandofs_api::{
     ScrubReport, ScrubState,
 };
 use pandofs_server::Server;
-use pandofs_store::{Batch, Cached, KvRead, MemoryStore, Store, StoreError, Visit};
+use pandofs_storage::store::{Batch, Cached, KvRead, MemoryStore, Store, StoreError, Visit};
 use pandofs_types::{FsError, Ino};
 use std::fs;
 use std::ops::ControlFlow;

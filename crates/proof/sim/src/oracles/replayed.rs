@@ -4,7 +4,7 @@
 
 use super::Finding;
 use crate::server::Server;
-use pandofs_store::KvRead;
+use pandofs_storage::store::KvRead;
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 

@@ -4,7 +4,7 @@ use super::{Death, Server};
 use crate::scenario::{MILLISECOND, Moment, Plant};
 use pandofs_lane::{MapOutcome, MapTaken, Shards};
 use pandofs_placement::ClusterMap;
-use pandofs_store::Store;
+use pandofs_storage::store::Store;
 use pandofs_types::{Epoch, ServerId, ShardId};
 use std::collections::BTreeMap;
 use std::sync::Arc;

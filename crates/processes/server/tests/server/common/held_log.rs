@@ -1,7 +1,7 @@
 //! A log on a disk that is as slow as the test wants.
 
 use super::DEADLINE;
-use pandofs_log::{Entry, Log, LogError, MemoryLog};
+use pandofs_storage::log::{Entry, Log, LogError, MemoryLog};
 use std::sync::{Arc, Condvar, Mutex};
 
 /// Syncs of a server that starts: of what was replayed, and of what its recovery wrote. They count as one.
@@ -85,7 +85,7 @@ impl Log for HeldLog {
         &self,
         stream: u64,
         from: u64,
-        visit: &mut pandofs_log::Visit<'_>,
+        visit: &mut pandofs_storage::log::Visit<'_>,
     ) -> Result<(), LogError> {
         self.log.read(stream, from, visit)
     }

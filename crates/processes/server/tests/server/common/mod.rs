@@ -8,10 +8,10 @@ use pandofs_api::{
     ShardRequest, op,
 };
 use pandofs_api::{NewNode, RequestKey};
-use pandofs_log::{Log, MemoryLog};
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_server::{Server, ServerHandle};
-use pandofs_store::{MemoryStore, Store};
+use pandofs_storage::log::{Log, MemoryLog};
+use pandofs_storage::store::{MemoryStore, Store};
 use pandofs_types::limits::MAX_SLOTS;
 use pandofs_types::{
     Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId,

@@ -1,7 +1,7 @@
 //! Contents of a log after a crash.
 
 use super::{Make, ReopenableLog, append_one_each, assert_holds};
-use crate::Log;
+use crate::log::Log;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 /// Appends made while another thread syncs the log.

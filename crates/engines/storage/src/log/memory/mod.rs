@@ -3,7 +3,7 @@
 mod image;
 mod streams;
 
-use crate::{Entry, Log, LogError, Visit};
+use crate::log::{Entry, Log, LogError, Visit};
 use pandofs_types::limits::MAX_LOG_APPEND_BYTES;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use streams::{Operation, OwnedEntry, Streams};
@@ -167,7 +167,7 @@ impl Log for MemoryLog {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::suite::{self, ReopenableLog, contents};
+    use crate::log::suite::{self, ReopenableLog, contents};
 
     /// Keeps `keep` unsynced appends whenever it crashes.
     struct Crashing {

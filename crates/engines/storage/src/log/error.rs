@@ -64,7 +64,7 @@ pub enum LogError {
         /// What the system said when it failed.
         reason: String,
     },
-    /// The visitor of [`Log::read`](crate::Log::read) could not make sense of an entry.
+    /// The visitor of [`Log::read`](crate::log::Log::read) could not make sense of an entry.
     #[error("stream {stream}, entry {index}: {what}")]
     BadEntry {
         /// The entry's stream.

@@ -1,7 +1,7 @@
 //! Pruning, and giving the space back.
 
 use super::{ReopenableLog, append_one_each, assert_holds, contents, contents_from, payload};
-use crate::Entry;
+use crate::log::Entry;
 
 /// Entries up to the pruned index are not read any more; pruning again does no harm.
 pub fn pruned_entries_are_gone(log: Box<dyn ReopenableLog>) {

@@ -1,6 +1,6 @@
 //! The log port and its promises.
 
-use crate::LogError;
+use crate::log::LogError;
 
 /// A record to append.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

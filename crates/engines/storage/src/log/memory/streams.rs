@@ -1,6 +1,6 @@
 //! The contents of a log in memory.
 
-use crate::Entry;
+use crate::log::Entry;
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::Arc;
 

@@ -4,9 +4,7 @@
 //! the last flush. The log replays what came after. [`Overlay`] holds the writes of applied records
 //! until they become one batch, and remembers what was read through it.
 //!
-//! Invariant: nothing in here touches a disk, a clock or a network, and nothing depends on the
-//! order in which a hash map would be walked. Every implementation of [`Store`] passes the
-//! conformance suite (feature `suite`).
+//! Every implementation of [`Store`] passes the conformance suite (feature `suite`).
 
 mod batch;
 mod cache;

@@ -1,7 +1,7 @@
 //! A store in memory that can crash.
 
-use crate::port::Visit;
-use crate::{Batch, Cached, KvRead, Store, StoreError};
+use crate::store::port::Visit;
+use crate::store::{Batch, Cached, KvRead, Store, StoreError};
 use std::collections::BTreeMap;
 use std::ops::{Bound, ControlFlow};
 use std::sync::{Arc, RwLock, RwLockReadGuard, RwLockWriteGuard};

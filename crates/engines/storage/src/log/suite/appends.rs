@@ -1,7 +1,7 @@
 //! Appending and reading.
 
 use super::{ReopenableLog, append_one_each, assert_holds, contents, contents_from, payload};
-use crate::{Entry, LogError};
+use crate::log::{Entry, LogError};
 use pandofs_types::limits::MAX_LOG_APPEND_BYTES;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 

@@ -7,7 +7,7 @@ mod appends;
 mod durability;
 mod prunes;
 
-use crate::{Entry, Log};
+use crate::log::{Entry, Log};
 
 pub use appends::{
     empty_streams_hold_nothing, entries_that_do_not_continue_their_stream_are_refused,

@@ -1,7 +1,7 @@
 //! Contents of a store after a crash.
 
 use super::{Pair, ReopenableStore, put_all, scanned};
-use crate::{Batch, KvRead, Store};
+use crate::store::{Batch, KvRead, Store};
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 

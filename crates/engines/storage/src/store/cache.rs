@@ -73,7 +73,7 @@ impl ReadCache {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::overlay::RECENT_READS_BYTES;
+    use crate::store::overlay::RECENT_READS_BYTES;
 
     #[test]
     fn what_is_used_stays_and_what_is_not_goes() {

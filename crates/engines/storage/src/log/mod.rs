@@ -4,8 +4,7 @@
 //! records of all of them (group commit). The log is the truth: what is in it can be applied again
 //! to a store that lost its latest writes.
 //!
-//! Invariant: nothing in here touches a disk, a clock or a network, or starts a thread. Every
-//! implementation of [`Log`] passes the conformance suite (feature `suite`).
+//! Every implementation of [`Log`] passes the conformance suite (feature `suite`).
 
 mod error;
 mod memory;

@@ -1,8 +1,8 @@
 //! The suite itself under test: a store without a fault passes, and each planted fault is found.
 
 use super::{ReopenableStore, run};
-use crate::port::Visit;
-use crate::{Batch, Cached, KvRead, MemoryStore, Store, StoreError};
+use crate::store::port::Visit;
+use crate::store::{Batch, Cached, KvRead, MemoryStore, Store, StoreError};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

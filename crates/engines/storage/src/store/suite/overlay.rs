@@ -1,7 +1,7 @@
 //! An overlay over the store, against a map that knows nothing of either.
 
 use super::{ReopenableStore, scanned_up_to};
-use crate::{Cached, KvRead, Overlay, Store};
+use crate::store::{Cached, KvRead, Overlay, Store};
 use proptest::collection::vec;
 use proptest::prelude::*;
 use proptest::test_runner::{Config, TestRunner};

@@ -1,7 +1,7 @@
 //! Single keys.
 
 use super::{ReopenableStore, put_all, scanned};
-use crate::{Batch, Cached};
+use crate::store::{Batch, Cached};
 
 /// A write is read from when it has returned; an empty value is not an absent one.
 pub fn puts_and_deletes_are_seen_at_once(store: Box<dyn ReopenableStore>) {

@@ -1,8 +1,8 @@
 //! Uncommitted writes over a store.
 
-use crate::cache::ReadCache;
-use crate::port::Visit;
-use crate::{Batch, Cached, KvRead, Store, StoreError};
+use crate::store::cache::ReadCache;
+use crate::store::port::Visit;
+use crate::store::{Batch, Cached, KvRead, Store, StoreError};
 use hashbrown::{DefaultHashBuilder, HashTable};
 use std::cell::RefCell;
 use std::hash::BuildHasher;
@@ -298,7 +298,7 @@ impl KvRead for Overlay<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MemoryStore;
+    use crate::store::MemoryStore;
 
     fn number(n: u32) -> Vec<u8> {
         n.to_be_bytes().to_vec()

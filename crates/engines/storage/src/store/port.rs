@@ -1,6 +1,6 @@
 //! The port itself.
 
-use crate::{Batch, StoreError};
+use crate::store::{Batch, StoreError};
 use std::ops::ControlFlow;
 
 /// Result of a read that must not touch the disk.
@@ -15,7 +15,7 @@ pub enum Cached {
 /// Visitor that a scan calls for each key and value; [`ControlFlow::Break`] ends the scan.
 pub type Visit<'v> = dyn FnMut(&[u8], &[u8]) -> ControlFlow<()> + 'v;
 
-/// Reads: what a [`Store`] and an [`Overlay`](crate::Overlay) have in common, so that code that
+/// Reads: what a [`Store`] and an [`Overlay`](crate::store::Overlay) have in common, so that code that
 /// reads is written once.
 pub trait KvRead {
     /// The value of `key`; may wait for the disk.

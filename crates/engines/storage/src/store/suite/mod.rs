@@ -10,7 +10,7 @@ mod planted;
 mod points;
 mod scans;
 
-use crate::{Batch, KvRead, Store};
+use crate::store::{Batch, KvRead, Store};
 use std::ops::ControlFlow;
 
 pub use durability::{
