@@ -1,5 +1,7 @@
 //! Leases: who may believe what, until when, and who waits until nobody does.
 //!
+//! In [`file_locks`] who has which bytes of which file locked.
+//!
 //! A session that reads something under a lease may believe it until the lease is over ([`LEASE`]) or is
 //! recalled, without asking again. Whoever wants to change it [clears](LeaseTable::clear) it first: leases of
 //! other sessions are recalled, no new ones are given, and the change waits until all have answered or
@@ -18,12 +20,13 @@
 //!   what it believes ends first.
 //!
 //! Invariant: no I/O, clock, randomness or threads; while a key is being cleared, or was and the change is
-//! still to come, nobody is given a lease of it.
+//! still to come, nobody is given a lease of it; no two owners ever have locks of a byte that exclude one another.
 //!
 //! [`LEASE`]: pandofs_types::limits::LEASE
 //! [`SHORT_LEASE`]: pandofs_types::limits::SHORT_LEASE
 //! [`BRIEF_LEASE`]: pandofs_types::limits::BRIEF_LEASE
 
+pub mod file_locks;
 mod grants;
 mod table;
 

@@ -7,7 +7,7 @@
 //! Of a lock that a server has given to others the open files are known through which it was made.
 
 use hashbrown::{HashMap, HashSet};
-use pandofs_locks::{FileLocks, Owner};
+use pandofs_leases::file_locks::{FileLocks, Owner};
 use pandofs_types::{FileLock, Ino, LockKind, LockRange, SessionId};
 
 /// Locks of one kind have owners of their own.

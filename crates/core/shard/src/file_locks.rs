@@ -23,7 +23,7 @@ use crate::shard::{Shard, view_of};
 use crate::waiting::Until;
 use hashbrown::HashMap;
 use pandofs_api::{Adopt, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
-use pandofs_locks::{Asked, Event, LockTable, Outcome, Owner, WaitId};
+use pandofs_leases::file_locks::{Asked, Event, LockTable, Outcome, Owner, WaitId};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::{Locks, Stop, View, keys};
 use pandofs_storage::store::Overlay;

@@ -1,6 +1,6 @@
 //! The locks of many files, and who waits for them.
 
-use crate::file::{FileLocks, Owner};
+use crate::file_locks::file::{FileLocks, Owner};
 use hashbrown::{HashMap, HashSet};
 use pandofs_types::limits::{
     LOCK_PLACE_KEPT, MAX_DEADLOCK_OWNERS, MAX_LOCKS_PER_INODE, MAX_LOCKS_PER_SHARD,

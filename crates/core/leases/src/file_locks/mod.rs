@@ -26,8 +26,7 @@
 //! them (Linux looks for neither), and circles of more than `MAX_DEADLOCK_OWNERS`. Owners that are open file
 //! descriptions (`F_OFD_SETLKW`) are not told apart from processes and looked for as well, which Linux does not.
 //!
-//! Invariant: no I/O, clock, randomness or threads; no two owners ever have locks of one kind on one byte
-//! of which one is exclusive.
+//! Invariant: no two owners ever have locks of one kind on one byte of which one is exclusive.
 
 mod file;
 mod table;

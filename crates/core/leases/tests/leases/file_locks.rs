@@ -1,6 +1,6 @@
 //! The table beside a naive model: for each byte of a short file, who has it locked and how.
 
-use pandofs_locks::{Asked, Event, LockTable, Outcome, Owner, WaitId};
+use pandofs_leases::file_locks::{Asked, Event, LockTable, Outcome, Owner, WaitId};
 use pandofs_types::limits::{LOCK_PLACE_KEPT, MAX_LOCKS_PER_INODE};
 use pandofs_types::{FileLock, Ino, LockKind, LockMode, LockRange, SessionId, SlotId, Steady};
 use proptest::prelude::*;

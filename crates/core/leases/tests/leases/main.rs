@@ -1,0 +1,5 @@
+//! Tables of leases and of file locks: beside naive models, and call by call.
+
+mod file_locks;
+mod grants;
+mod model;
