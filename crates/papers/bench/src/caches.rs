@@ -10,7 +10,7 @@ use crate::rounds::Rounds;
 use crate::running::Running;
 use crate::target::{Kind, Setup, Target};
 use anyhow::{Context, Result};
-use pandofs_report::{json_lines, text};
+use pandofs_model::report::{json_lines, text};
 use std::fs::{self, File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     target.stop()?;
 
-    let context = pandofs_report::Context {
+    let context = pandofs_model::report::Context {
         commit: options.setup.commit.clone(),
         machine: machine(),
         // Nothing is drawn.

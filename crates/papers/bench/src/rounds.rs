@@ -1,7 +1,7 @@
 //! Measurements taken round by round, of kinds that take turns.
 
 use crate::report::spread;
-use pandofs_report::{Axis, Figure};
+use pandofs_model::report::{Axis, Figure};
 
 /// Each has a value for each column in each round. Ratios are to the first.
 pub(crate) struct Rounds<'a> {

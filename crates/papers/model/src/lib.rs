@@ -3,7 +3,8 @@
 //! Without servers: the figures of the papers again, and what they would be at other sizes.
 //!
 //! Real: where objects, partitions and shards go ([`pandofs_placement`]). Made up:
-//! the name spaces ([`space`]), what clients do, and what things cost ([`Costs`]).
+//! the name spaces ([`space`]), what clients do, and what things cost ([`Costs`]). Its figures are shown by
+//! [`report`], and so are measured ones.
 //!
 //! Invariant: one seed gives one result on every machine; no I/O, clock or threads. A figure that
 //! differs from its paper says so, and why.
@@ -17,6 +18,7 @@ mod growth;
 mod macro1;
 mod macro2;
 mod place;
+pub mod report;
 mod rng;
 pub mod space;
 
@@ -30,7 +32,7 @@ pub use macro2::macro2;
 pub use place::{Placer, Policy, Tellings};
 pub use rng::Rng;
 
-use pandofs_report::Figure;
+use report::Figure;
 
 /// Experiments that can be modelled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

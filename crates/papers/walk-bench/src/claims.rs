@@ -4,7 +4,7 @@ use crate::figures::{CP, DRQS, Figures, H, PA, Traffic};
 use crate::real::Real;
 use crate::svg::number;
 use pandofs_walk::Algorithm;
-use pandofs_walk_sim::Report;
+use pandofs_walk_bench::sim::Report;
 
 /// A claim with what was found of it.
 pub(crate) struct Claim {

@@ -6,7 +6,7 @@
 use crate::kept::Kept;
 use anyhow::Result;
 use pandofs_walk::{Algorithm, Config, Split, Topology};
-use pandofs_walk_sim::{Costs, Grain, Network, Report, Simulation, Tree};
+use pandofs_walk_bench::sim::{Costs, Grain, Network, Report, Simulation, Tree};
 
 pub(crate) const CP: Algorithm = Algorithm::Cp { keep_one: false };
 pub(crate) const DRQS: Algorithm = Algorithm::Distributed(Split::Random);
@@ -127,7 +127,7 @@ impl Simulator<'_> {
         }
         self.kept.run(&run, || {
             eprintln!("{run}");
-            pandofs_walk_sim::run(&simulation)
+            pandofs_walk_bench::sim::run(&simulation)
         })
     }
 

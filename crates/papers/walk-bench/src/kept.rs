@@ -4,7 +4,7 @@
 
 use anyhow::{Context, Result};
 use pandofs_walk::RankId;
-use pandofs_walk_sim::{Components, RankReport, Report};
+use pandofs_walk_bench::sim::{Components, RankReport, Report};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 use std::fs::{File, OpenOptions};

@@ -6,7 +6,7 @@ use crate::figures::{Curve, Figures, Simulated};
 use crate::real::Real;
 use crate::svg::{LARGE, SMALL, Series, bars, heat, lines, number};
 use pandofs_walk::{Algorithm, RankId};
-use pandofs_walk_sim::Report;
+use pandofs_walk_bench::sim::Report;
 use std::fmt::Write;
 
 /// Classes of shares.

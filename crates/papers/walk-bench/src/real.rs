@@ -8,7 +8,7 @@ use crate::launch::{Launched, mpirun};
 use crate::spread::Spread;
 use anyhow::{Context, Result, ensure};
 use pandofs_walk::{Algorithm, RankId};
-use pandofs_walk_sim::{Components, RankReport, Report};
+use pandofs_walk_bench::sim::{Components, RankReport, Report};
 use serde::Deserialize;
 use std::ffi::OsStr;
 use std::path::{Path, PathBuf};

@@ -1,7 +1,7 @@
 //! Figures on standard output, and in a directory.
 
 use anyhow::{Context, Result};
-use pandofs_report::{Context as Source, Figure, json_lines, svg, text};
+use pandofs_model::report::{Context as Source, Figure, json_lines, svg, text};
 use std::fs::File;
 use std::io::Write;
 use std::path::{Path, PathBuf};

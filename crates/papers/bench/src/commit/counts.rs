@@ -6,7 +6,7 @@ use crate::report::spread;
 use crate::rounds::Rounds;
 use anyhow::{Result, ensure};
 use pandofs_api::ServerStatus;
-use pandofs_report::Figure;
+use pandofs_model::report::Figure;
 use pandofs_types::Ino;
 use std::path::Path;
 use std::time::Instant;

@@ -1,7 +1,7 @@
 //! Cost of a forced write on this machine's disk.
 
 use anyhow::{Context, Result};
-use pandofs_report::{Axis, Figure};
+use pandofs_model::report::{Axis, Figure};
 use std::io::Write;
 use std::path::Path;
 use std::time::Instant;

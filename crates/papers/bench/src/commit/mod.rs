@@ -16,7 +16,7 @@ mod undecided;
 use crate::report::machine;
 use crate::target::Setup;
 use anyhow::{Context, Result};
-use pandofs_report::{Figure, json_lines, svg, text};
+use pandofs_model::report::{Figure, json_lines, svg, text};
 use std::fs;
 use std::path::PathBuf;
 
@@ -67,7 +67,7 @@ pub(crate) struct Options {
 /// When a cluster does not start, or an operation fails.
 pub(crate) fn run(options: &Options) -> Result<()> {
     let scratch = options.setup.scratch()?;
-    let context = pandofs_report::Context {
+    let context = pandofs_model::report::Context {
         commit: options.setup.commit.clone(),
         machine: machine(),
         seed: options.seed,

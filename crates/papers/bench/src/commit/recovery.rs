@@ -6,7 +6,7 @@ use crate::report::spread;
 use anyhow::{Result, bail};
 use pandofs_api::{NewNode, ServerStatus};
 use pandofs_client::Client;
-use pandofs_report::{Axis, Figure};
+use pandofs_model::report::{Axis, Figure};
 use pandofs_types::{Ino, ServerId};
 use rustix::process::Signal;
 use std::path::Path;

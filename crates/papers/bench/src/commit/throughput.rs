@@ -5,7 +5,7 @@ use super::{Options, PROTOCOLS};
 use crate::rounds::Rounds;
 use anyhow::{Result, bail};
 use pandofs_client::{Client, OpenHow};
-use pandofs_report::Figure;
+use pandofs_model::report::Figure;
 use pandofs_types::{Ino, Name};
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};

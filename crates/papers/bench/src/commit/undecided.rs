@@ -11,7 +11,7 @@ use crate::report::spread;
 use anyhow::{Context, Result, bail, ensure};
 use pandofs_api::ServerStatus;
 use pandofs_client::Client;
-use pandofs_report::{Axis, Figure};
+use pandofs_model::report::{Axis, Figure};
 use pandofs_types::{Ino, ServerId};
 use rustix::process::Signal;
 use std::path::Path;

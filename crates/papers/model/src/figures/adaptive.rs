@@ -3,8 +3,8 @@
 use super::Options;
 use crate::macro1::{Order, macro1};
 use crate::place::Policy;
+use crate::report::{Axis, Figure};
 use crate::space::{Kind, NAMESPACE_1, NAMESPACE_2, Space};
-use pandofs_report::{Axis, Figure};
 
 const SERVERS: usize = 16;
 const CLIENTS: usize = 32;

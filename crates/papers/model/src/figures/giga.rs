@@ -4,12 +4,12 @@ use super::{Options, times, within, zip};
 use crate::cluster;
 use crate::growth::{Growth, Learning, Setting, grow};
 use crate::place::over_mean;
+use crate::report::{Axis, Figure};
 use crate::rng::Rng;
 use pandofs_placement::{
     ClusterMap, DirMap, PartitionIndex, extended_slots, partitions_per_server, renewed_slots,
     slot_array,
 };
-use pandofs_report::{Axis, Figure};
 use pandofs_types::limits::{DEFAULT_SPLIT_THRESHOLD, MAX_SERVER_OVERLOAD_PERCENT};
 use pandofs_types::{Position, ServerId, ShardId};
 use std::collections::BTreeMap;

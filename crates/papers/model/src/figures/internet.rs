@@ -5,13 +5,13 @@
 use super::{Options, range, times, zip};
 use crate::cluster;
 use crate::place::{Placer, Policy, between_tellings, over_mean};
+use crate::report::{Axis, Figure};
 use crate::rng::Rng;
 use crate::space::{NAMESPACE_2, Space};
 use pandofs_placement::{
     ClusterMap, DirMap, DirPolicy, FilePolicy, PartitionIndex, ServerInfo, partitions_allowed,
     renewed_slots, slot_array,
 };
-use pandofs_report::{Axis, Figure};
 use pandofs_types::limits::{
     DEFAULT_BLOCK_CACHE_BYTES, DEFAULT_SERVER_MEMORY_BYTES, LOADS_INTERVAL, MAX_CACHED_DIR_MAPS,
     MAX_FRAME_BYTES, MAX_PARTITIONS, MAX_SHARDS,

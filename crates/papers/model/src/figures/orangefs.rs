@@ -2,7 +2,7 @@
 
 use super::{Options, times, zip};
 use crate::growth::{Growth, Learning, Setting, grow};
-use pandofs_report::{Axis, Figure};
+use crate::report::{Axis, Figure};
 use pandofs_types::limits::DEFAULT_SPLIT_THRESHOLD;
 
 /// First size of the directory, and its limit.

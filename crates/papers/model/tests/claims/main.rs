@@ -7,8 +7,8 @@
 
 mod verdicts;
 
+use pandofs_model::report::{Figure, svg};
 use pandofs_model::{Costs, Experiment, Options};
-use pandofs_report::{Figure, svg};
 
 /// The seed of the table.
 const SEED: u64 = 1;

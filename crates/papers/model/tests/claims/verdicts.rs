@@ -3,7 +3,7 @@
 //! A line of it: `| figure | claim | quick | full | found |`. The quick run is every test's; the
 //! full one, with the papers' sizes, is `make model`.
 
-use pandofs_report::Figure;
+use pandofs_model::report::Figure;
 use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 

@@ -7,8 +7,8 @@ mod varied;
 use super::{Options, from_to, within};
 use crate::macro1::{Macro1, Order, macro1};
 use crate::place::Policy;
+use crate::report::{Axis, Figure};
 use crate::space::{Kind, NAMESPACE_1, NAMESPACE_2, Space};
-use pandofs_report::{Axis, Figure};
 use varied::Varied;
 
 const SERVERS: usize = 16;

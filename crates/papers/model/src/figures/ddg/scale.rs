@@ -6,8 +6,8 @@ use crate::figures::{Options, gains, times, zip};
 use crate::macro1::{Macro1, Order, macro1};
 use crate::macro2::{OPERATIONS_OF_A_CLIENT, macro2};
 use crate::place::Policy;
+use crate::report::{Axis, Figure};
 use crate::space::Space;
-use pandofs_report::{Axis, Figure};
 
 /// Figure 12.
 pub(super) fn scalability(spaces: &[Space], options: &Options) -> Vec<Figure> {

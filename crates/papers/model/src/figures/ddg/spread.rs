@@ -6,7 +6,7 @@ use super::varied::Varied;
 use super::{CLIENTS, SERVERS, Study, VARIANT_NOTE, VARIANTS};
 use crate::figures::{Options, zip};
 use crate::macro1::Macro1;
-use pandofs_report::{Axis, Figure};
+use crate::report::{Axis, Figure};
 
 /// Of one name space, with files that begin where their directory is, by the value that varies.
 struct Curves {

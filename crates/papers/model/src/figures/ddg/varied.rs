@@ -2,7 +2,7 @@
 
 use super::{BASE, CLIENTS, Granules, Rates, SERVERS, Study, VARIANT_NOTE, VARIANTS, Variant};
 use crate::figures::{Options, range, times, zip};
-use pandofs_report::{Axis, Figure};
+use crate::report::{Axis, Figure};
 
 const FILE_WIDTHS: [u32; 7] = [128, 256, 512, 1_024, 2_048, 4_096, 8_192];
 const DIR_WIDTHS: [u32; 7] = [2, 4, 8, 16, 32, 64, 128];

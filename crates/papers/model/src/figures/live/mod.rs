@@ -8,9 +8,9 @@ use crate::growth::{Learning, Setting, grow};
 use crate::macro1::{Macro1, Order, macro1};
 use crate::macro2::macro2;
 use crate::place::Policy;
+use crate::report::{Axis, Figure};
 use crate::space::{NAMESPACE_1, Space};
 use pandofs_placement::{DirPolicy, FilePolicy};
-use pandofs_report::{Axis, Figure};
 use pandofs_types::limits::DEFAULT_SPLIT_THRESHOLD;
 use std::fmt;
 

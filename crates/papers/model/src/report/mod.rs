@@ -1,7 +1,7 @@
 //! Figures as tables, plots and JSON lines, from one description. They may be modelled or measured.
 //!
 //! Invariant: what is shown is what was given, in three ways; a figure says of itself whether the
-//! claims that go with it hold. No I/O, clock or randomness.
+//! claims that go with it hold.
 
 mod figure;
 mod json;

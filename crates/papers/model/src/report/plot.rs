@@ -1,6 +1,6 @@
 //! Figures as plots.
 
-use crate::figure::{Axis, Figure, Scale, number};
+use crate::report::figure::{Axis, Figure, Scale, number};
 use plotters::coord::Shift;
 use plotters::coord::ranged1d::{KeyPointHint, NoDefaultFormatting, Ranged};
 use plotters::prelude::*;

@@ -1,6 +1,6 @@
 //! Figures as text.
 
-use crate::figure::{Figure, number};
+use crate::report::figure::{Figure, number};
 use std::fmt::Write;
 
 /// A table: a line for each value of `x`, a column for each series; below it what was assumed and
@@ -68,7 +68,7 @@ fn aligned(rows: &[Vec<String>]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::Axis;
+    use crate::report::figure::Axis;
 
     #[test]
     fn a_figure_as_text() {

@@ -1,8 +1,8 @@
 //! A run: an event at a time, the earliest first.
 
-use crate::network::Network;
-use crate::report::{RankReport, Report};
-use crate::tree::{Directory, Tree};
+use crate::sim::network::Network;
+use crate::sim::report::{RankReport, Report};
+use crate::sim::tree::{Directory, Tree};
 use pandofs_walk::{Command, Config, Event, Failure, Message, Rank, RankId, Topology};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, VecDeque};

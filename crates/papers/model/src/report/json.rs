@@ -1,6 +1,6 @@
 //! Figures as JSON lines.
 
-use crate::figure::Figure;
+use crate::report::figure::Figure;
 use serde::Serialize;
 use serde_json::Error;
 
@@ -77,7 +77,7 @@ pub fn json_lines(figure: &Figure, context: &Context) -> Result<String, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::figure::Axis;
+    use crate::report::figure::Axis;
 
     #[test]
     fn a_line_for_each_point_and_claim() {

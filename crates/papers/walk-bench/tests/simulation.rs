@@ -1,7 +1,7 @@
 //! Simulated ranks, all algorithms.
 
 use pandofs_walk::{Algorithm, Config, Split, Topology};
-use pandofs_walk_sim::{Costs, Grain, Network, Report, Simulation, Tree, run};
+use pandofs_walk_bench::sim::{Costs, Grain, Network, Report, Simulation, Tree, run};
 
 fn simulation(algorithm: Algorithm, ranks: u32, nodes: u64) -> Simulation {
     let hosts: Vec<u64> = (0..ranks).map(|rank| u64::from(rank / 2)).collect();

@@ -18,7 +18,7 @@
 //! the others a share that is Beta(2/3, 2/3 + k/3), for the `k`th table. Each subtree is such a
 //! tree again.
 
-use crate::chance::{beta, binomial, unit};
+use crate::sim::chance::{beta, binomial, unit};
 use pandofs_walk::Rng;
 
 /// Files: where the heavy tail ends. Without an end it has no mean.

@@ -6,8 +6,7 @@
 //! how long things take ([`Costs`], [`Network`]) and the tree ([`Tree`]), whose shape follows
 //! published statistics of directories.
 //!
-//! Invariant: one seed gives one run, to the nanosecond, on every machine; no I/O, clock or
-//! threads; memory grows with what is queued, not with the tree.
+//! Memory grows with what is queued, not with the tree.
 
 mod chance;
 mod network;
