@@ -2,7 +2,7 @@
 //! permission bits and not with the attributes: in the inode, and for a directory wherever its names are,
 //! since every request for a name looks at them.
 
-use super::{Checked, Mutation, Plan, PlanAnswer};
+use super::{Checked, Mutation, Plan, PlanAnswer, pass};
 use crate::permission::SET_GID;
 use crate::records::InodeRecord;
 use crate::{Context, Stop, Txn, View, paths};
@@ -78,7 +78,7 @@ impl Change {
         let gid = inode.gid;
         let (mode, acls) = (&mut inode.mode, &mut inode.acls);
         if set(cx.caller, self.kind, self.acl, mode, gid, acls) {
-            inode.ctime = cx.choices.time;
+            pass(&mut inode.ctime, cx.choices.time);
             txn.put_inode(self.ino, &inode);
         }
         Ok(Mutation::Done(Reply::Done))

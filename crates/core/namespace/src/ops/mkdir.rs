@@ -66,7 +66,11 @@ pub(super) fn plan(
     let dir = mkdir.dir;
     let mut parts = cx.free_name(view, dir, &mkdir.name)?.parts;
     let policy = policy(view, &parts);
-    let drawn = choices.drawn(view);
+    let mut drawn = choices.drawn(view);
+    // Its session has answered that it is there, by the cluster map that it had then: a newer one draws of other shards.
+    if let Some(ino) = chosen.or(choices.ino) {
+        drawn.random = u64::from(ino.birth_shard().0);
+    }
     let home = parts.map.home();
     let path = paths::path_of_new(&parts, &mkdir.name);
     let path_shard = path

@@ -1,7 +1,7 @@
 //! Extended attributes in the name spaces `user.`, `trusted.` and `security.`; the lists in `system.` are
 //! [`super::acl`]'s.
 
-use super::{Checked, Choices, Execute, Mutation, acl};
+use super::{Checked, Choices, Execute, Mutation, acl, pass};
 use crate::permission::{READ, STICKY, WRITE, check_inode};
 use crate::records::InodeRecord;
 use crate::{Context, Stop, Txn, View, keys};
@@ -111,7 +111,7 @@ impl Execute for op::SetXattr {
             None => inode.xattrs += 1,
         }
         inode.xattr_bytes += bytes(&self.name, &self.value);
-        inode.ctime = cx.choices.time;
+        pass(&mut inode.ctime, cx.choices.time);
         txn.put_xattr(self.ino, &self.name, self.value.clone());
         txn.put_inode(self.ino, &inode);
         Ok(Mutation::Done(Reply::Done))
@@ -147,7 +147,7 @@ impl Execute for op::RemoveXattr {
         );
         inode.xattrs -= 1;
         inode.xattr_bytes -= bytes(&self.name, &old);
-        inode.ctime = cx.choices.time;
+        pass(&mut inode.ctime, cx.choices.time);
         txn.delete_xattr(self.ino, &self.name);
         txn.put_inode(self.ino, &inode);
         Ok(Mutation::Done(Reply::Done))

@@ -3,7 +3,7 @@
 use super::insert::no_longer;
 use super::{Given, Held, Perform, Prepared};
 use crate::locks::Lock;
-use crate::ops::acl;
+use crate::ops::{acl, pass};
 use crate::{LockSet, Stop, Txn, View};
 use pandofs_api::{SetAcl, Step, StepResult};
 use pandofs_types::{FileKind, FsError, Ino, LeaseKey};
@@ -76,7 +76,7 @@ impl Perform for SetAcl {
             let mut inode = txn.view().inode(dir).map_err(no_longer)?;
             inode.mode = parts.mode;
             inode.acls = parts.acls.clone();
-            inode.ctime = time;
+            pass(&mut inode.ctime, time);
             txn.put_inode(dir, &inode);
         }
         parts.ctime = parts.ctime.max(time);

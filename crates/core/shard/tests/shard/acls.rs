@@ -209,3 +209,42 @@ fn file_capabilities_go_with_what_they_were_given_to() {
     let list = cluster.call(shard.0, Request::ListXattr(op::ListXattr { ino: file }));
     assert_eq!(list, Ok(Reply::Names(vec![])));
 }
+
+#[test]
+fn the_time_of_a_change_does_not_go_back_where_a_clock_is_behind() {
+    let (mut cluster, dir) = cluster();
+    let (file, _, shard) = create(&mut cluster, dir, "file");
+    let list = Acl {
+        owner: 7,
+        group: 5,
+        other: 0,
+        mask: Some(7),
+        users: vec![AclEntry { id: 9, rights: 6 }],
+        groups: vec![],
+    };
+    const NAME: &[u8] = b"user.a";
+    for (ino, at) in [(file, shard.0), (dir, dir.birth_shard().0)] {
+        let ctime =
+            |cluster: &mut Cluster| match cluster.call(at, Request::GetAttr(op::GetAttr { ino })) {
+                Ok(Reply::Inode(inode)) => inode.attr.ctime,
+                other => panic!("{other:?}"),
+            };
+        let remove = op::RemoveXattr {
+            ino,
+            name: NAME.to_vec(),
+        };
+        let changes = [
+            set(ino, NAME, b"1"),
+            set(ino, NAME, b"2"),
+            Request::RemoveXattr(remove),
+            set(ino, ACCESS_ACL, &list.to_xattr()),
+        ];
+        for change in changes {
+            let before = ctime(&mut cluster);
+            cluster.skew -= 1_000_000_000;
+            assert_eq!(cluster.call(at, change.clone()), Ok(Reply::Done));
+            let after = ctime(&mut cluster);
+            assert!(after > before, "{change:?}: {before:?}, {after:?}");
+        }
+    }
+}

@@ -3,7 +3,7 @@
 use crate::grants::{HOLDER, OTHER, answer, lookup, made, mkdir, recalls};
 use crate::support::{Cluster, create_file, name};
 use pandofs_api::op::{self, Early, EarlyOperation};
-use pandofs_api::{Granted, Refusal, Reply, Request};
+use pandofs_api::{BatchReply, Granted, Refusal, Reply, Request};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::Input;
 use pandofs_types::limits::MAX_TIME_AHEAD;
@@ -76,25 +76,38 @@ fn away(cluster: &Cluster, text: &str, random: u64, ino: Ino) -> op::MkdirAway {
     }
 }
 
-/// A random number with which the policy leads to the other shard.
-fn random(cluster: &mut Cluster, ino: Ino) -> u64 {
-    let leads_there = |random: &u64| {
-        let other = Ino::new(HOME, ino.serial() + 1_000);
-        let request = Request::MkdirAway(away(cluster, "probe", *random, other));
-        // The number is nobody's, so that it is refused by its home, or before.
-        let input = cluster.request_by(HOLDER, 0, request);
-        let step = cluster.input(0, input);
-        let is_sent = !step.records.is_empty();
-        cluster.carry(step.outputs, &mut None);
-        is_sent
-    };
-    (0..64).find(leads_there).expect("half of them lead there")
-}
+/// A random number with which the policy leads to the other one of two shards, and to the first one of three.
+const RANDOM: u64 = 3;
 
 fn make(cluster: &mut Cluster, text: &str, ino: Ino) -> Result<Reply, Refusal> {
-    let random = random(cluster, ino);
-    let request = Request::MkdirAway(away(cluster, text, random, ino));
+    let request = Request::MkdirAway(away(cluster, text, RANDOM, ino));
     call(cluster, 0, HOLDER, request)
+}
+
+/// Executes this in a batch of the holder, with a number taken for it; the reply, and the number.
+fn batch(cluster: &mut Cluster, request: &Request) -> (Box<BatchReply>, Ino) {
+    let take = Request::TakeNumbers(op::TakeNumbers {
+        count: 1,
+        unordered: 0,
+    });
+    let Ok(Reply::Numbers { first, .. }) = call(cluster, HOME.0, HOLDER, take) else {
+        panic!("there is a number");
+    };
+    let batch = Request::Batch(op::Batch {
+        callers: vec![Credentials::ROOT],
+        placing: None,
+        early: vec![Early {
+            caller: 0,
+            time: Time(cluster.now),
+            random: RANDOM,
+            ino: Some(first),
+            operation: EarlyOperation::of(request).expect("it may be early"),
+        }],
+    });
+    let Ok(Reply::Batch(reply)) = call(cluster, HOME.0, HOLDER, batch) else {
+        panic!("the batch is executed");
+    };
+    (reply, first)
 }
 
 fn are_replayed(cluster: &Cluster) {
@@ -115,28 +128,7 @@ fn it_has_the_number_that_was_chosen_and_is_granted_to_its_session() {
     };
     assert_eq!((found.ino, found.shard), (ino, HOME));
     // What its session has done in it is executed, and others wait until its grant has ended.
-    let operation = EarlyOperation::of(&create_file(ino, name("f"))).expect("it may be early");
-    let take = Request::TakeNumbers(op::TakeNumbers {
-        count: 1,
-        unordered: 0,
-    });
-    let Ok(Reply::Numbers { first, .. }) = call(&mut cluster, HOME.0, HOLDER, take) else {
-        panic!("there is a number");
-    };
-    let batch = Request::Batch(op::Batch {
-        callers: vec![Credentials::ROOT],
-        placing: None,
-        early: vec![Early {
-            caller: 0,
-            time: Time(cluster.now),
-            random: 5,
-            ino: Some(first),
-            operation,
-        }],
-    });
-    let Ok(Reply::Batch(reply)) = call(&mut cluster, HOME.0, HOLDER, batch) else {
-        panic!("the batch is executed");
-    };
+    let (reply, first) = batch(&mut cluster, &create_file(ino, name("f")));
     assert_eq!(
         (reply.done, reply.incarnation),
         (1, Some(begun.incarnation))
@@ -165,6 +157,23 @@ fn it_has_the_number_that_was_chosen_and_is_granted_to_its_session() {
 }
 
 #[test]
+fn it_is_where_its_session_has_made_it_when_a_server_has_joined_since() {
+    let (mut cluster, _, numbers) = cluster();
+    cluster.join();
+    let ino = numbers[0];
+    assert_eq!(made(make(&mut cluster, "d", ino).expect("it is made")), ino);
+    let Ok(Reply::Entry(found)) = call(&mut cluster, 0, OTHER, lookup(Ino::ROOT, "d")) else {
+        panic!("its name is there");
+    };
+    assert_eq!((found.ino, found.shard), (ino, HOME));
+    // So is one that was made on its parent's shard.
+    let (reply, sub) = batch(&mut cluster, &mkdir(ino, "sub"));
+    assert_eq!((reply.done, reply.refused), (1, None));
+    let there = call(&mut cluster, HOME.0, HOLDER, lookup(ino, "sub"));
+    assert_eq!(made(there.expect("it is there")), sub);
+}
+
+#[test]
 fn a_number_is_used_once_and_only_by_who_took_it() {
     let (mut cluster, _, numbers) = cluster();
     make(&mut cluster, "d", numbers[2]).expect("it is made");
@@ -186,8 +195,7 @@ fn a_number_is_used_once_and_only_by_who_took_it() {
 }
 
 fn call_with(cluster: &mut Cluster, session: u64, ino: Ino) -> Result<Reply, Refusal> {
-    let random = random(cluster, ino);
-    let request = Request::MkdirAway(away(cluster, "never", random, ino));
+    let request = Request::MkdirAway(away(cluster, "never", RANDOM, ino));
     call(cluster, 0, session, request)
 }
 
@@ -205,8 +213,7 @@ fn a_name_that_is_taken_is_refused_and_the_number_stays() {
 #[test]
 fn a_time_too_far_ahead_is_brought_back() {
     let (mut cluster, _, numbers) = cluster();
-    let random = random(&mut cluster, numbers[0]);
-    let mut early = away(&cluster, "d", random, numbers[0]);
+    let mut early = away(&cluster, "d", RANDOM, numbers[0]);
     early.time = Time(cluster.now + 2 * MAX_TIME_AHEAD.as_nanos() as i64);
     let before = cluster.now;
     let made = call(&mut cluster, 0, HOLDER, Request::MkdirAway(early));
