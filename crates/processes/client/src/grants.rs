@@ -314,6 +314,14 @@ impl Core {
         }
     }
 
+    /// Puts what the images know into an answer of the lease cache: what a server leased it said without what is queued.
+    pub(crate) fn correct_by_images(&self, reply: &mut Reply) {
+        if self.grants.is_on() {
+            let state = self.grants.state();
+            state.errands.deputy.correct(reply, boottime::now());
+        }
+    }
+
     /// Waits until so many operations of the shard's queue have ended.
     fn drain(&self, shard: ShardId, until: u64) -> Result<()> {
         let begun = Instant::now();

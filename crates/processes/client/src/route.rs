@@ -110,9 +110,12 @@ impl Core {
             return None;
         }
         let asked = call.shard_request()?;
-        let answer = self
+        let mut answer = self
             .lease_cache
             .answer(call.progress.target, asked, boottime::now())?;
+        if let Ok(reply) = &mut answer {
+            self.correct_by_images(reply);
+        }
         Some(AnswerBody::Shard(answer))
     }
 
