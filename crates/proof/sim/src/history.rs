@@ -1,74 +1,31 @@
-//! History of names: requests and answers of clients, one list for each name of each directory.
+//! History: requests and answers of clients, one list for each name of each directory and for each attribute of each inode.
+
+mod asked;
+mod attributes;
+mod deed;
+mod logs;
+
+pub(crate) use asked::{Asked, Outcome};
+pub(crate) use attributes::{Field, Told};
+pub(crate) use deed::Deed;
+pub(crate) use logs::{Logs, Operation};
 
 use crate::early::{Entry, Ledger, names};
+use attributes::Attribute;
 use pandofs_api::{Refusal, Reply, Request, op};
-use pandofs_types::{FsError, HashKey, Ino, Name, Position, SessionId, ShardId};
-use std::collections::{BTreeMap, BTreeSet};
+use pandofs_types::{Credentials, FsError, HashKey, Ino, Name, Position, SessionId, ShardId};
+use std::collections::BTreeSet;
 
 /// A name of a directory.
 pub(crate) type Key = (Ino, Name);
-
-/// Effect of an operation on a name, or its finding about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Deed {
-    /// It leads there, or nowhere.
-    Read(Option<Ino>),
-    /// It was free and leads there now.
-    Insert(Ino),
-    /// It was not free.
-    Taken,
-    /// It led there and is free now.
-    Remove(Ino),
-    /// It led there and may be free now: a rename to another name of the same file does nothing.
-    MayLeave(Ino),
-    /// It led there, and leads to a white-out now that nobody was told of.
-    Hide(Ino),
-    /// It leads there now.
-    Set(Ino),
-    /// It led to the first and leads to the second now.
-    Swap(Ino, Ino),
-    /// Not known to have been done: it may lead somewhere now if it was free.
-    MayInsert,
-    MayRemove,
-    MaySet,
-    /// A server forgot what had not been synced: anything may be true now.
-    Forget,
-}
-
-/// An operation on a name. Instants are counted, not timed: no two things happen at once.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Operation {
-    pub begun: u64,
-    /// `None` if it was never answered.
-    pub ended: Option<u64>,
-    pub deed: Deed,
-}
-
-/// Effect of an operation on an inode's mode, or its finding about it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum ModeDeed {
-    Read(u16),
-    /// If it was not answered it was done at some time or not at all.
-    Write(u16),
-    /// A server forgot what had not been synced.
-    Forget,
-}
-
-/// Beginning, end and deed of an operation.
-pub(crate) type ModeOperation = (u64, Option<u64>, ModeDeed);
-
-/// An operation as it is noted: when it began and ended, and what it did, if it was told that it did anything.
-type Noted = (u64, Option<u64>, Option<Deed>);
-
-/// The same of a mode.
-type NotedMode = (u64, Option<u64>, Option<ModeDeed>);
 
 /// Operations under way with one request.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Open {
     begun: u64,
     names: Vec<(Key, usize)>,
-    mode: Option<(Ino, usize)>,
+    attributes: Vec<(Attribute, usize)>,
+    caller: Credentials,
 }
 
 /// All that clients know.
@@ -76,12 +33,10 @@ pub(crate) struct History {
     hash_key: HashKey,
     now: u64,
     names: Vec<Name>,
-    /// Answers that say nothing leave an operation without a deed.
-    operations: BTreeMap<Key, Vec<Noted>>,
-    modes: BTreeMap<Ino, Vec<NotedMode>>,
+    operations: Logs<Key, Deed<Ino>>,
+    attributes: Logs<Attribute, Told>,
+    asked: Vec<Asked>,
     linked: BTreeSet<Ino>,
-    /// Names and modes of which a server forgot something.
-    forgotten: (BTreeSet<Key>, BTreeSet<Ino>),
     /// Inodes that a server may have lost with what it had not synced.
     lost: BTreeSet<Ino>,
     early: Ledger,
@@ -94,9 +49,9 @@ impl History {
             hash_key,
             now: 0,
             names,
-            operations: BTreeMap::new(),
-            modes: BTreeMap::new(),
-            forgotten: (BTreeSet::new(), BTreeSet::new()),
+            operations: Logs::default(),
+            attributes: Logs::default(),
+            asked: Vec::new(),
             linked: BTreeSet::new(),
             lost: BTreeSet::new(),
             early: Ledger::default(),
@@ -108,18 +63,31 @@ impl History {
         self.now
     }
 
-    fn add(&mut self, key: Key, deed: Option<Deed>) -> (Key, usize) {
+    fn add(&mut self, key: Key, deed: Option<Deed<Ino>>) -> (Key, usize) {
         let begun = self.tick();
-        let operations = self.operations.entry(key.clone()).or_default();
-        operations.push((begun, None, deed));
-        (key, operations.len() - 1)
+        self.operations.begin(key, begun, deed)
     }
 
-    /// A request is sent for the first time.
-    pub(crate) fn begin(&mut self, request: &Request) -> Open {
+    /// A request is sent for the first time, in the name of its caller.
+    pub(crate) fn begin(&mut self, caller: &Credentials, request: &Request) -> Open {
         let begun = self.tick();
+        Open {
+            begun,
+            names: self.begin_names(request),
+            attributes: self.begin_attributes(request, begun),
+            caller: caller.clone(),
+        }
+    }
+
+    fn begin_attributes(&mut self, request: &Request, begun: u64) -> Vec<(Attribute, usize)> {
+        let changes = attributes::changes(request).into_iter();
+        changes
+            .map(|(key, may)| self.attributes.begin(key, begun, Some(may)))
+            .collect()
+    }
+
+    fn begin_names(&mut self, request: &Request) -> Vec<(Key, usize)> {
         let mut open = Vec::new();
-        let mut mode = None;
         match request {
             Request::Lookup(op::Lookup { dir, name }) => {
                 open.push(self.add((*dir, name.clone()), None))
@@ -172,20 +140,9 @@ impl History {
                     open.push(self.add((*dir, name), None));
                 }
             }
-            Request::SetAttr(op::SetAttr { ino, set }) => {
-                if let Some(set) = set.mode {
-                    let operations = self.modes.entry(*ino).or_default();
-                    operations.push((begun, None, Some(ModeDeed::Write(set))));
-                    mode = Some((*ino, operations.len() - 1));
-                }
-            }
             _ => {}
         }
-        Open {
-            begun,
-            names: open,
-            mode,
-        }
+        open
     }
 
     /// It was answered at once from what is believed. What `may_be_lost`, as a server has just forgotten it, says nothing
@@ -213,25 +170,25 @@ impl History {
         may_be_lost: bool,
     ) {
         let ended = self.tick();
-        if let Some((ino, place)) = open.mode {
-            let operations = self.modes.get_mut(&ino).expect("it was begun");
-            operations[place].1 = Some(ended);
-            if result.is_err() {
-                operations[place].2 = None;
+        self.asked(open.begun, ended, &open.caller, request, result);
+        let attr = attributes::told(result);
+        let changed: BTreeSet<Attribute> = open.attributes.iter().map(|(key, _)| *key).collect();
+        for place in open.attributes {
+            let may = self.attributes.deed(&place).filter(|_| result.is_ok());
+            let field = place.0.1;
+            let told = may.map(|may| attributes::changed(field, may, attr));
+            self.attributes.end(place, ended, told);
+        }
+        for (key, told) in attr.into_iter().flat_map(attributes::reads) {
+            if !changed.contains(&key) && !(may_be_lost && self.attributes.is_forgotten(&key)) {
+                self.attributes.add(key, (open.begun, ended), told);
             }
         }
-        if let Some((ino, mode)) = attributes(request, result)
-            && !(may_be_lost && self.forgotten.1.contains(&ino))
-        {
-            let read = (open.begun, Some(ended), Some(ModeDeed::Read(mode)));
-            self.modes.entry(ino).or_default().push(read);
-        }
-        for (number, (key, place)) in open.names.into_iter().enumerate() {
-            let is_lost = may_be_lost && self.forgotten.0.contains(&key);
-            let deed = self.deed(&key, number, request, result);
-            let operations = self.operations.get_mut(&key).expect("it was begun");
-            operations[place].1 = Some(ended);
-            operations[place].2 = deed.filter(|_| !is_lost);
+        for (number, place) in open.names.into_iter().enumerate() {
+            let is_lost = may_be_lost && self.operations.is_forgotten(&place.0);
+            let deed = self.deed(&place.0, number, request, result);
+            let deed = deed.filter(|_| !is_lost);
+            self.operations.end(place, ended, deed);
         }
     }
 
@@ -242,7 +199,7 @@ impl History {
         number: usize,
         request: &Request,
         result: &Result<Reply, Refusal>,
-    ) -> Option<Deed> {
+    ) -> Option<Deed<Ino>> {
         let error = match result {
             Err(Refusal::Fs(error)) => Some(*error),
             Err(_) => return None,
@@ -300,13 +257,7 @@ impl History {
     /// A server came back without all that it had done to this name. What is under way may have been done before, been
     /// seen, and be done again.
     pub(crate) fn forget(&mut self, key: Key) {
-        self.forgotten.0.insert(key.clone());
-        let operations = self.operations.entry(key.clone()).or_default();
-        let under_way = operations
-            .iter()
-            .filter(|(_, ended, deed)| ended.is_none() && deed.is_some())
-            .copied();
-        operations.extend(under_way.collect::<Vec<_>>());
+        self.operations.forget(key.clone());
         // A batch may have been done, and be done again.
         let queued = self
             .early
@@ -314,39 +265,32 @@ impl History {
             .filter(|early| names(&early.request).contains(&key));
         let again: Vec<Request> = queued.map(|early| early.request.clone()).collect();
         for request in again {
-            self.begin(&request);
+            self.begin_names(&request);
         }
-        let (key, place) = self.add(key, Some(Deed::Forget));
+        let place = self.add(key, Some(Deed::Forget));
         let ended = self.tick();
-        if let Some(operations) = self.operations.get_mut(&key) {
-            operations[place].1 = Some(ended);
-        }
+        self.operations.end(place, ended, Some(Deed::Forget));
     }
 
     /// The same of what had been done to this inode's attributes.
-    pub(crate) fn forget_mode(&mut self, ino: Ino) {
-        let begun = self.tick();
-        let ended = self.tick();
-        let Some(operations) = self.modes.get_mut(&ino) else {
-            return;
-        };
-        let under_way = operations
-            .iter()
-            .filter(|(_, ended, deed)| ended.is_none() && deed.is_some())
-            .copied();
-        operations.extend(under_way.collect::<Vec<_>>());
-        operations.push((begun, Some(ended), Some(ModeDeed::Forget)));
-        self.forgotten.1.insert(ino);
+    pub(crate) fn forget_attributes(&mut self, ino: Ino) {
+        let (begun, ended) = (self.tick(), self.tick());
+        let of = self.attributes.keys().filter(|(of, _)| *of == ino);
+        for key in of.copied().collect::<Vec<_>>() {
+            self.attributes.forget(key);
+            self.attributes.add(key, (begun, ended), Told::Forget);
+        }
+        // A batch may have been done, and be done again.
+        let queued = self.early.queued();
+        let again = queued.flat_map(|early| attributes::changes(&early.request));
+        for (key, may) in again.filter(|((of, _), _)| *of == ino) {
+            self.attributes.begin(key, begun, Some(may));
+        }
     }
 
-    /// Returns all deeds on modes.
-    pub(crate) fn modes(&self) -> Vec<(Ino, Vec<ModeOperation>)> {
-        let of = |(ino, operations): (&Ino, &Vec<NotedMode>)| {
-            let known = operations.iter();
-            let known = known.filter_map(|&(begun, ended, deed)| Some((begun, ended, deed?)));
-            (*ino, known.collect())
-        };
-        self.modes.iter().map(of).collect()
+    /// All that is told of attributes.
+    pub(crate) fn attributes(&self) -> &Logs<Attribute, Told> {
+        &self.attributes
     }
 
     /// A server came back without this inode.
@@ -360,11 +304,9 @@ impl History {
 
     /// Notes the inode that the name leads to at the end.
     pub(crate) fn end_of(&mut self, key: Key, ino: Option<Ino>) {
-        let (key, place) = self.add(key, Some(Deed::Read(ino)));
+        let place = self.add(key, None);
         let ended = self.tick();
-        if let Some(operations) = self.operations.get_mut(&key) {
-            operations[place].1 = Some(ended);
-        }
+        self.operations.end(place, ended, Some(Deed::Read(ino)));
     }
 
     /// An operation is answered that no shard has yet.
@@ -413,15 +355,15 @@ impl History {
     fn unsure(&mut self, early: &Entry) {
         for key in names(&early.request) {
             let ended = self.tick();
-            let operations = self.operations.entry(key).or_default();
-            operations.push((early.begun, Some(ended), Some(Deed::Forget)));
+            self.operations.add(key, (early.begun, ended), Deed::Forget);
         }
-        if let Request::SetAttr(op::SetAttr { ino, .. }) = &early.request {
+        for (key, _) in attributes::changes(&early.request) {
             let ended = self.tick();
-            let operations = self.modes.entry(*ino).or_default();
-            operations.push((early.begun, Some(ended), Some(ModeDeed::Forget)));
+            self.attributes.add(key, (early.begun, ended), Told::Forget);
         }
-        self.begin(&early.request);
+        let begun = self.tick();
+        self.begin_names(&early.request);
+        self.begin_attributes(&early.request, begun);
     }
 
     /// A sync of the inode begins, or fails, by the loss of something that was answered early.
@@ -464,12 +406,10 @@ impl History {
     /// Returns whether an operation on the name was under way at some time from `since` on.
     pub(crate) fn is_touched(&self, key: &Key, since: u64) -> bool {
         self.early.is_touched(key, since)
-            || self.operations.get(key).is_some_and(|operations| {
-                operations.iter().any(|(_, ended, deed)| {
-                    ended.is_none_or(|ended| ended >= since)
-                        && !matches!(deed, Some(Deed::Read(_)) | Some(Deed::Taken))
-                        && (deed.is_some() || ended.is_some())
-                })
+            || self.operations.noted(key).iter().any(|(_, ended, deed)| {
+                ended.is_none_or(|ended| ended >= since)
+                    && !matches!(deed, Some(Deed::Read(_)) | Some(Deed::Taken))
+                    && (deed.is_some() || ended.is_some())
             })
     }
 
@@ -479,20 +419,7 @@ impl History {
     }
 
     /// The operations on a name that tell something, in the order in which they began.
-    pub(crate) fn of(&self, key: &Key) -> Vec<Operation> {
-        let operations = self.operations.get(key).into_iter().flatten();
-        operations
-            .filter_map(|&(begun, ended, deed)| deed.map(|deed| Operation { begun, ended, deed }))
-            .collect()
+    pub(crate) fn of(&self, key: &Key) -> Vec<Operation<Deed<Ino>>> {
+        self.operations.known(key)
     }
-}
-
-/// The mode that an answer tells.
-fn attributes(request: &Request, answer: &Result<Reply, Refusal>) -> Option<(Ino, u16)> {
-    let inode = match (request, answer) {
-        (Request::GetAttr(_), Ok(Reply::Inode(inode))) => Some(inode),
-        (Request::Lookup(_), Ok(Reply::Entry(entry))) => entry.inode.as_ref(),
-        _ => None,
-    }?;
-    Some((inode.attr.ino, inode.attr.mode))
 }

@@ -65,6 +65,7 @@ fn parts(plant: Plant, before: Option<&[u8]>, value: &[u8]) -> Vec<u8> {
         {
             now.map = before.map;
         }
+        (Plant::KeepsRights, Some(before)) => now.mode = before.mode,
         (Plant::Miscounts, _) => {
             for part in &mut now.parts {
                 if part.entries == 3 {

@@ -1,11 +1,11 @@
 //! An operation as a sequence of requests: the way down each path, then what it is about.
 
-use crate::scenario::{Op, Path};
+use crate::scenario::{Op, Path, User};
 use pandofs_api::{NewNode, Reply, Request, op};
 use pandofs_session::{KnownPlaces, Target};
 use pandofs_types::{
-    FileKind, FileLock, FsError, HashKey, Ino, LockKind, LockMode, LockRange, Name, Position,
-    SetAttr, ShardId,
+    Credentials, FileKind, FileLock, FsError, HashKey, Ino, LockKind, LockMode, LockRange, Name,
+    Position, SetAttr, ShardId,
 };
 
 /// Entries of one page: listings go over many.
@@ -25,6 +25,7 @@ pub(crate) enum Next {
 #[derive(Debug)]
 pub(crate) struct Job {
     op: Op,
+    by: User,
     hash_key: HashKey,
     /// The names still to go down, of each path.
     ways: Vec<Vec<Name>>,
@@ -58,7 +59,7 @@ fn names(path: &Path) -> Vec<Name> {
 
 impl Job {
     /// `held`: what is open; `owner`: whose locks it sets, nobody else's at the same time.
-    pub(crate) fn new(op: Op, hash_key: HashKey, held: &[Ino], owner: u64) -> Job {
+    pub(crate) fn new((by, op): (User, Op), hash_key: HashKey, held: &[Ino], owner: u64) -> Job {
         let (whole, parents): (Vec<&Path>, Vec<&Path>) = match &op {
             Op::Create(path) | Op::Mkdir(path) | Op::Unlink(path) | Op::Rmdir(path) => {
                 (vec![], vec![path])
@@ -69,6 +70,7 @@ impl Job {
             | Op::Stat(path)
             | Op::List(path)
             | Op::Chmod(path, _)
+            | Op::Chown { path, .. }
             | Op::Stripe(path)
             | Op::Open { path, .. }
             | Op::Sync(path) => (vec![path], vec![]),
@@ -102,6 +104,7 @@ impl Job {
         Job {
             found: vec![Ino::ROOT; ways.len()],
             op,
+            by,
             hash_key,
             ways,
             last,
@@ -111,6 +114,11 @@ impl Job {
             owner,
             has_tried: false,
         }
+    }
+
+    /// In whose name it is done.
+    pub(crate) fn caller(&self) -> Credentials {
+        self.by.credentials()
     }
 
     /// Which of the open files it closes, as soon as it begins.
@@ -192,6 +200,7 @@ impl Job {
             Op::Lookup(_)
             | Op::Stat(_)
             | Op::Chmod(..)
+            | Op::Chown { .. }
             | Op::Stripe(_)
             | Op::Open { .. }
             | Op::Close(_)
@@ -263,15 +272,15 @@ impl Job {
                 dir: found,
                 name: self.last[0].clone(),
                 node: NewNode::File,
-                mode: 0o644,
-                umask: 0,
+                mode: 0o666,
+                umask: self.by.umask(),
                 open: false,
             }),
             Op::Mkdir(_) => Request::Mkdir(op::Mkdir {
                 dir: found,
                 name: self.last[0].clone(),
-                mode: 0o755,
-                umask: 0,
+                mode: 0o777,
+                umask: self.by.umask(),
             }),
             Op::Unlink(_) => Request::Unlink(op::Unlink {
                 dir: found,
@@ -318,6 +327,14 @@ impl Job {
                 ino: found,
                 set: SetAttr {
                     mode: Some(*mode),
+                    ..SetAttr::default()
+                },
+            }),
+            Op::Chown { uid, gid, .. } => Request::SetAttr(op::SetAttr {
+                ino: found,
+                set: SetAttr {
+                    uid: *uid,
+                    gid: *gid,
                     ..SetAttr::default()
                 },
             }),

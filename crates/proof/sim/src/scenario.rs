@@ -4,11 +4,16 @@
 //! seed, and then is a list that can be made smaller.
 
 mod draw;
+mod op;
+mod plant;
 
-use draw::{Draw, early, joins, memory, shape};
+pub use op::{Op, Path, Planned, User};
+pub use plant::Plant;
+
+use draw::{Draw, early, joins, memory, shape, users};
 use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, ServerInfo, Settings};
 use pandofs_testkit::rng::Rng;
-use pandofs_types::{CommitProtocol, FsId, HashKey, LockKind, ServerId};
+use pandofs_types::{CommitProtocol, FsId, HashKey, ServerId};
 use std::fmt;
 
 /// Nanoseconds of simulated time since the start of the run.
@@ -80,98 +85,6 @@ pub struct Leasing {
     pub servers: Vec<i64>,
     /// The same of clients'.
     pub clients: Vec<i64>,
-}
-
-/// Names from the root down.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Path(pub Vec<String>);
-
-/// What a worker of a client does, by path.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Op {
-    /// Makes an empty file.
-    Create(Path),
-    /// Makes a directory.
-    Mkdir(Path),
-    /// Takes away a name of what is no directory.
-    Unlink(Path),
-    /// Takes away an empty directory.
-    Rmdir(Path),
-    /// A further name for the file that the first path leads to.
-    Link(Path, Path),
-    /// Moves a name.
-    Rename {
-        /// Looked up at each step, so that it may be gone by then.
-        from: Path,
-        /// May lead to something, which gives way then.
-        to: Path,
-        /// Fails if `to` is taken.
-        no_replace: bool,
-        /// Leaves a white-out under the old name.
-        whiteout: bool,
-    },
-    /// Two names change places.
-    Exchange(Path, Path),
-    /// Asks what the path leads to.
-    Lookup(Path),
-    /// Asks for the attributes of what the path leads to.
-    Stat(Path),
-    /// Lists a directory to its end.
-    List(Path),
-    /// Sets permission bits, 0o7777 at most.
-    Chmod(Path, u16),
-    /// Moves the file's bytes to data objects.
-    Stripe(Path),
-    /// Syncs the log of the shard that has what the path leads to.
-    Sync(Path),
-    /// Keeps the file open, for what is done to open files.
-    Open {
-        /// Looked up at each step, so that it may be gone by then.
-        path: Path,
-        /// Whether it is cut to nothing.
-        truncate: bool,
-    },
-    /// Closes one of those that are open: the so-manieth, counted round and round.
-    Close(usize),
-    /// Asks for the attributes of one.
-    StatOpen(usize),
-    /// Writes into one.
-    WriteOpen(usize),
-    /// Locks one, all of it or a range from this byte on.
-    Lock {
-        /// As in `Close`.
-        place: usize,
-        /// Locks of different kinds do not see one another.
-        kind: LockKind,
-        /// Whether nobody else may have a lock there.
-        is_exclusive: bool,
-        /// First byte; `None` for the whole file.
-        range: Option<u64>,
-        /// Whether it waits for locks in the way.
-        waits: bool,
-    },
-    /// Gives locks back.
-    Unlock {
-        /// As in `Close`.
-        place: usize,
-        /// Locks of different kinds do not see one another.
-        kind: LockKind,
-        /// First byte; `None` for the whole file.
-        range: Option<u64>,
-    },
-}
-
-/// An operation of one client's worker, not begun before `at`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Planned {
-    /// Since the start of the run.
-    pub at: Moment,
-    /// Its number, from 0.
-    pub client: usize,
-    /// Its number within the client; it does one operation at a time.
-    pub worker: usize,
-    /// Done once the worker's operation before has ended.
-    pub op: Op,
 }
 
 /// One end of the network.
@@ -293,113 +206,6 @@ pub enum Fault {
     },
 }
 
-/// Something wrong that is done on purpose, to see that the oracles notice.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Plant {
-    /// Answers that must wait for the disk do not.
-    Unsynced,
-    /// A client whose request may have been executed asks another shard when it learns of one.
-    ForgetsDoubt,
-    /// A client remembers what names lead to.
-    CachesEntries,
-    /// That an inode died is acknowledged and not done.
-    KeepsForwarding,
-    /// Homes acknowledge what they are told of splits and forget it.
-    KeepsMapsFromHome,
-    /// The source of a split keeps its half in the store.
-    KeepsPartition,
-    /// An entry is lost on its way to the target of a split.
-    LosesEntry,
-    /// A number of entries is not written.
-    Miscounts,
-    /// A number of links is not written.
-    MiscountsLinks,
-    /// A file is made, and its name is not written.
-    LosesName,
-    /// A moved directory keeps its old parent.
-    KeepsParent,
-    /// The end of an operation leaves its locks.
-    KeepsLocks,
-    /// Numbers of inodes that a loss of power took away are given out again.
-    ReusesNumbers,
-    /// Messages of the commit protocol are sent once only.
-    NeverRepeats,
-    /// A client does not tell a restarted server what it has open.
-    ForgetsOpens,
-    /// Nor which locks it has.
-    ForgetsFileLocks,
-    /// A client says that it has let go of names that were recalled, and believes them.
-    KeepsRecalledNames,
-    /// The same of attributes.
-    KeepsRecalledAttributes,
-    /// A client's clock goes so slowly that it believes for longer than a server takes it to.
-    OutlivesLeases,
-    /// A new directory is stored otherwise than its record says.
-    MistakesTime,
-    /// A client says that it has let go of a granted directory, and sends what it did in it later.
-    AnswersRecallsAtOnce,
-    /// A sync does not wait for what was answered early.
-    SyncsWithoutQueue,
-    /// A client takes some batches for done that it does not send.
-    SkipsBatches,
-    /// A client takes leases from a restarted server before it has sent what it did under grants from before.
-    BeginsAnewAtOnce,
-    /// That something is lost which was answered early is told to nobody.
-    TellsNoLoss,
-    /// The shards of a server that takes up a newer cluster map go on by the old one.
-    KeepsOldMap,
-    /// A server that takes up a newer cluster map does not keep it, and starts again by the old one.
-    LosesNewMap,
-}
-
-impl Plant {
-    /// In the order in which they are listed.
-    pub const ALL: [Plant; 27] = [
-        Plant::Unsynced,
-        Plant::ForgetsDoubt,
-        Plant::CachesEntries,
-        Plant::KeepsForwarding,
-        Plant::KeepsMapsFromHome,
-        Plant::KeepsPartition,
-        Plant::LosesEntry,
-        Plant::Miscounts,
-        Plant::MiscountsLinks,
-        Plant::LosesName,
-        Plant::KeepsParent,
-        Plant::KeepsLocks,
-        Plant::ReusesNumbers,
-        Plant::NeverRepeats,
-        Plant::ForgetsOpens,
-        Plant::ForgetsFileLocks,
-        Plant::KeepsRecalledNames,
-        Plant::KeepsRecalledAttributes,
-        Plant::OutlivesLeases,
-        Plant::MistakesTime,
-        Plant::AnswersRecallsAtOnce,
-        Plant::SyncsWithoutQueue,
-        Plant::TellsNoLoss,
-        Plant::SkipsBatches,
-        Plant::BeginsAnewAtOnce,
-        Plant::KeepsOldMap,
-        Plant::LosesNewMap,
-    ];
-
-    /// Returns whether it is seen in what is stored as soon as done, and looking at all of that often finds it before it has
-    /// done more harm. Others are seen in what clients are told, at a start or at the end.
-    pub fn is_of_the_store(self) -> bool {
-        matches!(
-            self,
-            Plant::KeepsPartition
-                | Plant::LosesEntry
-                | Plant::Miscounts
-                | Plant::MiscountsLinks
-                | Plant::LosesName
-                | Plant::KeepsParent
-                | Plant::ForgetsOpens
-        )
-    }
-}
-
 /// All that a run follows from.
 #[derive(Clone, Debug)]
 pub struct Scenario {
@@ -433,6 +239,7 @@ impl Scenario {
             &mut faults,
         );
         early(&mut Rng::new(seed ^ 0xea51_9a3e), &mut shape, &mut ops);
+        users(&mut Rng::new(seed ^ 0x05e2_51d5), &shape, &mut ops);
         Scenario {
             seed,
             shape,
@@ -441,6 +248,11 @@ impl Scenario {
             healed: TROUBLED,
             plant: None,
         }
+    }
+
+    /// Returns whether anything is done in the name of others than the superuser.
+    pub fn has_users(&self) -> bool {
+        self.ops.iter().any(|planned| planned.by != User::ROOT)
     }
 
     /// The first cluster map.
@@ -500,33 +312,6 @@ fn server(id: u16, weight: u32) -> ServerInfo {
     }
 }
 
-impl Op {
-    /// Every path that it names, in the order of its arguments.
-    pub fn paths(&self) -> Vec<&Path> {
-        match self {
-            Op::Create(path)
-            | Op::Mkdir(path)
-            | Op::Unlink(path)
-            | Op::Rmdir(path)
-            | Op::Lookup(path)
-            | Op::Stat(path)
-            | Op::List(path)
-            | Op::Chmod(path, _)
-            | Op::Stripe(path)
-            | Op::Open { path, .. }
-            | Op::Sync(path) => vec![path],
-            Op::Close(_)
-            | Op::StatOpen(_)
-            | Op::WriteOpen(_)
-            | Op::Lock { .. }
-            | Op::Unlock { .. } => vec![],
-            Op::Link(from, to) | Op::Rename { from, to, .. } | Op::Exchange(from, to) => {
-                vec![from, to]
-            }
-        }
-    }
-}
-
 impl Fault {
     /// Returns its beginning and its end.
     pub fn span(&self) -> (Moment, Moment) {
@@ -540,12 +325,6 @@ impl Fault {
             | Fault::Slow { start, end, .. }
             | Fault::Full { start, end, .. } => (start, end),
         }
-    }
-}
-
-impl fmt::Display for Path {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "/{}", self.0.join("/"))
     }
 }
 
@@ -564,10 +343,14 @@ impl fmt::Display for Scenario {
                 at,
                 client,
                 worker,
+                by,
                 op,
             } = planned;
-            let micros = at / MICROSECOND;
-            writeln!(f, "  {micros:>9} us client {client}.{worker}: {op:?}")?;
+            let (micros, user) = (at / MICROSECOND, by.0);
+            writeln!(
+                f,
+                "  {micros:>9} us client {client}.{worker} user {user}: {op:?}"
+            )?;
         }
         Ok(())
     }

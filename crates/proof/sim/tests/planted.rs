@@ -2,7 +2,7 @@
 
 use pandofs_placement::DirPolicy;
 use pandofs_sim::scenario::{
-    AFTERWARDS, End, Fault, Leasing, Loss, MILLISECOND, Op, Path, Planned, Shape,
+    AFTERWARDS, End, Fault, Leasing, Loss, MILLISECOND, Op, Path, Planned, Shape, User,
 };
 use pandofs_sim::{Plant, Scenario, Trace, run};
 use pandofs_testkit::rng::Rng;
@@ -23,7 +23,7 @@ const ALL: &str = "PANDOFS_PLANTED";
 /// Each plant, the oracle that is to find it, in how many of [`SEEDS`] seeds it did, and in how many it has to: about
 /// half. So runs may come to be drawn otherwise, and it is seen when an oracle becomes nearly blind. To count anew, ask for
 /// more than there are.
-const FOUND: [(Plant, &str, u64, u64); 27] = [
+const FOUND: [(Plant, &str, u64, u64); 29] = [
     (Plant::KeepsPartition, "owners", 98, 50),
     (Plant::LosesEntry, "preserved", 97, 49),
     (Plant::Miscounts, "counts", 37, 16),
@@ -51,6 +51,8 @@ const FOUND: [(Plant, &str, u64, u64); 27] = [
     (Plant::BeginsAnewAtOnce, "linearizable", 5, 2),
     (Plant::KeepsOldMap, "maps", 100, 50),
     (Plant::LosesNewMap, "preserved", 36, 18),
+    (Plant::AnswersAnybody, "rights", 17, 8),
+    (Plant::KeepsRights, "rights", 32, 16),
 ];
 
 fn finds(plant: Plant) {
@@ -150,6 +152,7 @@ fn doubtful(seed: u64) -> Scenario {
         at: at * MILLISECOND,
         client: 0,
         worker,
+        by: User::ROOT,
         op,
     };
     let mut ops: Vec<Planned> = (0..4)
@@ -192,6 +195,7 @@ fn attentive(seed: u64) -> Scenario {
         at: at * MILLISECOND,
         client,
         worker: 0,
+        by: User::ROOT,
         op,
     };
     let mut ops: Vec<Planned> = (0..4)
@@ -245,6 +249,7 @@ fn newcomers(seed: u64) -> Scenario {
         at: at * MILLISECOND,
         client: 0,
         worker: 0,
+        by: User::ROOT,
         op: Op::Mkdir(Path(vec![format!("d{number}")])),
     };
     let mut ops: Vec<Planned> = (0..10).map(|number| made(number, 10)).collect();
@@ -291,6 +296,7 @@ fn early(seed: u64) -> Scenario {
             at: 20 * MILLISECOND,
             client: 0,
             worker: 0,
+            by: User::ROOT,
             op,
         };
         let dir = format!("w{number}");
@@ -315,6 +321,7 @@ fn early(seed: u64) -> Scenario {
             at: at + after as i64 * MILLISECOND / 2,
             client,
             worker: 0,
+            by: User::ROOT,
             op,
         };
         ops.push(planned(0, 0, Op::Mkdir(path(None))));
@@ -383,6 +390,7 @@ fn early_and_killed(seed: u64) -> Scenario {
                 at: (after + 1 + rng.below(14) as i64) * MILLISECOND,
                 client: 1,
                 worker,
+                by: User::ROOT,
                 op: Op::Lookup(Path(path)),
             });
         }
@@ -462,6 +470,16 @@ fn names_that_are_believed_after_the_end_of_their_lease() {
 #[test]
 fn attributes_that_are_believed_after_their_recall() {
     finds_in(Plant::KeepsRecalledAttributes, attentive);
+}
+
+#[test]
+fn names_that_are_told_to_anybody() {
+    finds(Plant::AnswersAnybody);
+}
+
+#[test]
+fn rights_that_do_not_reach_names() {
+    finds(Plant::KeepsRights);
 }
 
 #[test]

@@ -7,7 +7,7 @@ use pandofs_api::op::EarlyOperation;
 use pandofs_api::{BatchReply, GrantTerms, Refusal, Reply, Request};
 use pandofs_deputy::{About, Asked, Deputy, Errand, Errands, Next, Offer, Opened, Taken};
 use pandofs_session::{Boottime, Target};
-use pandofs_types::{Credentials, FsError, Ino, LeaseKey, ShardId, Time};
+use pandofs_types::{FsError, Ino, LeaseKey, ShardId, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -37,7 +37,7 @@ pub(super) enum Offered {
 /// Early names of a client that has them.
 #[derive(Debug)]
 pub(super) struct Early {
-    errands: Errands,
+    pub(super) errands: Errands,
     /// The next look at what is due.
     wakes_at: Option<Boottime>,
     /// Servers that are connected to once what is queued for them is sent.
@@ -82,7 +82,8 @@ impl Client {
         todo: &mut Vec<Todo>,
     ) -> Offered {
         self.router().aim_within(&mut request);
-        let open = open.unwrap_or_else(|| history.begin(&request));
+        let caller = self.caller(worker);
+        let open = open.unwrap_or_else(|| history.begin(&caller, &request));
         let now = self.clock();
         let random = self.random.next_u64();
         let syncs = self.workers[worker]
@@ -117,7 +118,7 @@ impl Client {
                 (Some(_), _) => Opened::Untold,
             };
             early.errands.deputy.offer(Offer {
-                caller: &Credentials::ROOT,
+                caller: &caller,
                 request: &request,
                 now,
                 // It is not asked: in a run it is far from every server's.
@@ -243,6 +244,9 @@ impl Client {
             Open::default(),
             false,
         );
+        if let Some(call) = self.workers[worker].calls.last_mut() {
+            call.asked.caller = errand.caller;
+        }
         todo.push(Todo::Send { worker, pause: 0 });
         worker
     }

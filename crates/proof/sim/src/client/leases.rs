@@ -7,7 +7,7 @@ use crate::scenario::{Moment, Plant};
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
 use pandofs_session::{Boottime, Hearing, LeaseCache, LeaseGrant, Target};
 use pandofs_types::limits::{MIN_RECONNECT_PAUSE, RECALL_WAIT};
-use pandofs_types::{Credentials, FsError, LeaseKey, Leased, ServerId, SessionId, ShardId, SlotId};
+use pandofs_types::{FsError, LeaseKey, Leased, ServerId, SessionId, ShardId, SlotId};
 
 /// Where recalls are told: a connection of a client to one server, and the request there that is answered.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -193,6 +193,7 @@ impl Client {
     pub(super) fn believed(
         &mut self,
         history: &mut History,
+        worker: usize,
         target: Target,
         request: &Request,
     ) -> Option<Result<Reply, FsError>> {
@@ -204,12 +205,16 @@ impl Client {
                 slot: SlotId(0),
                 sequence: 0,
             },
-            caller: Credentials::ROOT,
+            caller: self.caller(worker),
             request: request.clone(),
         };
         let now = self.clock();
-        let answer = self.lease_cache.answer(target, &asked, now)?;
-        let open = history.begin(request);
+        let mut answer = self.lease_cache.answer(target, &asked, now)?;
+        // A server leased it without what is queued.
+        if let (Ok(reply), Some(early)) = (&mut answer, &self.early) {
+            early.errands.deputy.correct(reply, now);
+        }
+        let open = history.begin(&asked.caller, request);
         history.believed(open, request, &answer, self.may_believe_what_is_lost());
         Some(answer.map_err(|refusal| match refusal {
             Refusal::Fs(error) => error,

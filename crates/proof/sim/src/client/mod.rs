@@ -14,7 +14,7 @@ pub(crate) use opens::TELLERS;
 
 use crate::history::{History, Open};
 use crate::program::{Job, Next};
-use crate::scenario::{MILLISECOND, Moment, Op, Plant, Scenario};
+use crate::scenario::{MILLISECOND, Moment, Op, Planned, Plant, Scenario, User};
 use crate::server::Asker;
 use early::{Early, Offered, Parked};
 use leases::Conversation;
@@ -108,7 +108,7 @@ struct Call {
 struct Worker {
     sequence: u64,
     inner_sequence: u64,
-    queue: VecDeque<Op>,
+    queue: VecDeque<(User, Op)>,
     job: Option<Job>,
     /// A call, and above it one made in its course.
     calls: Vec<Call>,
@@ -170,7 +170,9 @@ impl Client {
         let leases = scenario.shape.leases.as_ref();
         let mut lease_cache = LeaseCache::new(map.hash_key);
         if leases.is_some() {
-            lease_cache.begin(true);
+            // Names are looked up for anybody where the kernel checks rights, and nobody else.
+            let for_all = !scenario.has_users() || scenario.plant == Some(Plant::AnswersAnybody);
+            lease_cache.begin(for_all);
         }
         let mut client = Client {
             number,
@@ -249,8 +251,10 @@ impl Client {
     }
 
     /// Another operation for the worker.
-    pub(crate) fn enqueue(&mut self, history: &mut History, worker: usize, op: Op) -> Vec<Todo> {
-        self.workers[worker].queue.push_back(op);
+    pub(crate) fn enqueue(&mut self, history: &mut History, planned: Planned) -> Vec<Todo> {
+        let worker = planned.worker;
+        let queue = &mut self.workers[worker].queue;
+        queue.push_back((planned.by, planned.op));
         let mut todo = Vec::new();
         self.begin_next(history, worker, &mut todo);
         todo
@@ -292,7 +296,7 @@ impl Client {
                 }
                 Next::Ask(target, request) => {
                     if let Some(known) = self.cached(&request) {
-                        let open = history.begin(&request);
+                        let open = history.begin(&self.caller(worker), &request);
                         let known = Ok(known);
                         history.end(open, &request, &known);
                         result = known.ok().map(Ok);
@@ -323,7 +327,7 @@ impl Client {
                 Offered::Parked => return None,
                 Offered::Ask(asked_of, open) => (asked_of, open),
             };
-        if let Some(known) = self.believed(history, target, &request) {
+        if let Some(known) = self.believed(history, worker, target, &request) {
             self.was_asked(asked_of, &request, None);
             return Some(known);
         }
@@ -338,6 +342,12 @@ impl Client {
         }
         todo.push(Todo::Send { worker, pause: 0 });
         None
+    }
+
+    /// In whose name the worker asks; an errand says so itself.
+    fn caller(&self, worker: usize) -> Credentials {
+        let job = self.workers[worker].job.as_ref();
+        job.map_or(Credentials::ROOT, Job::caller)
     }
 
     fn cached(&self, request: &Request) -> Option<Reply> {
@@ -358,6 +368,7 @@ impl Client {
         is_inner: bool,
     ) {
         let number = worker as u16;
+        let caller = self.caller(usize::from(number));
         let change = match is_inner {
             true => None,
             false => self.lease_cache.change(&request),
@@ -379,7 +390,7 @@ impl Client {
                 slot: SlotId(slot),
                 sequence,
             },
-            caller: Credentials::ROOT,
+            caller,
             request,
         };
         worker.calls.push(Call {

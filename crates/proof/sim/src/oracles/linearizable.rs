@@ -7,35 +7,38 @@
 use super::Finding;
 use crate::history::{Deed, History, Operation};
 use pandofs_check::Tables;
-use pandofs_types::Ino;
 use std::collections::BTreeMap;
+use std::fmt::Debug;
+use std::hash::Hash;
+use std::marker::PhantomData;
 use todc_utils::linearizability::WGLChecker;
 use todc_utils::linearizability::history::{Action, History as Actions};
 use todc_utils::specifications::Specification;
 
 /// Target of a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Name {
+pub(super) enum Name<T> {
     Free,
-    Leads(Ino),
+    Leads(T),
     /// Nobody has been told where it leads, but somewhere.
     Somewhere,
     /// Free, or it leads there.
-    Perhaps(Ino),
+    Perhaps(T),
     Anything,
 }
 
-struct NameSpec;
+/// Of what leads to something or is free, at first free: names, and extended attributes, which "lead to" their values.
+pub(super) struct NameSpec<T>(PhantomData<T>);
 
-impl Specification for NameSpec {
-    type State = Name;
-    type Operation = Deed;
+impl<T: Copy + Eq + Hash + Debug> Specification for NameSpec<T> {
+    type State = Name<T>;
+    type Operation = Deed<T>;
 
-    fn init() -> Name {
+    fn init() -> Name<T> {
         Name::Free
     }
 
-    fn apply(deed: &Deed, state: &Name) -> (bool, Name) {
+    fn apply(deed: &Deed<T>, state: &Name<T>) -> (bool, Name<T>) {
         let next = match (*deed, *state) {
             (Deed::Read(None), Name::Free | Name::Perhaps(_) | Name::Anything) => Some(Name::Free),
             (Deed::Read(None), _) => None,
@@ -65,10 +68,10 @@ impl Specification for NameSpec {
     }
 }
 
-fn leads_to(state: Name, ino: Ino) -> bool {
+fn leads_to<T: Eq>(state: Name<T>, to: T) -> bool {
     match state {
         Name::Free => false,
-        Name::Leads(there) | Name::Perhaps(there) => there == ino,
+        Name::Leads(there) | Name::Perhaps(there) => there == to,
         Name::Somewhere | Name::Anything => true,
     }
 }
@@ -84,36 +87,38 @@ pub(super) fn check(tables: &Tables, history: &mut History) -> Result<(), Findin
     }
     for key in history.keys() {
         let operations = history.of(&key);
-        if !is_linearizable(&operations) {
-            let (dir, name) = key;
-            return Err(Finding::new(
-                "linearizable",
-                format!("name '{name}' of directory {dir}: {}", show(&operations)),
-            ));
-        }
+        let (dir, name) = key;
+        let what = || format!("name '{name}' of directory {dir}");
+        look::<NameSpec<_>>("linearizable", what, &operations)?;
     }
     Ok(())
 }
 
-fn show(operations: &[Operation]) -> String {
-    let lines: Vec<String> = operations
-        .iter()
-        .map(|operation| {
-            let ended = operation
-                .ended
-                .map_or("never".to_owned(), |end| end.to_string());
-            format!("{}-{ended} {:?}", operation.begun, operation.deed)
-        })
-        .collect();
-    lines.join(", ")
+/// Returns a finding of the oracle if there is no order of these operations on a thing that fits all that they tell.
+pub(super) fn look<S>(
+    oracle: &str,
+    what: impl Fn() -> String,
+    operations: &[Operation<S::Operation>],
+) -> Result<(), Finding>
+where
+    S: Specification<Operation: Copy>,
+{
+    if is_linearizable::<S>(operations) {
+        return Ok(());
+    }
+    let show = |(begun, ended, deed): &Operation<S::Operation>| {
+        let ended = ended.map_or("never".to_owned(), |end| end.to_string());
+        format!("{begun}-{ended} {deed:?}")
+    };
+    let lines: Vec<String> = operations.iter().map(show).collect();
+    let text = format!("{}: {}", what(), lines.join(", "));
+    Err(Finding::new(oracle, text))
 }
 
 /// Beginnings and ends in the order of time.
-pub(super) fn instants<D: Copy>(
-    operations: impl Iterator<Item = (u64, Option<u64>, D)>,
-) -> Vec<(usize, Action<D>)> {
+fn instants<D: Copy>(operations: &[Operation<D>]) -> Vec<(usize, Action<D>)> {
     let mut instants: Vec<(u64, usize, Action<D>)> = Vec::new();
-    for (process, (begun, ended, deed)) in operations.enumerate() {
+    for (process, &(begun, ended, deed)) in operations.iter().enumerate() {
         instants.push((begun, process, Action::Call(deed)));
         instants.push((ended.unwrap_or(u64::MAX), process, Action::Response(deed)));
     }
@@ -124,19 +129,25 @@ pub(super) fn instants<D: Copy>(
         .collect()
 }
 
-fn is_linearizable(operations: &[Operation]) -> bool {
-    let operations = operations.iter();
-    let actions =
-        instants(operations.map(|operation| (operation.begun, operation.ended, operation.deed)));
-    actions.is_empty() || WGLChecker::<NameSpec>::is_linearizable(Actions::from_actions(actions))
+pub(super) fn is_linearizable<S>(operations: &[Operation<S::Operation>]) -> bool
+where
+    S: Specification<Operation: Copy>,
+{
+    let actions = instants(operations);
+    actions.is_empty() || WGLChecker::<S>::is_linearizable(Actions::from_actions(actions))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use pandofs_types::Ino;
 
-    fn operation(begun: u64, ended: Option<u64>, deed: Deed) -> Operation {
-        Operation { begun, ended, deed }
+    fn operation(begun: u64, ended: Option<u64>, deed: Deed<Ino>) -> Operation<Deed<Ino>> {
+        (begun, ended, deed)
+    }
+
+    fn is_linearizable(operations: &[Operation<Deed<Ino>>]) -> bool {
+        super::is_linearizable::<NameSpec<_>>(operations)
     }
 
     const A: Ino = Ino(5);

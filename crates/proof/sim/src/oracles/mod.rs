@@ -10,6 +10,7 @@ mod numbers;
 mod opens;
 mod preserved;
 mod replayed;
+mod rights;
 mod survives;
 
 use crate::client::Client;
@@ -128,6 +129,7 @@ impl Moments {
         }
         linearizable::check(&tables, history)?;
         attributes::check(history)?;
+        rights::check(history)?;
         replayed::check(servers)
     }
 }

@@ -1,8 +1,12 @@
 //! Drawing of a scenario from its seed.
 
+mod users;
+
+pub(super) use users::users;
+
 use super::{
     AFTERWARDS, End, Fault, Leasing, Loss, MILLISECOND, Memory, Moment, Op, Path, Planned, SECOND,
-    Shape, TROUBLED,
+    Shape, TROUBLED, User,
 };
 use pandofs_lane::limits::MAX_UNWRITTEN_BYTES;
 use pandofs_placement::{DirBounds, DirPolicy, FileBounds, FilePolicy};
@@ -86,6 +90,7 @@ pub(super) fn early(rng: &mut Rng, shape: &mut Shape, ops: &mut Vec<Planned>) {
             at,
             client,
             worker,
+            by: User::ROOT,
             op,
         };
         let path = |own: &str, rest: &[&str]| {
@@ -223,6 +228,7 @@ pub(crate) fn joins(rng: &mut Rng, shape: &Shape, ops: &mut Vec<Planned>, faults
                 at: TROUBLED + AFTERWARDS + (1 + number) * MILLISECOND,
                 client,
                 worker: number as usize % shape.workers,
+                by: User::ROOT,
                 op: Op::Mkdir(Path(vec![format!("after{client}.{number}")])),
             });
         }
@@ -403,6 +409,7 @@ impl Draw<'_> {
             at,
             client: self.rng.below(shape.clients as u64) as usize,
             worker: self.rng.below(shape.workers as u64) as usize,
+            by: User::ROOT,
             op,
         }
     }

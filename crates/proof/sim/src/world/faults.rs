@@ -188,7 +188,7 @@ impl World {
         let left = self.inodes(server);
         if let Some(before) = self.inodes.get(&server) {
             for ino in before.union(&left) {
-                self.history.forget_mode(*ino);
+                self.history.forget_attributes(*ino);
             }
         }
         for ino in self.inodes.remove(&server).unwrap_or_default() {

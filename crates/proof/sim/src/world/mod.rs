@@ -265,8 +265,9 @@ impl World {
                 self.trace.line(self.now, line);
                 self.counted.operations += 1;
                 let client = &mut self.clients[planned.client];
-                let todo = client.enqueue(&mut self.history, planned.worker, planned.op);
-                self.carry_out(planned.client, todo);
+                let number = planned.client;
+                let todo = client.enqueue(&mut self.history, planned);
+                self.carry_out(number, todo);
             }
             Event::Deliver { to, letter } => self.deliver(to, *letter),
             Event::MailAgain { from, to, letter } => self.mail_again(from, to, *letter),

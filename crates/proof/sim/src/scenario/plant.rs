@@ -1,0 +1,114 @@
+//! Wrong things that are done on purpose.
+
+/// Something wrong that is done on purpose, to see that the oracles notice.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Plant {
+    /// Answers that must wait for the disk do not.
+    Unsynced,
+    /// A client whose request may have been executed asks another shard when it learns of one.
+    ForgetsDoubt,
+    /// A client remembers what names lead to.
+    CachesEntries,
+    /// That an inode died is acknowledged and not done.
+    KeepsForwarding,
+    /// Homes acknowledge what they are told of splits and forget it.
+    KeepsMapsFromHome,
+    /// The source of a split keeps its half in the store.
+    KeepsPartition,
+    /// An entry is lost on its way to the target of a split.
+    LosesEntry,
+    /// A number of entries is not written.
+    Miscounts,
+    /// A number of links is not written.
+    MiscountsLinks,
+    /// A file is made, and its name is not written.
+    LosesName,
+    /// A moved directory keeps its old parent.
+    KeepsParent,
+    /// The end of an operation leaves its locks.
+    KeepsLocks,
+    /// Numbers of inodes that a loss of power took away are given out again.
+    ReusesNumbers,
+    /// Messages of the commit protocol are sent once only.
+    NeverRepeats,
+    /// A client does not tell a restarted server what it has open.
+    ForgetsOpens,
+    /// Nor which locks it has.
+    ForgetsFileLocks,
+    /// A client says that it has let go of names that were recalled, and believes them.
+    KeepsRecalledNames,
+    /// The same of attributes.
+    KeepsRecalledAttributes,
+    /// A client's clock goes so slowly that it believes for longer than a server takes it to.
+    OutlivesLeases,
+    /// A new directory is stored otherwise than its record says.
+    MistakesTime,
+    /// A client says that it has let go of a granted directory, and sends what it did in it later.
+    AnswersRecallsAtOnce,
+    /// A sync does not wait for what was answered early.
+    SyncsWithoutQueue,
+    /// A client takes some batches for done that it does not send.
+    SkipsBatches,
+    /// A client takes leases from a restarted server before it has sent what it did under grants from before.
+    BeginsAnewAtOnce,
+    /// That something is lost which was answered early is told to nobody.
+    TellsNoLoss,
+    /// The shards of a server that takes up a newer cluster map go on by the old one.
+    KeepsOldMap,
+    /// A server that takes up a newer cluster map does not keep it, and starts again by the old one.
+    LosesNewMap,
+    /// A client answers names that it believes whoever asks.
+    AnswersAnybody,
+    /// Permission bits of a directory change in its inode, and not where its names are.
+    KeepsRights,
+}
+
+impl Plant {
+    /// In the order in which they are listed.
+    pub const ALL: [Plant; 29] = [
+        Plant::Unsynced,
+        Plant::ForgetsDoubt,
+        Plant::CachesEntries,
+        Plant::KeepsForwarding,
+        Plant::KeepsMapsFromHome,
+        Plant::KeepsPartition,
+        Plant::LosesEntry,
+        Plant::Miscounts,
+        Plant::MiscountsLinks,
+        Plant::LosesName,
+        Plant::KeepsParent,
+        Plant::KeepsLocks,
+        Plant::ReusesNumbers,
+        Plant::NeverRepeats,
+        Plant::ForgetsOpens,
+        Plant::ForgetsFileLocks,
+        Plant::KeepsRecalledNames,
+        Plant::KeepsRecalledAttributes,
+        Plant::OutlivesLeases,
+        Plant::MistakesTime,
+        Plant::AnswersRecallsAtOnce,
+        Plant::SyncsWithoutQueue,
+        Plant::TellsNoLoss,
+        Plant::SkipsBatches,
+        Plant::BeginsAnewAtOnce,
+        Plant::KeepsOldMap,
+        Plant::LosesNewMap,
+        Plant::AnswersAnybody,
+        Plant::KeepsRights,
+    ];
+
+    /// Returns whether it is seen in what is stored as soon as done, and looking at all of that often finds it before it has
+    /// done more harm. Others are seen in what clients are told, at a start or at the end.
+    pub fn is_of_the_store(self) -> bool {
+        matches!(
+            self,
+            Plant::KeepsPartition
+                | Plant::LosesEntry
+                | Plant::Miscounts
+                | Plant::MiscountsLinks
+                | Plant::LosesName
+                | Plant::KeepsParent
+                | Plant::ForgetsOpens
+        )
+    }
+}
