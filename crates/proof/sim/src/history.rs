@@ -4,17 +4,20 @@ mod asked;
 mod attributes;
 mod deed;
 mod logs;
+mod xattrs;
 
 pub(crate) use asked::{Asked, Outcome};
 pub(crate) use attributes::{Field, Told};
 pub(crate) use deed::Deed;
 pub(crate) use logs::{Logs, Operation};
+pub(crate) use xattrs::NAMES as XATTRS;
 
 use crate::early::{Entry, Ledger, names};
 use attributes::Attribute;
 use pandofs_api::{Refusal, Reply, Request, op};
 use pandofs_types::{Credentials, FsError, HashKey, Ino, Name, Position, SessionId, ShardId};
 use std::collections::BTreeSet;
+use xattrs::Xattr;
 
 /// A name of a directory.
 pub(crate) type Key = (Ino, Name);
@@ -25,6 +28,7 @@ pub(crate) struct Open {
     begun: u64,
     names: Vec<(Key, usize)>,
     attributes: Vec<(Attribute, usize)>,
+    xattrs: Vec<(Xattr, usize)>,
     caller: Credentials,
 }
 
@@ -33,8 +37,11 @@ pub(crate) struct History {
     hash_key: HashKey,
     now: u64,
     names: Vec<Name>,
+    /// Times are what they are said to be.
+    tells_times: bool,
     operations: Logs<Key, Deed<Ino>>,
     attributes: Logs<Attribute, Told>,
+    xattrs: Logs<Xattr, Deed<u8>>,
     asked: Vec<Asked>,
     linked: BTreeSet<Ino>,
     /// Inodes that a server may have lost with what it had not synced.
@@ -43,14 +50,16 @@ pub(crate) struct History {
 }
 
 impl History {
-    /// `names` are all that there are.
-    pub(crate) fn new(hash_key: HashKey, names: Vec<Name>) -> History {
+    /// `names` are all that there are. With `tells_times` no time is brought back that was told.
+    pub(crate) fn new(hash_key: HashKey, names: Vec<Name>, tells_times: bool) -> History {
         History {
             hash_key,
             now: 0,
             names,
+            tells_times,
             operations: Logs::default(),
             attributes: Logs::default(),
+            xattrs: Logs::default(),
             asked: Vec::new(),
             linked: BTreeSet::new(),
             lost: BTreeSet::new(),
@@ -75,14 +84,24 @@ impl History {
             begun,
             names: self.begin_names(request),
             attributes: self.begin_attributes(request, begun),
+            xattrs: self.begin_xattrs(request, begun),
             caller: caller.clone(),
         }
     }
 
     fn begin_attributes(&mut self, request: &Request, begun: u64) -> Vec<(Attribute, usize)> {
         let changes = attributes::changes(request).into_iter();
+        let tells_times = self.tells_times;
         changes
+            .filter(|((_, field), _)| tells_times || !field.is_time())
             .map(|(key, may)| self.attributes.begin(key, begun, Some(may)))
+            .collect()
+    }
+
+    fn begin_xattrs(&mut self, request: &Request, begun: u64) -> Vec<(Xattr, usize)> {
+        let about = xattrs::about(request).into_iter();
+        about
+            .map(|(xattr, may)| self.xattrs.begin(xattr, begun, may))
             .collect()
     }
 
@@ -180,9 +199,17 @@ impl History {
             self.attributes.end(place, ended, told);
         }
         for (key, told) in attr.into_iter().flat_map(attributes::reads) {
-            if !changed.contains(&key) && !(may_be_lost && self.attributes.is_forgotten(&key)) {
+            let is_told = self.tells_times || !key.1.is_time();
+            if is_told
+                && !changed.contains(&key)
+                && !(may_be_lost && self.attributes.is_forgotten(&key))
+            {
                 self.attributes.add(key, (open.begun, ended), told);
             }
+        }
+        for place in open.xattrs {
+            let deed = xattrs::deed(&place.0, request, result);
+            self.xattrs.end(place, ended, deed);
         }
         for (number, place) in open.names.into_iter().enumerate() {
             let is_lost = may_be_lost && self.operations.is_forgotten(&place.0);
@@ -280,12 +307,27 @@ impl History {
             self.attributes.forget(key);
             self.attributes.add(key, (begun, ended), Told::Forget);
         }
-        // A batch may have been done, and be done again.
-        let queued = self.early.queued();
-        let again = queued.flat_map(|early| attributes::changes(&early.request));
-        for (key, may) in again.filter(|((of, _), _)| *of == ino) {
-            self.attributes.begin(key, begun, Some(may));
+        let of = self.xattrs.keys().filter(|(of, _)| *of == ino);
+        for key in of.cloned().collect::<Vec<_>>() {
+            self.xattrs.forget(key.clone());
+            self.xattrs.add(key, (begun, ended), Deed::Forget);
         }
+        // A batch may have been done, and be done again.
+        for early in self.early.queued() {
+            let again = attributes::changes(&early.request).into_iter();
+            for (key, may) in again.filter(|((of, _), _)| *of == ino) {
+                self.attributes.begin(key, begun, Some(may));
+            }
+            let again = xattrs::about(&early.request).into_iter();
+            for (key, may) in again.filter(|((of, _), _)| *of == ino) {
+                self.xattrs.begin(key, begun, may);
+            }
+        }
+    }
+
+    /// All that is told of extended attributes.
+    pub(crate) fn xattrs(&self) -> &Logs<Xattr, Deed<u8>> {
+        &self.xattrs
     }
 
     /// All that is told of attributes.
@@ -296,6 +338,11 @@ impl History {
     /// A server came back without this inode.
     pub(crate) fn forget_inode(&mut self, ino: Ino) {
         self.lost.insert(ino);
+    }
+
+    /// Whether somebody wanted further names of it.
+    pub(crate) fn may_have_links(&self, ino: Ino) -> bool {
+        self.linked.contains(&ino)
     }
 
     pub(crate) fn may_be_lost(&self, ino: Ino) -> bool {
@@ -361,9 +408,20 @@ impl History {
             let ended = self.tick();
             self.attributes.add(key, (early.begun, ended), Told::Forget);
         }
+        // Names tell the inodes that it would have changed besides.
+        let ended = self.tick();
+        let ctimes = self.attributes.keys().filter(|(_, of)| *of == Field::Ctime);
+        for key in ctimes.copied().collect::<Vec<_>>() {
+            self.attributes.add(key, (early.begun, ended), Told::Forget);
+        }
+        for (xattr, _) in xattrs::about(&early.request) {
+            let ended = self.tick();
+            self.xattrs.add(xattr, (early.begun, ended), Deed::Forget);
+        }
         let begun = self.tick();
         self.begin_names(&early.request);
         self.begin_attributes(&early.request, begun);
+        self.begin_xattrs(&early.request, begun);
     }
 
     /// A sync of the inode begins, or fails, by the loss of something that was answered early.

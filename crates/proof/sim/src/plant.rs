@@ -35,6 +35,7 @@ pub(crate) fn tamper(plant: Plant, store: &MemoryStore, batch: &Batch) -> Batch 
             // A file is made, and its name is not written.
             (Some(Kind::Entry), Some(_))
                 if plant == Plant::LosesName && before.is_none() && key.ends_with(b"2") => {}
+            (Some(Kind::Xattr), Some(_)) if plant == Plant::KeepsValues && before.is_some() => {}
             (_, None) => changed.delete(key.to_vec()),
             (Some(Kind::Parts), Some(value)) => {
                 let value = parts(plant, before.as_deref(), value);
@@ -99,6 +100,12 @@ fn inode(plant: Plant, before: Option<&[u8]>, value: &[u8]) -> Vec<u8> {
             {
                 *parent = old;
             }
+        }
+        (Plant::KeepsSizes, Some(before)) if now.size < before.size => {
+            (now.size, now.body) = (before.size, before.body);
+        }
+        (Plant::TurnsTimesBack, Some(before)) if now.ctime > before.ctime => {
+            now.ctime.0 = before.ctime.0 - 1;
         }
         (Plant::MistakesTime, None) if now.kind == FileKind::Dir => now.atime.0 += 1,
         (Plant::MiscountsLinks, _) if now.kind == FileKind::File && now.nlink == 2 => now.nlink = 3,

@@ -1,16 +1,19 @@
 //! An operation as a sequence of requests: the way down each path, then what it is about.
 
+use crate::history::XATTRS;
 use crate::scenario::{Op, Path, User};
 use pandofs_api::{NewNode, Reply, Request, op};
 use pandofs_session::{KnownPlaces, Target};
 use pandofs_types::{
     Credentials, FileKind, FileLock, FsError, HashKey, Ino, LockKind, LockMode, LockRange, Name,
-    Position, SetAttr, ShardId,
+    Position, SetAttr, SetTime, ShardId, Time,
 };
 
 /// Entries of one page: listings go over many.
 const PAGE_ENTRIES: u32 = 3;
 const PAGE_BYTES: u32 = 1 << 16;
+/// Length of the value of an extended attribute.
+const VALUE_BYTES: usize = 3;
 /// Time that a request for a lock waits: its answer is there before the client takes it for lost.
 const LOCK_WAIT_MS: u32 = 100;
 
@@ -71,6 +74,13 @@ impl Job {
             | Op::List(path)
             | Op::Chmod(path, _)
             | Op::Chown { path, .. }
+            | Op::SetXattr { path, .. }
+            | Op::RemoveXattr(path, _)
+            | Op::GetXattr(path, _)
+            | Op::ListXattr(path)
+            | Op::Truncate(path, _)
+            | Op::Write { path, .. }
+            | Op::Utimens(path, _)
             | Op::Stripe(path)
             | Op::Open { path, .. }
             | Op::Sync(path) => (vec![path], vec![]),
@@ -201,6 +211,13 @@ impl Job {
             | Op::Stat(_)
             | Op::Chmod(..)
             | Op::Chown { .. }
+            | Op::SetXattr { .. }
+            | Op::RemoveXattr(..)
+            | Op::GetXattr(..)
+            | Op::ListXattr(_)
+            | Op::Truncate(..)
+            | Op::Write { .. }
+            | Op::Utimens(..)
             | Op::Stripe(_)
             | Op::Open { .. }
             | Op::Close(_)
@@ -338,6 +355,42 @@ impl Job {
                     ..SetAttr::default()
                 },
             }),
+            Op::SetXattr {
+                name, value, mode, ..
+            } => Request::SetXattr(op::SetXattr {
+                ino: found,
+                name: XATTRS[*name].into(),
+                value: vec![*value; VALUE_BYTES],
+                mode: *mode,
+            }),
+            Op::RemoveXattr(_, name) => Request::RemoveXattr(op::RemoveXattr {
+                ino: found,
+                name: XATTRS[*name].into(),
+            }),
+            Op::GetXattr(_, name) => Request::GetXattr(op::GetXattr {
+                ino: found,
+                name: XATTRS[*name].into(),
+            }),
+            Op::ListXattr(_) => Request::ListXattr(op::ListXattr { ino: found }),
+            Op::Truncate(_, size) => Request::SetAttr(op::SetAttr {
+                ino: found,
+                set: SetAttr {
+                    size: Some(*size),
+                    ..SetAttr::default()
+                },
+            }),
+            Op::Write { offset, length, .. } => Request::WriteInline(op::WriteInline {
+                ino: found,
+                offset: *offset,
+                data: vec![0; *length],
+            }),
+            Op::Utimens(_, time) => Request::SetAttr(op::SetAttr {
+                ino: found,
+                set: SetAttr {
+                    mtime: Some(SetTime::At(Time(*time))),
+                    ..SetAttr::default()
+                },
+            }),
             Op::Stripe(_) => Request::Stripe(op::Stripe { ino: found }),
             Op::Sync(_) => Request::Sync(op::Sync),
         };
@@ -345,6 +398,10 @@ impl Job {
             Request::Sync(op::Sync) => Target::Shard(places.inode_shard(found)),
             Request::SetAttr(op::SetAttr { ino, .. })
             | Request::Stripe(op::Stripe { ino })
+            | Request::SetXattr(op::SetXattr { ino, .. })
+            | Request::RemoveXattr(op::RemoveXattr { ino, .. })
+            | Request::GetXattr(op::GetXattr { ino, .. })
+            | Request::ListXattr(op::ListXattr { ino })
             | Request::Open(op::Open { ino, .. })
             | Request::GetAttr(op::GetAttr { ino })
             | Request::SetLock(op::SetLock { ino, .. })

@@ -10,7 +10,7 @@ mod plant;
 pub use op::{Op, Path, Planned, User};
 pub use plant::Plant;
 
-use draw::{Draw, early, joins, memory, shape, users};
+use draw::{Draw, attributes, early, joins, memory, shape, users};
 use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, ServerInfo, Settings};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::{CommitProtocol, FsId, HashKey, ServerId};
@@ -239,6 +239,7 @@ impl Scenario {
             &mut faults,
         );
         early(&mut Rng::new(seed ^ 0xea51_9a3e), &mut shape, &mut ops);
+        attributes(&mut Rng::new(seed ^ 0xa77_1b07), &shape, &mut ops);
         users(&mut Rng::new(seed ^ 0x05e2_51d5), &shape, &mut ops);
         Scenario {
             seed,
@@ -253,6 +254,12 @@ impl Scenario {
     /// Returns whether anything is done in the name of others than the superuser.
     pub fn has_users(&self) -> bool {
         self.ops.iter().any(|planned| planned.by != User::ROOT)
+    }
+
+    /// Returns whether a server may take the time of something that was answered early for too far ahead.
+    pub fn brings_back_times(&self) -> bool {
+        let is_set = |fault: &Fault| matches!(fault, Fault::Skew { .. });
+        self.shape.early.contains(&true) && self.faults.iter().any(is_set)
     }
 
     /// The first cluster map.

@@ -627,7 +627,11 @@ impl Client {
             return;
         }
         let asked_of = std::mem::take(&mut call.asked_of);
+        let may_be_lost = self.may_believe_what_is_lost();
+        let answered = may_be_lost.then(|| result.clone());
         self.was_asked(asked_of, &call.asked.request, result.as_mut().ok());
+        // An image has been put into it of what a server has forgotten.
+        let is_believed = answered.is_some_and(|answered| answered != result);
         let is_gone = matches!(result, Err(FsError::Stale | FsError::NotFound));
         if let Err(what) = self.check_open(history, &call.asked.request, is_gone) {
             todo.push(Todo::Gone(what));
@@ -650,7 +654,10 @@ impl Client {
         {
             todo.push(Todo::Early(what));
         }
-        history.end(call.open, &call.asked.request, &told);
+        match is_believed {
+            true => history.believed(call.open, &call.asked.request, &told, may_be_lost),
+            false => history.end(call.open, &call.asked.request, &told),
+        }
         self.go_on(history, worker, Some(result), todo);
         self.begin_next(history, worker, todo);
         if self.early.is_some() {

@@ -2,7 +2,7 @@
 
 use super::logs::Noted;
 use pandofs_api::{Refusal, Reply, Request, op};
-use pandofs_types::{Attr, Ino};
+use pandofs_types::{Attr, FileKind, Ino, SetTime};
 
 /// An attribute whose values are looked at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -10,16 +10,35 @@ pub(crate) enum Field {
     Mode,
     Owner,
     Group,
+    /// Bytes of what is no directory.
+    Size,
+    /// Of what is no directory.
+    Mtime,
+    Ctime,
 }
 
-const FIELDS: [Field; 3] = [Field::Mode, Field::Owner, Field::Group];
+const FIELDS: [Field; 6] = [
+    Field::Mode,
+    Field::Owner,
+    Field::Group,
+    Field::Size,
+    Field::Mtime,
+    Field::Ctime,
+];
 
 impl Field {
+    pub(super) fn is_time(self) -> bool {
+        matches!(self, Field::Mtime | Field::Ctime)
+    }
+
     fn of(self, attr: &Attr) -> i64 {
         match self {
             Field::Mode => attr.mode.into(),
             Field::Owner => attr.uid.into(),
             Field::Group => attr.gid.into(),
+            Field::Size => attr.size as i64,
+            Field::Mtime => attr.mtime.0,
+            Field::Ctime => attr.ctime.0,
         }
     }
 }
@@ -30,6 +49,10 @@ pub(crate) enum Told {
     Read(i64),
     /// If it was not answered it was done at some time or not at all.
     Write(i64),
+    /// It is no less than this and may have become so large; to how much, if it was answered.
+    Grow(i64, Option<i64>),
+    /// It is this, and never was more.
+    Advance(i64),
     /// It may be anything: a server forgot what had not been synced, or nobody knows what it was changed to.
     Forget,
 }
@@ -41,24 +64,47 @@ pub(crate) type Attribute = (Ino, Field);
 pub(super) fn changes(request: &Request) -> Vec<(Attribute, Told)> {
     match request {
         Request::SetAttr(op::SetAttr { ino, set }) => {
+            let mtime = match set.mtime {
+                Some(SetTime::At(time)) => Some(Told::Write(time.0)),
+                None if set.size.is_none() => None,
+                _ => Some(Told::Forget),
+            };
             let fields = [
-                (Field::Mode, set.mode.map(i64::from)),
-                (Field::Owner, set.uid.map(i64::from)),
-                (Field::Group, set.gid.map(i64::from)),
+                (Field::Mode, set.mode.map(|mode| Told::Write(mode.into()))),
+                (Field::Owner, set.uid.map(|uid| Told::Write(uid.into()))),
+                (Field::Group, set.gid.map(|gid| Told::Write(gid.into()))),
+                (Field::Size, set.size.map(|size| Told::Write(size as i64))),
+                (Field::Mtime, mtime),
             ];
             let set = fields.into_iter();
-            set.filter_map(|(field, value)| Some(((*ino, field), Told::Write(value?))))
+            set.filter_map(|(field, told)| Some(((*ino, field), told?)))
                 .collect()
         }
+        Request::WriteInline(op::WriteInline { ino, offset, data }) => {
+            let end = offset + data.len() as u64;
+            vec![
+                ((*ino, Field::Size), Told::Grow(end as i64, None)),
+                ((*ino, Field::Mtime), Told::Forget),
+            ]
+        }
+        Request::Open(op::Open {
+            ino,
+            truncate: true,
+            ..
+        }) => vec![
+            ((*ino, Field::Size), Told::Write(0)),
+            ((*ino, Field::Mtime), Told::Forget),
+        ],
         _ => Vec::new(),
     }
 }
 
 /// What was changed, if the answer tells the attributes after it.
 pub(super) fn changed(field: Field, may: Told, attr: Option<&Attr>) -> Told {
-    match attr {
-        Some(attr) => Told::Write(field.of(attr)),
-        None => may,
+    match (may, attr) {
+        (_, None) => may,
+        (Told::Grow(end, _), Some(attr)) => Told::Grow(end, Some(field.of(attr))),
+        (_, Some(attr)) => Told::Write(field.of(attr)),
     }
 }
 
@@ -74,8 +120,19 @@ pub(super) fn told(answer: &Result<Reply, Refusal>) -> Option<&Attr> {
 
 /// What there is to read of attributes.
 pub(super) fn reads(attr: &Attr) -> impl Iterator<Item = (Attribute, Told)> {
-    let read = |field: Field| ((attr.ino, field), Told::Read(field.of(attr)));
-    FIELDS.into_iter().map(read)
+    let is_there = |field: &Field| {
+        let is_of_names = matches!(field, Field::Size | Field::Mtime);
+        attr.kind != FileKind::Dir || !is_of_names
+    };
+    let read = |field: Field| {
+        let value = field.of(attr);
+        let told = match field {
+            Field::Ctime => Told::Advance(value),
+            _ => Told::Read(value),
+        };
+        ((attr.ino, field), told)
+    };
+    FIELDS.into_iter().filter(is_there).map(read)
 }
 
 /// All values that an attribute can have had at some instant between these, `None` for any, by operations on it: one
@@ -94,7 +151,7 @@ pub(super) fn possible(operations: &[Noted<Told>], (begun, ended): (u64, u64)) -
         if *start <= ended && end.is_none_or(|end| Some(end) >= since) {
             values.extend(match told {
                 Some(Told::Read(value) | Told::Write(value)) => Some(Some(*value)),
-                Some(Told::Forget) => Some(None),
+                Some(Told::Forget | Told::Grow(..) | Told::Advance(_)) => Some(None),
                 None => None,
             });
         }

@@ -17,6 +17,10 @@ pub(crate) enum Deed<T> {
     Hide(T),
     /// It leads there now.
     Set(T),
+    /// It led somewhere and leads there now.
+    Replace(T),
+    /// It led somewhere and is free now.
+    Clear,
     /// It led to the first and leads to the second now.
     Swap(T, T),
     /// Not known to have been done: it may lead somewhere now if it was free.

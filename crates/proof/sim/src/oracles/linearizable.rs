@@ -55,6 +55,9 @@ impl<T: Copy + Eq + Hash + Debug> Specification for NameSpec<T> {
             (Deed::MayLeave(ino), state) => leads_to(state, ino).then_some(Name::Perhaps(ino)),
             (Deed::Hide(ino), state) => leads_to(state, ino).then_some(Name::Somewhere),
             (Deed::Set(ino), _) => Some(Name::Leads(ino)),
+            (Deed::Replace(_) | Deed::Clear, Name::Free) => None,
+            (Deed::Replace(ino), _) => Some(Name::Leads(ino)),
+            (Deed::Clear, _) => Some(Name::Free),
             (Deed::Swap(from, to), state) => leads_to(state, from).then_some(Name::Leads(to)),
             (Deed::MayInsert, Name::Free) => Some(Name::Somewhere),
             (Deed::MayInsert, Name::Perhaps(_)) => Some(Name::Anything),
@@ -176,6 +179,19 @@ mod tests {
         let gone = operation(9, Some(10), Deed::Remove(A));
         let twice = [unknown, read(7, Some(A)), gone, read(11, Some(B))];
         assert!(!is_linearizable(&twice));
+    }
+
+    #[test]
+    fn what_is_replaced_or_cleared_was_there() {
+        let read = |at, ino| operation(at, Some(at + 1), Deed::Read(ino));
+        let replace = operation(3, Some(4), Deed::Replace(B));
+        let clear = operation(3, Some(4), Deed::Clear);
+        let insert = operation(1, Some(2), Deed::Insert(A));
+        assert!(is_linearizable(&[insert, replace, read(5, Some(B))]));
+        assert!(!is_linearizable(&[insert, replace, read(5, Some(A))]));
+        assert!(is_linearizable(&[insert, clear, read(5, None)]));
+        assert!(!is_linearizable(&[insert, clear, read(5, Some(A))]));
+        assert!(!is_linearizable(&[replace]) && !is_linearizable(&[clear]));
     }
 
     #[test]

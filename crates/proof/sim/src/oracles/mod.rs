@@ -12,6 +12,7 @@ mod preserved;
 mod replayed;
 mod rights;
 mod survives;
+mod xattr_values;
 
 use crate::client::Client;
 use crate::history::History;
@@ -130,6 +131,7 @@ impl Moments {
         linearizable::check(&tables, history)?;
         attributes::check(history)?;
         rights::check(history)?;
+        xattr_values::check(history)?;
         replayed::check(servers)
     }
 }

@@ -150,12 +150,27 @@ impl Rights<'_> {
         self.has(dir, WRITE | SEARCH).and(is_free)
     }
 
+    /// Whether both names may have led to the same inode: then nobody's rights are looked at, and it is done.
+    fn may_do_nothing(&self, taken: &[Ino]) -> bool {
+        match (&self.asked.request, taken) {
+            (Request::Exchange(_), [one, other]) => one == other,
+            (Request::Rename(rename), [ino]) => {
+                let is_same = rename.dir == rename.new_dir && rename.name == rename.new_name;
+                is_same || self.history.may_have_links(*ino)
+            }
+            _ => false,
+        }
+    }
+
     fn allowed(&self) -> Either {
         let taken: &[Ino] = match &self.asked.outcome {
             Outcome::Done(taken) => taken,
             Outcome::Refused(_) => &[],
         };
         let first = taken.first().copied();
+        if self.may_do_nothing(taken) {
+            return Either::UNKNOWN;
+        }
         match &self.asked.request {
             Request::Lookup(op::Lookup { dir, .. }) => self.has(*dir, SEARCH),
             Request::Create(op::Create { dir, .. }) | Request::Mkdir(op::Mkdir { dir, .. }) => {
@@ -193,9 +208,14 @@ impl Rights<'_> {
             Request::ReadDir(op::ReadDir { dir, .. }) => self.has(*dir, READ),
             Request::Open(op::Open { ino, access, .. }) => self.has(*ino, i64::from(*access)),
             Request::SetAttr(op::SetAttr { ino, set }) => {
-                let owns = match set.mode.is_some() || set.uid.is_some() || set.gid.is_some() {
+                let is_of_owner = set.mode.is_some() || set.mtime.is_some();
+                let owns = match is_of_owner || set.uid.is_some() || set.gid.is_some() {
                     true => self.owns(*ino),
                     false => Either::HOLDS,
+                };
+                let owns = match set.size.is_some() {
+                    true => owns.and(self.has(*ino, WRITE)),
+                    false => owns,
                 };
                 // Owners may give to groups that they are in.
                 let gives = set.uid.is_some() || set.gid.is_some();
@@ -204,6 +224,13 @@ impl Rights<'_> {
                     false => owns,
                 }
             }
+            Request::GetXattr(op::GetXattr { ino, .. }) => self.has(*ino, READ),
+            Request::SetXattr(op::SetXattr { ino, .. })
+            | Request::RemoveXattr(op::RemoveXattr { ino, .. }) => match self.asked.outcome {
+                // It is a directory of others that is sticky, or what has none.
+                Outcome::Refused(FsError::NotPermitted) => Either::UNKNOWN,
+                _ => self.has(*ino, WRITE),
+            },
             // Nobody's rights are looked at.
             _ => Either::HOLDS,
         }

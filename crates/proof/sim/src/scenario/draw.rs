@@ -1,7 +1,9 @@
 //! Drawing of a scenario from its seed.
 
+mod attributes;
 mod users;
 
+pub(super) use attributes::attributes;
 pub(super) use users::users;
 
 use super::{

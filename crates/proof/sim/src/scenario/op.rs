@@ -1,6 +1,7 @@
 //! Operations of clients' programs, by path.
 
 use super::Moment;
+use pandofs_api::XattrMode;
 use pandofs_types::{Credentials, LockKind};
 use std::fmt;
 
@@ -79,6 +80,36 @@ pub enum Op {
         /// `None`: it stays.
         gid: Option<u32>,
     },
+    /// Sets an extended attribute.
+    SetXattr {
+        /// Looked up at each step, so that it may be gone by then.
+        path: Path,
+        /// Of those that there are.
+        name: usize,
+        /// All bytes of it.
+        value: u8,
+        /// Whether it has to be there, or must not.
+        mode: XattrMode,
+    },
+    /// Takes away the so-manieth extended attribute.
+    RemoveXattr(Path, usize),
+    /// Asks for its value.
+    GetXattr(Path, usize),
+    /// Lists the names of all.
+    ListXattr(Path),
+    /// Cuts a file, or makes it longer.
+    Truncate(Path, u64),
+    /// Writes so many bytes from this one on.
+    Write {
+        /// Looked up at each step, so that it may be gone by then.
+        path: Path,
+        /// Within what is kept in the inode.
+        offset: u64,
+        /// Of zeros.
+        length: usize,
+    },
+    /// Sets the time of the last change, in nanoseconds.
+    Utimens(Path, i64),
     /// Moves the file's bytes to data objects.
     Stripe(Path),
     /// Syncs the log of the shard that has what the path leads to.
@@ -148,6 +179,13 @@ impl Op {
             | Op::List(path)
             | Op::Chmod(path, _)
             | Op::Chown { path, .. }
+            | Op::SetXattr { path, .. }
+            | Op::RemoveXattr(path, _)
+            | Op::GetXattr(path, _)
+            | Op::ListXattr(path)
+            | Op::Truncate(path, _)
+            | Op::Write { path, .. }
+            | Op::Utimens(path, _)
             | Op::Stripe(path)
             | Op::Open { path, .. }
             | Op::Sync(path) => vec![path],

@@ -61,11 +61,19 @@ pub enum Plant {
     AnswersAnybody,
     /// Permission bits of a directory change in its inode, and not where its names are.
     KeepsRights,
+    /// An extended attribute that is set again keeps its value.
+    KeepsValues,
+    /// A file that is cut stays as long as it was.
+    KeepsSizes,
+    /// The time of an inode's change is stored as one before the last.
+    TurnsTimesBack,
+    /// A client answers from leases without what it has answered early since.
+    BelievesWithoutQueue,
 }
 
 impl Plant {
     /// In the order in which they are listed.
-    pub const ALL: [Plant; 29] = [
+    pub const ALL: [Plant; 33] = [
         Plant::Unsynced,
         Plant::ForgetsDoubt,
         Plant::CachesEntries,
@@ -95,6 +103,10 @@ impl Plant {
         Plant::LosesNewMap,
         Plant::AnswersAnybody,
         Plant::KeepsRights,
+        Plant::KeepsValues,
+        Plant::KeepsSizes,
+        Plant::TurnsTimesBack,
+        Plant::BelievesWithoutQueue,
     ];
 
     /// Returns whether it is seen in what is stored as soon as done, and looking at all of that often finds it before it has

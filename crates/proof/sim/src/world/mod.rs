@@ -102,7 +102,7 @@ impl World {
             .map(|name| Name::new(name.as_bytes()).expect("scenarios have proper names"))
             .collect();
         let mut world = World {
-            history: History::new(map.hash_key, names),
+            history: History::new(map.hash_key, names, !scenario.brings_back_times()),
             network: Network::new(scenario.seed, &scenario.faults),
             moments: Moments::default(),
             random: Rng::new(scenario.seed ^ 0xd1ce),
