@@ -359,7 +359,7 @@ static void *until_missed(void *unused)
     int64_t result;
 
     (void)unused;
-    /* Larger than the inode holds, so that data objects are written to, too. */
+    /* Larger than what is kept inline, so that data objects are written to, too. */
     for (uint64_t n = 0; (result = pandofs_pwrite(file, text, sizeof text, n % 64 * sizeof text)) > 0; n++)
         continue;
     return (void *)(intptr_t)result;

@@ -36,8 +36,8 @@ expect_equal 'kind' "$(stat -c %F "$A/replaced")" directory
 rmdir "$A/replaced"
 say 'names that change what they stand for'
 
-# 3. Sizes and contents, inline (4 KiB and less) and striped.
-for size in 10 4096 4097 3000000; do
+# 3. Sizes and contents, inline (16 KiB and less) and striped.
+for size in 10 4096 16384 16385 3000000; do
     head -c "$size" /dev/urandom >"$A/data"
     expect_equal "size of $size bytes" "$(stat -c %s "$B/data")" "$size"
     expect "contents of $size bytes" cmp "$A/data" "$B/data"

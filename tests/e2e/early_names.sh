@@ -27,7 +27,7 @@ make_tree() {
     for ((i = 0; i < $2; i++)); do
         dir=$1/d$((i / 40))
         [[ -d $dir ]] || mkdir "$dir"
-        head -c $((i * 97 % 9000)) /dev/zero >"$dir/f$i"
+        head -c $((i * 397 % 40000)) /dev/zero >"$dir/f$i"
         chmod 600 "$dir/f$i"
         ((i % 5)) || mv "$dir/f$i" "$dir/moved$i"
         ((i % 7)) || ln "$dir/f$((i / 40 * 40 + 1))" "$dir/link$i" 2>/dev/null || true

@@ -14,8 +14,8 @@ git init --quiet --initial-branch=main "$repository"
 for ((i = 0; i < FILES; i++)); do
     dir=$repository/part$((i % 20))/$((i % 7))
     [[ -d $dir ]] || mkdir -p "$dir"
-    # From one line to a few hundred: inline files and files in data objects.
-    seq -f "line %g of file $i" $((1 + i * i % 700)) >"$dir/file-$i.txt"
+    # From one line to some two thousand: inline files and files in data objects.
+    seq -f "line %g of file $i" $((1 + i * i % 2100)) >"$dir/file-$i.txt"
 done
 ln -s part0 "$repository/link"
 chmod +x "$repository/part1/1/file-1.txt"

@@ -108,7 +108,8 @@ for ((i = 0; i < FILES; i += 3)); do
     rm "$SCRATCH/early/many/file-$i"
 done
 ls -l "$MNT/many" "$SCRATCH/early/many" >/dev/null
-head -c 5000000 /dev/urandom >"$MNT/data"
+# In pieces that are not kept inline first.
+head -c 5000000 /dev/urandom | dd of="$MNT/data" bs=1M iflag=fullblock status=none
 sync "$MNT/data"
 cmp "$MNT/data" "$SCRATCH/early/data"
 partitions_spread() {

@@ -25,7 +25,7 @@ inbox, work, done = (os.path.join(mount, f) for f in (f"inbox-{worker}", f"work-
 draw = random.Random(worker)
 
 def line(name, hop):
-    # From files inside their inodes to files of several stripes.
+    # From files beside their inodes to files of several stripes.
     return f"{hop} {name} ".encode() + bytes([65 + hop % 26]) * ((hop * 7919) % 9000) + b"\n"
 
 def check(path, name):

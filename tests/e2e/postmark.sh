@@ -10,7 +10,7 @@ SUBDIRECTORIES=50
 # Small, so that the directories of many files spread while they are used.
 start_cluster --threshold 200
 mkdir "$MNT/mail"
-# From files inside their inodes to some that are in data objects.
+# From files beside their inodes to some that are in data objects.
 expect postmark postmark >"$SCRATCH/postmark.txt" 2>&1 <<CONF
 set location $MNT/mail
 set number $FILES

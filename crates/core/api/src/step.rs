@@ -414,6 +414,8 @@ pub struct MovedInode {
     /// The stored value of the inode.
     #[serde(with = "serde_bytes")]
     pub record: Vec<u8>,
+    /// The bytes of a file that is kept inline.
+    pub data: serde_bytes::ByteBuf,
     /// Names and values.
     pub xattrs: Vec<(serde_bytes::ByteBuf, serde_bytes::ByteBuf)>,
 }

@@ -126,7 +126,7 @@ impl Covers<'_> {
 
     fn has_nothing_inline(&self, ino: Ino) -> Result<bool, Stop> {
         Ok(match self.view.inode(ino)?.body {
-            Body::Inline { data, .. } => data.is_empty(),
+            Body::Inline { held, .. } => held == 0,
             _ => true,
         })
     }

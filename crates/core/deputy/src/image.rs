@@ -1,5 +1,6 @@
 //! Image of what a session was granted of one shard.
 
+use crate::limits::MAX_IMAGE_DATA_BYTES;
 use hashbrown::HashSet;
 use pandofs_api::Granted;
 use pandofs_namespace::keys::{self, Kind};
@@ -17,6 +18,8 @@ pub(crate) struct Image {
     pub shard: ShardId,
     pairs: BTreeMap<Vec<u8>, Vec<u8>>,
     bytes: usize,
+    /// Of these, values that are bytes of files.
+    data_bytes: usize,
     /// Directories that are granted.
     pub granted: HashSet<Ino>,
     /// Inodes that are no directories and that the session has made here; nobody else has their numbers.
@@ -29,6 +32,7 @@ impl Image {
             shard,
             pairs: BTreeMap::new(),
             bytes: 0,
+            data_bytes: 0,
             granted: HashSet::new(),
             made: HashSet::new(),
         }
@@ -59,17 +63,20 @@ impl Image {
     }
 
     fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        self.bytes += value.len();
-        let len = key.len();
-        match self.pairs.insert(key, value) {
-            Some(old) => self.bytes -= old.len(),
-            None => self.bytes += len,
+        self.delete(&key);
+        self.bytes += key.len() + value.len();
+        if kind(&key) == Some(Kind::Data) {
+            self.data_bytes += value.len();
         }
+        self.pairs.insert(key, value);
     }
 
     fn delete(&mut self, key: &[u8]) {
         if let Some(old) = self.pairs.remove(key) {
             self.bytes -= old.len() + key.len();
+            if kind(key) == Some(Kind::Data) {
+                self.data_bytes -= old.len();
+            }
         }
     }
 
@@ -84,6 +91,9 @@ impl Image {
                 Some(value) => self.put(key.to_vec(), value.to_vec()),
                 None => self.delete(key),
             }
+        }
+        if self.data_bytes > MAX_IMAGE_DATA_BYTES {
+            self.delete_all(&keys::prefix(Kind::Data, self.shard));
         }
     }
 
@@ -148,6 +158,7 @@ impl Image {
 
     fn forget_inode(&mut self, ino: Ino) {
         self.delete(&keys::inode(self.shard, ino));
+        self.delete(&keys::data(self.shard, ino));
         self.delete(&keys::reclaim(self.shard, ino));
         self.delete_all(&keys::xattrs(self.shard, ino));
     }

@@ -5,6 +5,9 @@ use std::time::Duration;
 
 /// Bytes of keys and values of one image. With more its grants are given back.
 pub const MAX_IMAGE_BYTES: usize = 32 << 20;
+/// Bytes of files that are kept inline, of one image. With more it lets go of all of them, and what is read of them is
+/// asked of the shard.
+pub const MAX_IMAGE_DATA_BYTES: usize = 16 << 20;
 /// Operations that are queued for one shard. A further one waits.
 pub const MAX_QUEUED_OPERATIONS: usize = 4_096;
 /// Bytes that are queued for one shard, about.

@@ -53,11 +53,13 @@ pub enum Kind {
     PathLine = 20,
     /// `15 shard`: the path log's own figures
     PathLog = 21,
+    /// `16 shard ino(8)`: the bytes of a file that is kept inline
+    Data = 22,
 }
 
 impl Kind {
     /// In the order of their bytes.
-    pub const ALL: [Kind; 21] = [
+    pub const ALL: [Kind; 22] = [
         Kind::Meta,
         Kind::Inode,
         Kind::Entry,
@@ -79,6 +81,7 @@ impl Kind {
         Kind::PathPointer,
         Kind::PathLine,
         Kind::PathLog,
+        Kind::Data,
     ];
 
     /// The kind of keys that begin with this byte; `None` if there is none.
@@ -126,6 +129,11 @@ pub fn inode(shard: ShardId, ino: Ino) -> Vec<u8> {
     with_u64(Kind::Inode, shard, ino.0)
 }
 
+/// Key of the bytes of a file that is kept inline.
+pub fn data(shard: ShardId, ino: Ino) -> Vec<u8> {
+    with_u64(Kind::Data, shard, ino.0)
+}
+
 /// The first possible key at or after `position` in `dir`.
 pub fn entry_from(shard: ShardId, dir: Ino, position: Position) -> Vec<u8> {
     let mut key = with_u64(Kind::Entry, shard, dir.0);
@@ -157,7 +165,7 @@ pub fn parse_entry(key: &[u8]) -> Option<(Ino, Position, Name)> {
     ))
 }
 
-/// The number after the prefix of inode, parts, forwarding, reclaim and split keys.
+/// The number after the prefix of inode, data, parts, forwarding, reclaim and split keys.
 pub fn parse_ino(key: &[u8]) -> Option<Ino> {
     let (ino, _) = key.get(PREFIX_BYTES..)?.split_first_chunk::<8>()?;
     Some(Ino(u64::from_be_bytes(*ino)))

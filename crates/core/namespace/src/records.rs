@@ -55,12 +55,12 @@ pub enum Body {
     Nothing,
     /// The target's bytes.
     Symlink(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// The first bytes of the file; what of its size lies beyond is a hole.
+    /// The first bytes of the file are beside the inode, under a key of their own, so that who reads or changes its
+    /// attributes leaves them where they are; what of its size lies beyond is a hole.
     Inline {
-        /// At most `MAX_INLINE_BYTES`.
-        #[serde(with = "serde_bytes")]
-        data: Vec<u8>,
-        /// For when it outgrows the inode.
+        /// So many, at most `MAX_INLINE_BYTES`; without any there is no such key.
+        held: u32,
+        /// For when it outgrows that.
         layout: Layout,
     },
     /// In data objects, without holes.
@@ -86,11 +86,19 @@ impl Body {
 }
 
 impl InodeRecord {
+    /// Bytes of the file that are kept beside the inode.
+    pub fn held(&self) -> u32 {
+        match self.body {
+            Body::Inline { held, .. } => held,
+            _ => 0,
+        }
+    }
+
     /// Units of 512 bytes. What of a sparse file is a hole is not known here and counts as data: clients
     /// ask the data objects.
     pub fn blocks(&self) -> u64 {
         match &self.body {
-            Body::Inline { data, .. } => (data.len() as u64).div_ceil(512),
+            Body::Inline { held, .. } => u64::from(*held).div_ceil(512),
             Body::Striped(_) | Body::Sparse(_) => self.size.div_ceil(512),
             Body::Symlink(_) | Body::Nothing | Body::Dir { .. } => 0,
         }

@@ -304,6 +304,7 @@ fn item(view: &View<'_>, name: Name, value: &[u8]) -> Result<SplitItem, Stop> {
             }
             Some(MovedInode {
                 ino,
+                data: view.inline_data(ino, record.held())?.into(),
                 record: encode(&record),
                 xattrs,
             })
@@ -320,6 +321,7 @@ fn item(view: &View<'_>, name: Name, value: &[u8]) -> Result<SplitItem, Stop> {
 pub fn size(item: &SplitItem) -> usize {
     let inode = item.inode.as_ref().map_or(0, |inode| {
         inode.record.len()
+            + inode.data.len()
             + inode
                 .xattrs
                 .iter()
@@ -399,6 +401,7 @@ pub(crate) fn forget_moved(
             txn.delete_xattr(ino, &name);
         }
     }
+    txn.forget_inline(ino, inode.held());
     txn.delete_inode(ino);
     Ok(())
 }

@@ -155,6 +155,25 @@ impl Txn<'_, '_> {
         self.overlay.delete(keys::inode(self.shard, ino));
     }
 
+    /// Keeps these bytes of a file beside its inode in place of `held` others. Returns how many they are, which the inode
+    /// is to say.
+    pub fn keep_inline(&mut self, ino: Ino, held: u32, data: Vec<u8>) -> u32 {
+        if data.is_empty() {
+            self.forget_inline(ino, held);
+            return 0;
+        }
+        let holds = u32::try_from(data.len()).expect("what is kept inline is short");
+        self.overlay.put(keys::data(self.shard, ino), data);
+        holds
+    }
+
+    /// The inode goes, or holds nothing of its file any more.
+    pub fn forget_inline(&mut self, ino: Ino, held: u32) {
+        if held > 0 {
+            self.overlay.delete(keys::data(self.shard, ino));
+        }
+    }
+
     /// Writes the entry and counts one more.
     pub fn add_entry(&mut self, dir: Ino, position: Position, name: &Name, entry: &EntryRecord) {
         self.meta.entries += 1;

@@ -73,6 +73,21 @@ impl<'a> View<'a> {
         }
     }
 
+    /// The bytes of a file that are kept beside its inode, which says that it has `held`.
+    pub fn inline_data(&self, ino: Ino, held: u32) -> Result<Vec<u8>, Stop> {
+        if held == 0 {
+            return Ok(Vec::new());
+        }
+        let data = self.raw(&keys::data(self.shard, ino))?.unwrap_or_default();
+        if data.len() != held as usize {
+            let has = data.len();
+            return Err(Stop::Broken(format!(
+                "inode {ino} counts {held} bytes beside it and has {has}"
+            )));
+        }
+        Ok(data)
+    }
+
     fn where_is(&self, ino: Ino) -> Result<Stop, Stop> {
         Ok(match self.forwarding(ino)? {
             Some(shard) => Stop::Refuse(Refusal::Moved { ino, shard }),

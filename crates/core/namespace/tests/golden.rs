@@ -27,7 +27,7 @@ fn path(of: &str) -> String {
 
 variants!(kind_of, KINDS, Kind:
     Meta, Inode, Entry, Parts, Forwarding, Xattr, Transaction, Slot, Reclaim, Split, Staging, Staged,
-    Horizon, LockHolder, Leaseholder, Numbers, Grantholder, Path, PathPointer, PathLine, PathLog);
+    Horizon, LockHolder, Leaseholder, Numbers, Grantholder, Path, PathPointer, PathLine, PathLog, Data);
 variants!(body_of, BODIES, Body: Nothing, Symlink, Inline, Striped, Dir, Sparse);
 variants!(reclaim_of, RECLAIMS, ReclaimRecord: Orphan, Gone, Truncate, Fill);
 
@@ -98,6 +98,7 @@ fn keys_are_pinned() {
         ),
         (Kind::PathLine, "PathLine", keys::path_line(SHARD, 300)),
         (Kind::PathLog, "PathLog", keys::path_log(SHARD)),
+        (Kind::Data, "Data", keys::data(SHARD, FILE)),
     ];
     check(&path("keys"), RULE, |golden| {
         for (kind, name, key) in &all {
@@ -115,6 +116,7 @@ fn keys_are_read_back() {
     assert_eq!(keys::parse_entry(&key), Some((DIR, POSITION, name("leaf"))));
     for key in [
         keys::inode(SHARD, FILE),
+        keys::data(SHARD, FILE),
         keys::parts(SHARD, FILE),
         keys::forwarding(SHARD, FILE),
         keys::reclaim(SHARD, FILE),
@@ -183,7 +185,7 @@ fn inode(kind: FileKind, rdev: u32, body: Body) -> InodeRecord {
 #[test]
 fn inodes_and_entries_are_pinned() {
     let inline = Body::Inline {
-        data: b"sap".to_vec(),
+        held: 300,
         layout: samples::layout(),
     };
     let inodes = [

@@ -7,9 +7,9 @@ use crate::crush::crush_map;
 use crate::policy::{DirPolicy, FilePolicy, crush_path_shard};
 use crate::slots::default_max_partitions;
 use pandofs_types::limits::{
-    DEFAULT_FLUSH_INTERVAL, DEFAULT_SPLIT_THRESHOLD, DEFAULT_STRIPE_UNIT_BYTES, MAX_INLINE_BYTES,
-    MAX_NAME_BYTES, MAX_PARTITIONS, MAX_SERVERS, MAX_SHARDS, MIN_SPLIT_THRESHOLD,
-    MIN_STRIPE_UNIT_BYTES,
+    DEFAULT_FLUSH_INTERVAL, DEFAULT_INLINE_BYTES, DEFAULT_SPLIT_THRESHOLD,
+    DEFAULT_STRIPE_UNIT_BYTES, MAX_INLINE_BYTES, MAX_NAME_BYTES, MAX_PARTITIONS, MAX_SERVERS,
+    MAX_SHARDS, MIN_SPLIT_THRESHOLD, MIN_STRIPE_UNIT_BYTES,
 };
 use pandofs_types::{CommitProtocol, Epoch, FsId, HashKey, ServerId, ShardId};
 use serde::{Deserialize, Serialize};
@@ -99,7 +99,7 @@ pub struct Settings {
     pub stripe_unit: u32,
     /// Servers over which a file is striped; 0 for all.
     pub stripe_count: u16,
-    /// Bytes of a file kept inside its inode.
+    /// Bytes of a file kept beside its inode, if its stripe unit is not smaller.
     pub inline_bytes: u32,
     /// Milliseconds that records of ordinary operations may stay unsynced; 0 to sync every batch.
     pub flush_interval_ms: u64,
@@ -123,7 +123,7 @@ impl Default for Settings {
             initial_partitions: 1,
             stripe_unit: DEFAULT_STRIPE_UNIT_BYTES,
             stripe_count: 0,
-            inline_bytes: MAX_INLINE_BYTES as u32,
+            inline_bytes: DEFAULT_INLINE_BYTES,
             flush_interval_ms: DEFAULT_FLUSH_INTERVAL.as_millis() as u64,
             commit_protocol: CommitProtocol::default(),
             file_policy: FilePolicy::default(),

@@ -422,9 +422,9 @@ impl Validator<'_> {
             format!("a file of {} bytes", inode.size)
         })?;
         let fits = match (&inode.body, inode.kind) {
-            (Body::Inline { data, layout }, FileKind::File) => {
+            (Body::Inline { held, layout }, FileKind::File) => {
                 self.layout(layout)?;
-                data.len() <= MAX_INLINE_BYTES
+                *held as usize <= MAX_INLINE_BYTES
             }
             (Body::Striped(layout) | Body::Sparse(layout), FileKind::File) => {
                 self.layout(layout)?;
@@ -437,7 +437,9 @@ impl Validator<'_> {
             ) => true,
             _ => false,
         };
-        ensure(fits, || format!("the body of inode {}", moved.ino))?;
+        ensure(fits && moved.data.len() == inode.held() as usize, || {
+            format!("the body of inode {}", moved.ino)
+        })?;
         self.shards(&inode.trail)?;
         ensure(
             inode.trail.len() <= usize::from(self.map.shard_count()),
@@ -494,7 +496,7 @@ impl Validator<'_> {
             FileBody::Inline { data, layout } => {
                 self.layout(layout)?;
                 ensure(data.len() <= MAX_INLINE_BYTES, || {
-                    format!("{} bytes inside an inode", data.len())
+                    format!("{} bytes beside an inode", data.len())
                 })?;
             }
             FileBody::Striped(layout) | FileBody::Sparse(layout) => self.layout(layout)?,

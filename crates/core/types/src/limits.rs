@@ -74,9 +74,12 @@ pub const SPLIT_CHUNK_BYTES: usize = 1 << 20;
 /// with its split until some are closed.
 pub const MAX_MOVED_OPENS: usize = 65_536;
 
-/// Bytes of a file kept inside its inode; a larger file is striped over data objects.
-pub const MAX_INLINE_BYTES: usize = 4_096;
-/// Bytes of the smallest stripe unit: a page, and what an inode may have held.
+/// Bytes of a file that may be kept beside its inode, and no more than its stripe unit; a larger file is striped over data
+/// objects.
+pub const MAX_INLINE_BYTES: usize = 64 << 10;
+/// Bytes up to which a file is kept so, unless told.
+pub const DEFAULT_INLINE_BYTES: u32 = 16 << 10;
+/// Bytes of the smallest stripe unit: a page.
 pub const MIN_STRIPE_UNIT_BYTES: u32 = 4_096;
 /// Bytes of the largest stripe unit that a layout may be given.
 pub const MAX_STRIPE_UNIT_BYTES: u32 = 1 << 30;
@@ -392,7 +395,10 @@ const _: () = {
     assert!(MAX_IO_BYTES + 4_096 <= MAX_FRAME_BYTES);
     assert!(MAX_READDIR_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
     assert!(MAX_SYMLINK_BYTES <= MAX_INLINE_BYTES);
-    assert!(MAX_INLINE_BYTES <= MIN_STRIPE_UNIT_BYTES as usize);
+    assert!(DEFAULT_INLINE_BYTES as usize <= MAX_INLINE_BYTES);
+    assert!(DEFAULT_INLINE_BYTES <= DEFAULT_STRIPE_UNIT_BYTES);
+    // One pair of a dump, or staged entry, may go beyond its limit.
+    assert!(MAX_INLINE_BYTES <= MAX_XATTR_VALUE_BYTES);
     // The entry that reaches the limit can be large by its attributes.
     assert!(
         SPLIT_CHUNK_BYTES + MAX_INLINE_BYTES + MAX_XATTR_BYTES_PER_INODE as usize + 4_096

@@ -9,8 +9,8 @@ use pandofs_placement::{
     ClusterMap, DirBounds, DirPolicy, FileBounds, FilePolicy, MapError, Settings,
 };
 use pandofs_types::limits::{
-    DEFAULT_FLUSH_INTERVAL, DEFAULT_SHARDS, DEFAULT_SPLIT_THRESHOLD, DEFAULT_STRIPE_UNIT_BYTES,
-    MAX_INLINE_BYTES,
+    DEFAULT_FLUSH_INTERVAL, DEFAULT_INLINE_BYTES, DEFAULT_SHARDS, DEFAULT_SPLIT_THRESHOLD,
+    DEFAULT_STRIPE_UNIT_BYTES,
 };
 use pandofs_types::{CommitProtocol, FsId, HashKey};
 use std::time::Duration;
@@ -57,8 +57,8 @@ pub(crate) struct FsOptions {
     /// Servers over which a file is striped; 0 for all
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub stripe_count: u16,
-    /// Bytes up to which a file is kept inside its inode
-    #[arg(long, value_name = "BYTES", default_value_t = MAX_INLINE_BYTES as u32)]
+    /// Bytes up to which a file is kept beside its inode, 64 KiB at most, if its stripe unit is not smaller
+    #[arg(long, value_name = "BYTES", default_value_t = DEFAULT_INLINE_BYTES)]
     pub inline_bytes: u32,
     /// How long changes may stay unsynced unless a program asks; 0 syncs every batch
     #[arg(long, value_name = "TIME", default_value_t = Time(DEFAULT_FLUSH_INTERVAL))]

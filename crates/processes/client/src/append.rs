@@ -48,7 +48,7 @@ impl Core {
         loop {
             match file.snapshot().body {
                 Body::None => return Err(FsError::Invalid.into()),
-                Body::Inline(_) if data.len() as u64 <= self.inline_bytes => {
+                Body::Inline(layout) if data.len() as u64 <= self.inline_limit(&layout) => {
                     if let Some(offset) = self.append_inline(caller, file, data)? {
                         return Ok(offset);
                     }

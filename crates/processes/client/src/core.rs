@@ -38,8 +38,8 @@ pub(crate) struct Core {
     pub who: Identity,
     pub soft: Option<Duration>,
     pub hash_key: HashKey,
-    /// Bytes of a file that are limits in its inode.
-    pub inline_bytes: u64,
+    /// See [`Core::inline_limit`].
+    pub inline_bytes: u32,
     pub clusters: Clusters,
     pub maps: DirMaps,
     pub inodes: InodeShards,
@@ -120,7 +120,7 @@ impl Core {
             who,
             soft: options.soft,
             hash_key: map.hash_key,
-            inline_bytes: u64::from(map.settings.inline_bytes),
+            inline_bytes: map.settings.inline_bytes,
             clusters: Clusters::new(map, source, limits.buffered_connections)?,
             maps: DirMaps::within(limits.dir_maps, limits.partitions),
             inodes: InodeShards::within(limits.inode_shards),

@@ -1,4 +1,4 @@
-//! Reading and writing files: inside their inodes while they are small, in data objects striped
+//! Reading and writing files: beside their inodes while they are small, in data objects striped
 //! over servers when they are not.
 //!
 //! Rights were checked when the file was opened. A file may also be read and written without having
@@ -149,6 +149,11 @@ pub(crate) fn written(ino: Ino, offset: Option<u64>, data: &[u8]) -> Op<'static>
 }
 
 impl Core {
+    /// Bytes up to which a file with this layout is kept beside its inode.
+    pub(crate) fn inline_limit(&self, layout: &Layout) -> u64 {
+        u64::from(self.inline_bytes.min(layout.unit))
+    }
+
     pub(crate) fn with_file<T>(
         &self,
         caller: &Credentials,
@@ -317,7 +322,7 @@ impl Core {
         loop {
             match file.snapshot().body {
                 Body::None => return Err(FsError::Invalid.into()),
-                Body::Inline(_) if end <= self.inline_bytes => {
+                Body::Inline(layout) if end <= self.inline_limit(&layout) => {
                     if self.write_inline(caller, file, offset, data)? {
                         return Ok(());
                     }
@@ -471,9 +476,7 @@ impl Core {
         match inode.body {
             FileBody::Striped(layout) | FileBody::Sparse(layout) => file.striped(layout),
             _ => {
-                return Err(ClientError::Protocol(
-                    "a file stayed in its inode".to_string(),
-                ));
+                return Err(ClientError::Protocol("a file stayed inline".to_string()));
             }
         }
         Ok(())
@@ -575,7 +578,7 @@ pub(crate) fn out_of_step(ino: Ino, truncations: u32, followed: u32) -> ClientEr
     FsError::Io.into()
 }
 
-/// The range of a file kept in its inode, which may be longer than the bytes it has there.
+/// The range of a file kept inline, which may be longer than the bytes it has there.
 fn inline_range(data: &[u8], size: u64, offset: u64, length: usize) -> Vec<u8> {
     let end = size.min(offset.saturating_add(length as u64));
     if offset >= end {

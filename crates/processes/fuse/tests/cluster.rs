@@ -410,47 +410,51 @@ fn a_file_that_is_appended_to_is_read_by_every_way() {
     let cluster = Cluster::start(Settings::default());
     let mounted = cluster.mount(cluster.client(), patient());
     let other = cluster.mount(cluster.client(), Options::default());
-    let path = mounted.mountpoint().join("log");
-    fs::write(&path, vec![b'a'; 10_000]).unwrap();
-    let mut reader = File::open(&path).unwrap();
-    let mut seen = Vec::new();
-    reader.read_to_end(&mut seen).unwrap();
+    // Kept inline, and striped.
+    for size in [10_000_u64, 30_000] {
+        let name = format!("log-{size}");
+        let path = mounted.mountpoint().join(&name);
+        fs::write(&path, vec![b'a'; size as usize]).unwrap();
+        let mut reader = File::open(&path).unwrap();
+        let mut seen = Vec::new();
+        reader.read_to_end(&mut seen).unwrap();
 
-    let mut options = File::options();
-    let mut log = options.read(true).append(true).open(&path).unwrap();
-    log.write_all(&[b'b'; 10]).unwrap();
-    assert_eq!(log.stream_position().unwrap(), 10_010);
-    assert_eq!(log.metadata().unwrap().len(), 10_010);
-    fs::OpenOptions::new()
-        .append(true)
-        .open(other.mountpoint().join("log"))
-        .unwrap()
-        .write_all(&[b'c'; 10])
-        .unwrap();
-    log.write_all(&[b'd'; 10]).unwrap();
-    assert_eq!(fs::metadata(&path).unwrap().len(), 10_030);
-    // The bytes after those that were read, as `tail -f` reads them.
-    seen.clear();
-    reader.read_to_end(&mut seen).unwrap();
-    assert_eq!(seen, b"bbbbbbbbbbccccccccccdddddddddd");
+        let mut options = File::options();
+        let mut log = options.read(true).append(true).open(&path).unwrap();
+        log.write_all(&[b'b'; 10]).unwrap();
+        assert_eq!(log.stream_position().unwrap(), size + 10);
+        assert_eq!(log.metadata().unwrap().len(), size + 10);
+        fs::OpenOptions::new()
+            .append(true)
+            .open(other.mountpoint().join(&name))
+            .unwrap()
+            .write_all(&[b'c'; 10])
+            .unwrap();
+        log.write_all(&[b'd'; 10]).unwrap();
+        assert_eq!(fs::metadata(&path).unwrap().len(), size + 30);
+        // The bytes after those that were read, as `tail -f` reads them.
+        seen.clear();
+        reader.read_to_end(&mut seen).unwrap();
+        assert_eq!(seen, b"bbbbbbbbbbccccccccccdddddddddd");
 
-    // SAFETY: a new mapping of 8,192 bytes of a file that is longer; it is read before it is unmapped.
-    let mapped = unsafe {
-        let map = libc::mmap(
-            std::ptr::null_mut(),
-            8_192,
-            libc::PROT_READ,
-            libc::MAP_SHARED,
-            log.as_raw_fd(),
-            0,
-        );
-        assert_ne!(map, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
-        let bytes = std::slice::from_raw_parts(map.cast::<u8>(), 8_192).to_vec();
-        libc::munmap(map, 8_192);
-        bytes
-    };
-    assert_eq!(mapped, vec![b'a'; 8_192]);
-    drop((log, reader));
+        // SAFETY: a new mapping of 8,192 bytes of a file that is longer; it is read before it is unmapped.
+        let mapped = unsafe {
+            let map = libc::mmap(
+                std::ptr::null_mut(),
+                8_192,
+                libc::PROT_READ,
+                libc::MAP_SHARED,
+                log.as_raw_fd(),
+                0,
+            );
+            assert_ne!(map, libc::MAP_FAILED, "{}", std::io::Error::last_os_error());
+            let bytes = std::slice::from_raw_parts(map.cast::<u8>(), 8_192).to_vec();
+            libc::munmap(map, 8_192);
+            bytes
+        };
+        assert_eq!(mapped, vec![b'a'; 8_192]);
+        drop((log, reader));
+    }
     for mounted in [mounted, other] {
         mounted.unmount().unwrap();
         mounted.join().unwrap();

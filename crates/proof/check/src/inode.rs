@@ -1,6 +1,6 @@
 //! Fields of an inode that oracles ask for.
 //!
-//! The bytes of a small file, a link's target and the times are left out, so that millions of
+//! A link's target and the times are left out, so that millions of
 //! inodes fit in the memory of the program that checks.
 
 use pandofs_api::Layout;
@@ -34,8 +34,13 @@ pub enum Holds {
         /// The directory that it says it is in.
         parent: Ino,
     },
-    /// A file's bytes, and the layout of its data objects when there are some.
-    Inline(Layout),
+    /// A file's bytes are beside the inode.
+    Inline {
+        /// So many.
+        held: u32,
+        /// Of its data objects when there are some.
+        layout: Layout,
+    },
     /// A file's data objects.
     Objects(Layout),
 }
@@ -44,7 +49,7 @@ impl Holds {
     /// The layout of a file's data objects, if there are any yet or not.
     pub fn layout(&self) -> Option<&Layout> {
         match self {
-            Holds::Inline(layout) | Holds::Objects(layout) => Some(layout),
+            Holds::Inline { layout, .. } | Holds::Objects(layout) => Some(layout),
             Holds::Nothing | Holds::Dir { .. } => None,
         }
     }
@@ -55,7 +60,7 @@ impl From<InodeRecord> for Inode {
         let holds = match record.body {
             Body::Nothing | Body::Symlink(_) => Holds::Nothing,
             Body::Dir { parent } => Holds::Dir { parent },
-            Body::Inline { layout, .. } => Holds::Inline(layout),
+            Body::Inline { held, layout } => Holds::Inline { held, layout },
             Body::Striped(layout) | Body::Sparse(layout) => Holds::Objects(layout),
         };
         Inode {

@@ -35,6 +35,8 @@ pub struct Tables {
     pub forwarding: BTreeMap<(ShardId, Ino), ShardId>,
     /// Number and bytes (of names and values) of an inode's extended attributes.
     pub xattrs: BTreeMap<(ShardId, Ino), (u64, u64)>,
+    /// Bytes that are kept inline of files, by the shard that has them.
+    pub data: BTreeMap<(ShardId, Ino), u32>,
     /// Inodes with work to be done, by their shard.
     pub reclaim: BTreeMap<(ShardId, Ino), ReclaimRecord>,
     /// Splits under way, by the shard that gives entries away.
@@ -84,6 +86,7 @@ impl Tables {
             parts: BTreeMap::new(),
             forwarding: BTreeMap::new(),
             xattrs: BTreeMap::new(),
+            data: BTreeMap::new(),
             reclaim: BTreeMap::new(),
             splits: BTreeMap::new(),
             staging: BTreeMap::new(),
@@ -138,6 +141,7 @@ impl Tables {
         self.parts.append(&mut other.parts);
         self.forwarding.append(&mut other.forwarding);
         self.xattrs.append(&mut other.xattrs);
+        self.data.append(&mut other.data);
         self.reclaim.append(&mut other.reclaim);
         self.splits.append(&mut other.splits);
         self.staging.append(&mut other.staging);
@@ -186,6 +190,10 @@ impl Tables {
                 let sums = self.xattrs.entry((shard, ino(rest)?)).or_default();
                 sums.0 += 1;
                 sums.1 += (rest.len() - INO_BYTES + value.len()) as u64;
+            }
+            Kind::Data => {
+                let bytes = u32::try_from(value.len()).map_err(|_| "too many bytes of a file")?;
+                self.data.insert((shard, ino(rest)?), bytes);
             }
             Kind::Reclaim => {
                 self.reclaim

@@ -74,7 +74,8 @@ fn inode(kind: FileKind, nlink: u32, holds: Holds) -> Inode {
 }
 
 fn file(nlink: u32) -> Inode {
-    inode(FileKind::File, nlink, Holds::Inline(layout()))
+    let (held, layout) = (5, layout());
+    inode(FileKind::File, nlink, Holds::Inline { held, layout })
 }
 
 /// As a shard stores it.
@@ -82,10 +83,7 @@ fn stored(inode: &Inode) -> InodeRecord {
     let body = match inode.holds {
         Holds::Nothing => Body::Nothing,
         Holds::Dir { parent } => Body::Dir { parent },
-        Holds::Inline(layout) => Body::Inline {
-            data: b"bytes".to_vec(),
-            layout,
-        },
+        Holds::Inline { held, layout } => Body::Inline { held, layout },
         Holds::Objects(layout) => Body::Striped(layout),
     };
     InodeRecord {
@@ -226,6 +224,11 @@ pub(crate) fn sound() -> Tables {
         ShardId(2),
     );
 
+    for (&place, inode) in &tables.inodes {
+        if let Holds::Inline { held, .. } = inode.holds {
+            tables.data.insert(place, held);
+        }
+    }
     for shard in (0..4).map(ShardId) {
         let meta = Meta {
             format: 1,
@@ -348,6 +351,9 @@ fn the_tables_of_a_dump_are_those_that_were_stored() {
     for &(shard, ino) in tables.xattrs.keys() {
         put(shard, keys::xattr(shard, ino, b"user.a"), b"value".to_vec());
     }
+    for (&(shard, ino), &bytes) in &tables.data {
+        put(shard, keys::data(shard, ino), vec![7; bytes as usize]);
+    }
     let mut objects: BTreeMap<ServerId, Vec<(Ino, u64)>> = BTreeMap::new();
     for (&(server, ino), &bytes) in &tables.objects {
         objects.entry(server).or_default().push((ino, bytes));
@@ -362,6 +368,7 @@ fn the_tables_of_a_dump_are_those_that_were_stored() {
     assert_eq!(decoded.entries, tables.entries);
     assert_eq!(decoded.inodes, tables.inodes);
     assert_eq!(decoded.xattrs, tables.xattrs);
+    assert_eq!(decoded.data, tables.data);
     // Read in parts, they are the same.
     let mut joined = Tables::empty(decoded.map.clone());
     for (&shard, pairs) in &dump.shards {

@@ -1,4 +1,4 @@
-//! Allocation of space in a file that is kept in its inode (fallocate(2)).
+//! Allocation of space in a file that is kept inline (fallocate(2)).
 
 use super::{Change, Operation};
 use crate::Allocation;

@@ -1,4 +1,4 @@
-//! Read of a file that is kept in its inode.
+//! Read of a file that is kept inline.
 
 use super::Operation;
 use pandofs_types::Ino;

@@ -1,4 +1,4 @@
-//! Write to a file that is kept in its inode.
+//! Write to a file that is kept inline.
 
 use super::{Change, Operation};
 use pandofs_types::Ino;

@@ -1,8 +1,9 @@
 //! Random requests, answered early or not, beside a name space that executes them one after the other.
 
 use crate::server::{Session, create, ino_of, lookup, mkdir, name, rename, unlink, write};
-use pandofs_api::{NewNode, Refusal, Reply, Request, XattrMode, op};
+use pandofs_api::{FileBody, NewNode, Refusal, Reply, Request, XattrMode, op};
 use pandofs_placement::DirPolicy;
+use pandofs_types::limits::DEFAULT_INLINE_BYTES;
 use pandofs_types::{Credentials, FsError, Ino, Position, SetAttr, ShardId};
 
 /// Numbers from a seed (SplitMix64: Steele, Lea, Flood 2014).
@@ -18,6 +19,7 @@ impl Draw {
     }
 }
 
+const INLINE_END: u64 = DEFAULT_INLINE_BYTES as u64;
 const NAMES: [&str; 6] = ["a", "b", "c", "d", "e", "f"];
 
 fn request(draw: &mut Draw, dirs: &[Ino], files: &[Ino]) -> Request {
@@ -27,7 +29,7 @@ fn request(draw: &mut Draw, dirs: &[Ino], files: &[Ino]) -> Request {
     let to = NAMES[draw.below(6) as usize];
     let file = files.get(draw.below(files.len().max(1) as u64) as usize);
     let ino = file.copied().unwrap_or(dir);
-    match draw.below(17) {
+    match draw.below(20) {
         0..3 => create(dir, of),
         3 | 15 | 16 => mkdir(dir, of),
         4 => unlink(dir, of),
@@ -43,6 +45,9 @@ fn request(draw: &mut Draw, dirs: &[Ino], files: &[Ino]) -> Request {
             inode_shard: ino.birth_shard(),
         }),
         9 => write(ino, draw.below(20), &[7; 10]),
+        // Around the end of what is kept inline.
+        17 => write(ino, INLINE_END - 15 + draw.below(10), &[7; 10]),
+        18 | 19 => Request::ReadInline(op::ReadInline { ino }),
         10 => Request::SetAttr(op::SetAttr {
             ino,
             set: SetAttr {
@@ -92,10 +97,12 @@ fn plain(answer: &Result<Reply, Refusal>, with_inode: bool) -> String {
             format!("{:?} {inode:?}", entry.kind)
         }
         Ok(Reply::Inode(inode)) => {
-            format!(
-                "{:o} {} {}",
-                inode.attr.mode, inode.attr.nlink, inode.attr.size
-            )
+            let attr = &inode.attr;
+            let kept = match &inode.body {
+                FileBody::Inline { data, .. } => Some(data),
+                _ => None,
+            };
+            format!("{:o} {} {} {kept:?}", attr.mode, attr.nlink, attr.size)
         }
         // A directory that is moved into itself, in place of another one with something in it: which step is checked first
         // depends on the shards.
@@ -126,6 +133,7 @@ fn translated(request: &Request, to: impl Fn(Ino) -> Ino) -> Request {
             link.inode_shard = link.ino.birth_shard();
         }
         Request::WriteInline(op::WriteInline { ino, .. })
+        | Request::ReadInline(op::ReadInline { ino })
         | Request::SetAttr(op::SetAttr { ino, .. })
         | Request::SetXattr(op::SetXattr { ino, .. })
         | Request::RemoveXattr(op::RemoveXattr { ino, .. }) => *ino = to(*ino),

@@ -1,9 +1,11 @@
 //! Grants given, used, recalled, lost and over.
 
 use crate::server::{SHARD, Session, at, create, ino_of, lookup, mkdir, rename, unlink, write};
-use pandofs_api::{Refusal, Reply, Request, op};
+use pandofs_api::{FileBody, Refusal, Reply, Request, op};
+use pandofs_deputy::limits::MAX_IMAGE_DATA_BYTES;
 use pandofs_deputy::{Recalled, Taken};
 use pandofs_placement::DirPolicy;
+use pandofs_types::limits::DEFAULT_INLINE_BYTES;
 use pandofs_types::{Credentials, FsError, Ino, Name, SetAttr, SetTime, ShardId};
 
 fn answered(taken: Taken) -> Result<Reply, Refusal> {
@@ -45,6 +47,49 @@ fn a_tree_is_made_without_a_server() {
     let here = answered(session.offer(&moved));
     session.drain();
     assert_eq!(session.server.ask(&root, &moved), here);
+    assert!(session.lost.is_empty());
+}
+
+/// Attributes are told by the image after that, and bytes by the shard.
+#[test]
+fn bytes_of_many_files_are_let_go_of() {
+    let mut session = Session::new();
+    let top = session.granted_dir("top");
+    let bytes = DEFAULT_INLINE_BYTES as usize;
+    let read = |ino| Request::ReadInline(op::ReadInline { ino });
+    let is_right = |reply: &Reply, number: usize| {
+        let Reply::Inode(inode) = reply else {
+            panic!("{reply:?}");
+        };
+        let FileBody::Inline { data, .. } = &inode.body else {
+            panic!("{reply:?}");
+        };
+        *data == vec![number as u8; bytes]
+    };
+    let mut files = Vec::new();
+    for number in 0..MAX_IMAGE_DATA_BYTES / bytes {
+        let made = session.ask(create(top, &format!("file-{number}"))).unwrap();
+        let ino = ino_of(&made);
+        let contents = vec![number as u8; bytes];
+        session.ask(write(ino, 0, &contents)).unwrap();
+        files.push(ino);
+    }
+    let here = answered(session.offer(&read(files[3])));
+    assert!(is_right(&here.unwrap(), 3));
+
+    let one_more = ino_of(&session.ask(create(top, "one more")).unwrap());
+    session.ask(write(one_more, 0, b"x")).unwrap();
+    // What is queued of it the shard has first.
+    let asked = session.offer(&read(files[3]));
+    assert!(matches!(asked, Taken::Drain { .. }), "{asked:?}");
+    let stat = Request::GetAttr(op::GetAttr { ino: files[3] });
+    answered(session.offer(&stat)).unwrap();
+    // It is written over, and known again.
+    session.ask(write(files[4], 0, &vec![4; bytes])).unwrap();
+    let here = answered(session.offer(&read(files[4])));
+    assert!(is_right(&here.unwrap(), 4));
+    let there = session.ask(read(files[3])).unwrap();
+    assert!(is_right(&there, 3));
     assert!(session.lost.is_empty());
 }
 

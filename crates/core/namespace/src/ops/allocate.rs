@@ -1,4 +1,4 @@
-//! Space for a range of a file that is kept inside its inode, or zeros in it (fallocate(2)). Of a striped
+//! Space for a range of a file that is kept beside its inode, or zeros in it (fallocate(2)). Of a striped
 //! file the client asks the data objects, and reports that as it does a write.
 
 use super::write_inline::{changed, inline_bytes, limit};
@@ -11,19 +11,19 @@ use pandofs_types::{FsError, LeaseKey};
 
 impl Execute for op::Allocate {
     fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
-        file(self, view, cx)?;
+        let inode = file(self, view, cx)?;
+        // To be in memory when the record is applied.
+        view.inline_data(self.ino, inode.held())?;
         Ok(Checked::HERE)
     }
 
-    /// Space inside an inode is bytes that are zeros, up to the file's end; beyond it nothing is kept, as no more than
+    /// Space beside an inode is bytes that are zeros, up to the file's end; beyond it nothing is kept, as no more than
     /// `inline_bytes` is at stake.
     fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
         let (ino, allocation) = (self.ino, self.allocation);
         let mut inode = file(self, &txn.view(), cx)?;
         let range = self.offset..self.offset + self.length;
-        let Body::Inline { data, .. } = &mut inode.body else {
-            return Err(Stop::Broken(format!("inode {ino} was inline when checked")));
-        };
+        let mut data = txn.view().inline_data(ino, inode.held())?;
         let held = data.len() as u64;
         if allocation.zeroes() && range.start < held {
             data[range.start as usize..range.end.min(held) as usize].fill(0);
@@ -38,6 +38,10 @@ impl Execute for op::Allocate {
             let end = range.end.min(inode.size).max(held);
             data.resize(end as usize, 0);
         }
+        let Body::Inline { held, .. } = &mut inode.body else {
+            return Err(Stop::Broken(format!("inode {ino} was inline when checked")));
+        };
+        *held = txn.keep_inline(ino, *held, data);
         changed(txn, cx, ino, &mut inode)?;
         Ok(Mutation::Done(Reply::Inode(inode_reply(
             &txn.view(),
@@ -68,7 +72,7 @@ fn file(allocate: &op::Allocate, view: &View<'_>, cx: &Context<'_>) -> Result<In
     let inode = cx.inode(view, allocate.ino)?;
     let (layout, striped) = match &inode.body {
         Body::Inline { layout, .. } => {
-            if !allocate.allocation.reserves() || end <= limit(view) {
+            if !allocate.allocation.reserves() || end <= limit(view, layout) {
                 return Ok(inode);
             }
             (*layout, false)

@@ -16,6 +16,7 @@ impl Execute for op::AppendInline {
     fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
         let inode = cx.inode(view, self.ino)?;
         write_inline::fitting(&inode, view, inode.size, self.data.len())?;
+        write_inline::around(view, self.ino, &inode, inode.size, self.data.len())?;
         Ok(Checked::HERE)
     }
 

@@ -222,7 +222,7 @@ pub(crate) fn inode_of(view: &View<'_>, ino: Ino, new: &NewFile) -> InodeRecord 
     let (body, rdev, size) = match &new.node {
         NewNode::File => {
             let body = Body::Inline {
-                data: Vec::new(),
+                held: 0,
                 layout: new.layout.of_file(default_layout(view, ino)),
             };
             (body, 0, 0)

@@ -241,17 +241,17 @@ pub fn inode_reply(
     }
     Ok(InodeReply {
         attr,
-        body: file_body(inode, false),
+        body: file_body(inode),
         dir,
         truncations: inode.truncations,
     })
 }
 
-fn file_body(inode: &crate::records::InodeRecord, with_data: bool) -> FileBody {
+fn file_body(inode: &crate::records::InodeRecord) -> FileBody {
     use crate::records::Body;
     match &inode.body {
-        Body::Inline { data, layout } => FileBody::Inline {
-            data: if with_data { data.clone() } else { Vec::new() },
+        Body::Inline { layout, .. } => FileBody::Inline {
+            data: Vec::new(),
             layout: *layout,
         },
         Body::Striped(layout) => FileBody::Striped(*layout),

@@ -1,15 +1,19 @@
-//! Read of a file that is kept inside its inode.
+//! Read of a file that is kept beside its inode.
 
-use super::{Execute, file_body, inode_reply};
+use super::{Execute, inode_reply};
+use crate::records::Body;
 use crate::{Context, Stop, View};
-use pandofs_api::{Reply, op};
+use pandofs_api::{FileBody, Reply, op};
 
 /// Answers with the data if it is inline, with the layout if it is not.
 impl Execute for op::ReadInline {
     fn read(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Reply, Stop> {
         let inode = cx.inode(view, self.ino)?;
         let mut reply = inode_reply(view, self.ino, &inode)?;
-        reply.body = file_body(&inode, true);
+        if let Body::Inline { held, layout } = inode.body {
+            let data = view.inline_data(self.ino, held)?;
+            reply.body = FileBody::Inline { data, layout };
+        }
         Ok(Reply::Inode(reply))
     }
 }

@@ -16,7 +16,7 @@ impl Execute for op::SetLayout {
     fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
         let mut inode = empty(self, &txn.view(), cx)?;
         inode.body = Body::Inline {
-            data: Vec::new(),
+            held: 0,
             layout: self.layout.of_file(default_layout(&txn.view(), self.ino)),
         };
         advance(&mut inode.ctime, cx.choices.time);
@@ -44,7 +44,7 @@ fn empty(set: &op::SetLayout, view: &View<'_>, cx: &Context<'_>) -> Result<Inode
     }
     match &inode.body {
         // A size without data counts: a hole may be all that somebody wants of it.
-        Body::Inline { data, .. } if data.is_empty() && inode.size == 0 => Ok(inode),
+        Body::Inline { held: 0, .. } if inode.size == 0 => Ok(inode),
         Body::Inline { .. } | Body::Striped(_) | Body::Sparse(_) => Err(FsError::NotEmpty.into()),
         Body::Nothing | Body::Symlink(_) | Body::Dir { .. } => Err(FsError::Invalid.into()),
     }

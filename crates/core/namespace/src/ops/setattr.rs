@@ -14,10 +14,12 @@ use pandofs_types::{Credentials, FileKind, FsError, Ino, LeaseKey, SetAttr, SetT
 
 impl Execute for op::SetAttr {
     fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
-        Ok(match checked(self, view, cx)? {
-            (_, Some(plan)) => plan.into(),
-            (_, None) => Checked::HERE,
-        })
+        let (inode, plan) = checked(self, view, cx)?;
+        if let Some(size) = self.set.size {
+            // To be in memory when the record is applied.
+            cut(view, self.ino, inode.held(), size)?;
+        }
+        Ok(plan.map_or(Checked::HERE, Checked::from))
     }
 
     fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
@@ -141,6 +143,19 @@ fn set_times(inode: &mut InodeRecord, set: &SetAttr, now: Time) {
     inode.mtime = set.mtime.map_or(inode.mtime, time);
 }
 
+/// What is left of `held` bytes beside the inode of a file that is given this size; `None` if that is all of them.
+fn cut(view: &View<'_>, ino: Ino, held: u32, size: u64) -> Result<Option<Vec<u8>>, Stop> {
+    if size >= u64::from(held) {
+        return Ok(None);
+    }
+    if size == 0 {
+        return Ok(Some(Vec::new()));
+    }
+    let mut data = view.inline_data(ino, held)?;
+    data.truncate(size as usize);
+    Ok(Some(data))
+}
+
 /// `TryAgain` while the file's data objects are still to be truncated.
 pub(crate) fn check_followed(view: &View<'_>, ino: Ino) -> Result<(), Stop> {
     match view.reclaim(ino)? {
@@ -160,8 +175,10 @@ pub(crate) fn truncate(
     size: u64,
 ) -> Result<(), Stop> {
     match &mut inode.body {
-        Body::Inline { data, .. } => {
-            data.truncate(usize::try_from(size).unwrap_or(usize::MAX));
+        Body::Inline { held, .. } => {
+            if let Some(data) = cut(&txn.view(), ino, *held, size)? {
+                *held = txn.keep_inline(ino, *held, data);
+            }
         }
         Body::Striped(layout) | Body::Sparse(layout) => {
             let layout = *layout;

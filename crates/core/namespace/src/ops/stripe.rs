@@ -1,4 +1,4 @@
-//! A file outgrows its inode: what the inode holds goes into its first data object.
+//! A file outgrows what is kept inline: what is kept beside its inode goes into its first data object.
 //!
 //! The shard writes it, not the client that wants more room: of two clients that copied it themselves,
 //! the slower one's copy would undo what the faster one has written since. Until it is written the
@@ -13,15 +13,19 @@ use pandofs_types::{FsError, LeaseKey, ServerId, TxId};
 
 impl Execute for op::Stripe {
     fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
-        file(self, view, cx)?;
+        let inode = file(self, view, cx)?;
+        // To be in memory when the record is applied.
+        view.inline_data(self.ino, inode.held())?;
         Ok(Checked::HERE)
     }
 
     fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
         let mut inode = file(self, &txn.view(), cx)?;
         let ino = self.ino;
-        if let Body::Inline { layout, data, .. } = inode.body {
-            inode.body = if (data.len() as u64) < inode.size {
+        if let Body::Inline { layout, held } = inode.body {
+            let data = txn.view().inline_data(ino, held)?;
+            txn.forget_inline(ino, held);
+            inode.body = if u64::from(held) < inode.size {
                 Body::Sparse(layout)
             } else {
                 Body::Striped(layout)
@@ -43,14 +47,14 @@ impl Execute for op::Stripe {
         )?)))
     }
 
-    /// The inode gets smaller; but whoever asks wants to write more than it holds.
+    /// There is less in the store then; but whoever asks wants to write more than it holds.
     fn needs_space(&self, view: &View<'_>) -> Result<bool, Stop> {
         Ok(inline_bytes(view, self.ino)?.is_some())
     }
 
     fn fills(&self, view: &View<'_>) -> Result<Option<ServerId>, Stop> {
         Ok(match view.inode(self.ino)?.body {
-            Body::Inline { layout, data, .. } if !data.is_empty() => Some(layout.server_of(0)),
+            Body::Inline { layout, held } if held > 0 => Some(layout.server_of(0)),
             _ => None,
         })
     }

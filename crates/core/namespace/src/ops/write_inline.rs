@@ -1,22 +1,19 @@
-//! Write to a file that is kept inside its inode.
+//! Write to a file that is kept beside its inode.
 
 use super::xattr::drop_capability;
 use super::{Checked, Choices, Execute, Mutation, inode_reply, pass};
 use crate::permission::mode_after_write;
 use crate::records::{Body, InodeRecord};
 use crate::{Context, Stop, Txn, View};
-use pandofs_api::{Refusal, Reply, op};
+use pandofs_api::{Layout, Refusal, Reply, op};
 use pandofs_types::limits::MAX_INLINE_BYTES;
 use pandofs_types::{FsError, Ino, LeaseKey};
 
 impl Execute for op::WriteInline {
     fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
-        fitting(
-            &cx.inode(view, self.ino)?,
-            view,
-            self.offset,
-            self.data.len(),
-        )?;
+        let inode = cx.inode(view, self.ino)?;
+        fitting(&inode, view, self.offset, self.data.len())?;
+        around(view, self.ino, &inode, self.offset, self.data.len())?;
         Ok(Checked::HERE)
     }
 
@@ -36,29 +33,30 @@ impl Execute for op::WriteInline {
     }
 }
 
-/// Bytes of a file that are kept inside its inode.
-pub(super) fn limit(view: &View<'_>) -> u64 {
-    (view.map.settings.inline_bytes as usize).min(MAX_INLINE_BYTES) as u64
+/// Bytes of a file that are kept beside its inode: no more than go into its first data object as one stripe unit.
+pub(super) fn limit(view: &View<'_>, layout: &Layout) -> u64 {
+    let kept = view.map.settings.inline_bytes.min(layout.unit);
+    u64::from(kept).min(MAX_INLINE_BYTES as u64)
 }
 
-/// Bytes that an inode holds of its file, if it does.
+/// Bytes of a file that are kept beside its inode, if it is kept so.
 pub(super) fn inline_bytes(view: &View<'_>, ino: Ino) -> Result<Option<u64>, Stop> {
     Ok(match view.inode(ino)?.body {
-        Body::Inline { data, .. } => Some(data.len() as u64),
+        Body::Inline { held, .. } => Some(u64::from(held)),
         _ => None,
     })
 }
 
-/// Refuses what does not fit into the inode.
+/// Refuses what is too much to be kept inline.
 pub(super) fn fitting(
     inode: &InodeRecord,
     view: &View<'_>,
     offset: u64,
     length: usize,
 ) -> Result<(), Stop> {
-    let limit = limit(view);
+    let end = offset.saturating_add(length as u64);
     let (layout, striped) = match &inode.body {
-        Body::Inline { .. } if offset.saturating_add(length as u64) <= limit => return Ok(()),
+        Body::Inline { layout, .. } if end <= limit(view, layout) => return Ok(()),
         Body::Inline { layout, .. } => (*layout, false),
         Body::Striped(layout) | Body::Sparse(layout) => (*layout, true),
         _ => return Err(FsError::Invalid.into()),
@@ -66,7 +64,23 @@ pub(super) fn fitting(
     Err(Refusal::NotInline { layout, striped }.into())
 }
 
-/// Writes what fits into the inode.
+/// What is kept of a file, if something of it stays where so much is written. Checks read it too, so that it is in memory
+/// when the record is applied.
+pub(super) fn around(
+    view: &View<'_>,
+    ino: Ino,
+    inode: &InodeRecord,
+    offset: u64,
+    length: usize,
+) -> Result<Vec<u8>, Stop> {
+    let held = inode.held();
+    if offset == 0 && length >= held as usize {
+        return Ok(Vec::new());
+    }
+    view.inline_data(ino, held)
+}
+
+/// Writes what fits beside the inode.
 pub(super) fn write(
     txn: &mut Txn<'_, '_>,
     cx: &Context<'_>,
@@ -75,7 +89,8 @@ pub(super) fn write(
     offset: u64,
     written: &[u8],
 ) -> Result<Mutation, Stop> {
-    let Body::Inline { data, .. } = &mut inode.body else {
+    let mut data = around(&txn.view(), ino, &inode, offset, written.len())?;
+    let Body::Inline { held, .. } = &mut inode.body else {
         return Err(Stop::Broken(format!("inode {ino} was inline when checked")));
     };
     let start = offset as usize;
@@ -84,6 +99,7 @@ pub(super) fn write(
         data.resize(end, 0);
     }
     data[start..end].copy_from_slice(written);
+    *held = txn.keep_inline(ino, *held, data);
     inode.size = inode.size.max(end as u64);
     changed(txn, cx, ino, &mut inode)?;
     Ok(Mutation::Done(Reply::Inode(inode_reply(

@@ -17,7 +17,7 @@ impl Execute for op::WriteNew {
     fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
         let (ino, data) = (self.ino, &self.data);
         let (mut inode, layout) = empty(self, &txn.view(), cx)?;
-        if data.len() as u64 <= limit(&txn.view()) {
+        if data.len() as u64 <= limit(&txn.view(), &layout) {
             return write(txn, cx, ino, inode, 0, data);
         }
         inode.body = Body::Striped(layout);
@@ -40,7 +40,7 @@ impl Execute for op::WriteNew {
 
     fn fills(&self, view: &View<'_>) -> Result<Option<ServerId>, Stop> {
         Ok(match view.inode(self.ino)?.body {
-            Body::Inline { layout, .. } if self.data.len() as u64 > limit(view) => {
+            Body::Inline { layout, .. } if self.data.len() as u64 > limit(view, &layout) => {
                 Some(layout.server_of(0))
             }
             _ => None,
@@ -64,8 +64,8 @@ fn empty(
     }
     let inode = cx.inode(view, new.ino)?;
     let (layout, striped) = match &inode.body {
-        Body::Inline { layout, data }
-            if data.is_empty() && inode.size == 0 && new.data.len() <= layout.unit as usize =>
+        Body::Inline { layout, held: 0 }
+            if inode.size == 0 && new.data.len() <= layout.unit as usize =>
         {
             return Ok((inode.clone(), *layout));
         }

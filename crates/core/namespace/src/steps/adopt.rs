@@ -86,6 +86,7 @@ impl Perform for Adopt {
                     for (name, value) in moved.xattrs {
                         txn.put_xattr(moved.ino, &name, value.into_vec());
                     }
+                    txn.keep_inline(moved.ino, 0, moved.data.into_vec());
                     txn.add_inode(moved.ino, &inode);
                     inos.push(moved.ino);
                     EntryRecord {

@@ -5,7 +5,7 @@ use crate::records::{Body, InodeRecord, ReclaimRecord};
 use crate::{Stop, Txn};
 use pandofs_types::Ino;
 
-/// Deletes an inode with its attributes. Data objects and forwarding records elsewhere stay on the
+/// Deletes an inode with its attributes and what is kept inline. Data objects and forwarding records elsewhere stay on the
 /// reclaim list until they are gone, so that a crash leaks nothing.
 pub fn forget_inode(txn: &mut Txn<'_, '_>, ino: Ino, inode: InodeRecord) -> Result<(), Stop> {
     if inode.xattrs > 0 {
@@ -15,6 +15,7 @@ pub fn forget_inode(txn: &mut Txn<'_, '_>, ino: Ino, inode: InodeRecord) -> Resu
             txn.delete_xattr(ino, &name);
         }
     }
+    txn.forget_inline(ino, inode.held());
     txn.delete_inode(ino);
     let layout = match inode.body {
         Body::Striped(layout) | Body::Sparse(layout) => Some(layout),

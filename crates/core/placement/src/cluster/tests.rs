@@ -210,8 +210,8 @@ fn what_is_wrong_is_named() {
             "stripe_unit is to be 4096 to 4294967295, not 0",
         ),
         (
-            refusal(|map| map.settings.inline_bytes = 4_097),
-            "inline_bytes is to be 0 to 4096, not 4097",
+            refusal(|map| map.settings.inline_bytes = 65_537),
+            "inline_bytes is to be 0 to 65536, not 65537",
         ),
     ];
     for (said, expected) in said {

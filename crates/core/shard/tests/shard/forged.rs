@@ -112,7 +112,7 @@ impl Run {
             self.rng.below(u64::from(SHARDS)) as u16
         };
         let some_shard = ShardId(self.rng.below(u64::from(SHARDS)) as u16);
-        let request = match self.rng.below(20) {
+        let request = match self.rng.below(22) {
             0..=1 => Request::Mkdir(op::Mkdir {
                 dir,
                 name: one,
@@ -165,6 +165,11 @@ impl Run {
                 blocking: self.rng.chance(1, 2),
                 wait_ms: 100,
             }),
+            19..=20 => Request::WriteInline(op::WriteInline {
+                ino: file,
+                offset: self.rng.below(3),
+                data: vec![7; self.rng.below(5) as usize],
+            }),
             _ => {
                 let lock = self.lock();
                 Request::Unlock(op::Unlock {
@@ -175,7 +180,10 @@ impl Run {
                 })
             }
         };
-        let shard = if matches!(request, Request::SetLock(_) | Request::Unlock(_)) {
+        let shard = if matches!(
+            request,
+            Request::SetLock(_) | Request::Unlock(_) | Request::WriteInline(_)
+        ) {
             some_shard.0
         } else {
             shard

@@ -16,6 +16,7 @@ mod forged;
 mod forwarding;
 mod gates;
 mod grants;
+mod inline;
 mod joins;
 mod leases;
 mod links;

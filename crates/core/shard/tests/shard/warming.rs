@@ -7,7 +7,9 @@ use pandofs_shard::{Environment, Input, Output};
 use pandofs_storage::store::{
     Batch, Cached, KvRead, MemoryStore, Overlay, Store, StoreError, Visit,
 };
-use pandofs_types::{AtimeRule, FileLock, Ino, LockKind, LockMode, LockRange, ShardId, Time};
+use pandofs_types::{
+    AtimeRule, FileLock, Ino, LockKind, LockMode, LockRange, SetAttr, ShardId, Time,
+};
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
@@ -175,6 +177,36 @@ fn with_enough_memory_the_lane_waits_for_nothing() {
     // Its slot's last answer and the inodes: it is submitted again for each, and executed then.
     let (answer, rounds) = ask(&mut cluster, usize::MAX, read);
     assert_eq!((answer, rounds), (Ok(Reply::Done), 6 + 1));
+}
+
+/// Who writes over a part waits for what is there, and who writes over all of it, or changes attributes, does not.
+#[test]
+fn bytes_of_a_file_are_waited_for_where_some_of_them_stay() {
+    let (mut cluster, inos) = cluster_with(1);
+    let ino = inos[0];
+    let write = |offset, data: &[u8]| {
+        Request::WriteInline(op::WriteInline {
+            ino,
+            offset,
+            data: data.to_vec(),
+        })
+    };
+    let set = SetAttr {
+        mode: Some(0o600),
+        ..SetAttr::default()
+    };
+    cluster.call(0, write(0, b"first")).unwrap();
+    // The slot's last answer and the inode; and the bytes.
+    for (request, keys) in [
+        (write(1, b"I"), 3),
+        (write(5, b"!"), 3),
+        (write(0, b"second"), 2),
+        (Request::SetAttr(op::SetAttr { ino, set }), 2),
+    ] {
+        let (answer, rounds) = ask(&mut cluster, usize::MAX, request.clone());
+        assert!(answer.is_ok(), "{answer:?}");
+        assert_eq!(rounds, keys + 1, "{request:?}");
+    }
 }
 
 #[test]

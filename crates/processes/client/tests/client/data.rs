@@ -1,4 +1,4 @@
-//! Files: in their inodes, in data objects, and on the way from the one to the other.
+//! Files: beside their inodes, in data objects, and on the way from the one to the other.
 
 use crate::common::*;
 use pandofs_api::{
@@ -6,7 +6,6 @@ use pandofs_api::{
     Request, op,
 };
 use pandofs_client::{Client, ClientError, OpenHow};
-use pandofs_types::limits::MAX_INLINE_BYTES;
 use pandofs_types::{FsError, Ino, Leased, ServerId, SetAttr, SetTime, ShardId, Time};
 use pandofs_wire::message::{AnswerBody, RequestBody};
 use std::collections::HashMap;
@@ -115,7 +114,7 @@ impl Stored {
             Request::ReadInline(_) => return Some(ok(Reply::Inode(self.inode(true)))),
             Request::WriteInline(op::WriteInline { offset, data, .. }) => {
                 let end = *offset as usize + data.len();
-                if self.striped || end > MAX_INLINE_BYTES {
+                if self.striped || end > LAYOUT.unit as usize {
                     let (layout, striped) = (LAYOUT, self.striped);
                     return Some(refuse(Refusal::NotInline { layout, striped }));
                 }

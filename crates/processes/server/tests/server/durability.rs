@@ -13,7 +13,7 @@ use pandofs_lane::{LaneError, RecoverError};
 use pandofs_server::{Server, ServerError, StartError};
 use pandofs_storage::log::{Log, LogError};
 use pandofs_storage::store::Store;
-use pandofs_types::limits::{MAX_INLINE_BYTES, MAX_LOG_BYTES};
+use pandofs_types::limits::{DEFAULT_INLINE_BYTES, MAX_LOG_BYTES};
 use pandofs_types::{FsError, SetAttr, ShardId};
 use pandofs_wire::hello::Peer;
 use pandofs_wire::message::AnswerBody;
@@ -199,10 +199,10 @@ fn the_log_is_pruned_when_it_has_grown() {
     let Reply::Entry(entry) = made else {
         panic!("{made:?}");
     };
-    let writes = MAX_LOG_BYTES / MAX_INLINE_BYTES as u64 + AT_ONCE;
+    let writes = MAX_LOG_BYTES / u64::from(DEFAULT_INLINE_BYTES) + AT_ONCE;
     for _ in 0..writes / AT_ONCE {
         for _ in 0..AT_ONCE {
-            let (ino, data) = (entry.ino, vec![7; MAX_INLINE_BYTES]);
+            let (ino, data) = (entry.ino, vec![7; DEFAULT_INLINE_BYTES as usize]);
             let write = Request::WriteInline(op::WriteInline {
                 ino,
                 offset: 0,

@@ -1,6 +1,7 @@
 //! The oracles. Each takes the tables and reports `(subject, text)` of what must not be.
 
 mod counts;
+mod data;
 mod entries;
 mod forwarding;
 mod inodes;
@@ -49,7 +50,7 @@ type Oracle = fn(&Tables, &mut Report<'_>);
 pub(crate) const ALWAYS: [(&str, Oracle); 2] = [("owners", owners::check), ("once", once::check)];
 
 /// All of them, with the names under which they report.
-pub(crate) const ALL: [(&str, Oracle); 14] = [
+pub(crate) const ALL: [(&str, Oracle); 15] = [
     ("partitions", partitions::check),
     ("entries", entries::check),
     ("inodes", inodes::check),
@@ -58,6 +59,7 @@ pub(crate) const ALL: [(&str, Oracle); 14] = [
     ("counts", counts::check),
     ("forwarding", forwarding::check),
     ("xattrs", xattrs::check),
+    ("data", data::check),
     ("splits", splits::check),
     ("transactions", transactions::check),
     ("objects", objects::check),

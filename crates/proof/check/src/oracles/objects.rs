@@ -99,7 +99,7 @@ mod tests {
     fn layouts_over_servers_that_there_are_not_are_found() {
         let mut tables = testing::sound();
         for inode in tables.inodes.values_mut() {
-            if let Holds::Inline(layout) = &mut inode.holds {
+            if let Holds::Inline { layout, .. } = &mut inode.holds {
                 layout.servers = 5;
             }
         }

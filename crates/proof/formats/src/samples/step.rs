@@ -89,6 +89,7 @@ pub fn moved_inode() -> MovedInode {
     MovedInode {
         ino: FILE,
         record: vec![0xaa, 0xbb],
+        data: b"bark".to_vec().into(),
         xattrs: vec![(b"user.a".to_vec().into(), b"1".to_vec().into())],
     }
 }

@@ -151,7 +151,7 @@ impl Cluster {
         )?;
         match self.read_inode(client, by, ino)?.body {
             FileBody::Striped(layout) | FileBody::Sparse(layout) => Ok(layout),
-            _ => Err(Failure::Other("a file stayed in its inode".to_owned())),
+            _ => Err(Failure::Other("a file stayed inline".to_owned())),
         }
     }
 }

@@ -79,6 +79,12 @@ impl ClusterConfig {
     /// Every directory on another shard, or nearly, and as many splits as can be; in most clusters other files
     /// too.
     pub fn scattered(seed: u64, shards: u16) -> ClusterConfig {
+        // One page is kept inline, by the setting or by the stripe unit, or four.
+        let (stripe_unit, inline_bytes) = match seed / 3 % 3 {
+            0 => (4_096, 4_096),
+            1 => (4_096, 16_384),
+            _ => (16_384, 16_384),
+        };
         ClusterConfig {
             seed,
             servers: shards.min(4),
@@ -95,8 +101,8 @@ impl ClusterConfig {
             settings: Settings {
                 split_threshold: 4,
                 max_partitions: Some(16),
-                stripe_unit: 4_096,
-                inline_bytes: 4_096,
+                stripe_unit,
+                inline_bytes,
                 file_policy: match seed % 3 {
                     0 => FilePolicy::WithEntry,
                     1 => FilePolicy::Ddg { file_width: 1 },

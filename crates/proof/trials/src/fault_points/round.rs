@@ -20,7 +20,7 @@ const SPLIT_LIMIT: Duration = Duration::from_secs(30);
 /// Time to wait for it to become one partition again.
 const MERGE_LIMIT: Duration = Duration::from_secs(1);
 const LOOK_INTERVAL: Duration = Duration::from_millis(10);
-/// So much that it does not stay in its inode.
+/// So much that it does not stay inline.
 const LARGE: usize = 100_000;
 
 /// Works in a directory of its own, which is gone at the end.

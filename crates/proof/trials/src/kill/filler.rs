@@ -7,7 +7,7 @@ use crate::cluster::{CALLER, name};
 use anyhow::{Context, Result};
 use pandofs_api::NewNode;
 use pandofs_client::Client;
-use pandofs_types::limits::MAX_INLINE_BYTES;
+use pandofs_types::limits::DEFAULT_INLINE_BYTES;
 use pandofs_types::{Ino, Name};
 use rand::Rng;
 use rand::rngs::StdRng;
@@ -106,7 +106,7 @@ impl Filler {
         let (name, ino, content) = &mut self.there[at];
         let next = Content {
             seed: self.random.random(),
-            bytes: MAX_INLINE_BYTES,
+            bytes: DEFAULT_INLINE_BYTES as usize,
         };
         self.client
             .write(&CALLER, *ino, 0, &next.make())

@@ -297,7 +297,7 @@ pub(crate) fn layout(servers: u16) -> Layout {
     }
 }
 
-/// An empty file kept in its inode.
+/// An empty file kept inline.
 pub(crate) fn file(ino: Ino) -> InodeReply {
     let body = FileBody::Inline {
         data: Vec::new(),
