@@ -60,6 +60,16 @@ pub enum Step {
     PathLine(PathLine),
 }
 
+impl Step {
+    /// The session that has done the step under its grant before any server heard of it.
+    pub fn holder(&self) -> Option<SessionId> {
+        match self {
+            Step::DropDir(step) => step.holder,
+            _ => None,
+        }
+    }
+}
+
 /// Puts a name into a directory. With `replace` a name that is there gives way if POSIX lets it;
 /// what it led to follows as a further step.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -135,6 +145,8 @@ pub struct DropDir {
     pub dir: Ino,
     /// In a sticky directory the user who has to own it; `None` where anybody may.
     pub must_own: Option<u32>,
+    /// The session that has removed it under its grant, which ends with the directory.
+    pub holder: Option<SessionId>,
 }
 
 /// Frees the empty partitions of a directory on a shard that is not its home.

@@ -1,9 +1,9 @@
-//! Directories that are made on another shard than their names', on the images of both.
+//! Directories that are made or removed on another shard than their names', on the images of both.
 
 use crate::deputy::{Deputy, Offer, Taken};
 use crate::execute::{Chosen, Executed, execute};
 use crate::limits::MAX_IMAGE_BYTES;
-use crate::queue::{Left, Lost, Order};
+use crate::queue::{Away, Left, Lost, Order};
 use pandofs_api::Refusal;
 use pandofs_api::op::{Early, EarlyOperation};
 use pandofs_namespace::Choices;
@@ -19,7 +19,6 @@ impl Deputy {
         offer: &Offer<'_>,
         subjects: &[Ino],
     ) -> Option<Taken> {
-        let (session, map) = (self.session, Arc::clone(&self.map));
         // Without any grant there its server would not know of this one.
         let Some(there) = self.shards.get(&home) else {
             let is_pause = self
@@ -50,12 +49,48 @@ impl Deputy {
                 unordered,
             });
         };
-        let ino = Ino::new(home, serial);
+        let away = Away::Made(Ino::new(home, serial));
+        self.execute_on_both((shard, home), offer, subjects, (away, None))
+    }
+
+    /// Executes a rmdir of a directory whose home is another shard than the name's; `None` if the images do not say what comes
+    /// of it.
+    ///
+    /// It is sent after all that is queued at the home, as what was in the directory goes before it.
+    pub(crate) fn remove_away(
+        &mut self,
+        shard: ShardId,
+        (home, dir): (ShardId, Ino),
+        offer: &Offer<'_>,
+        subjects: &[Ino],
+    ) -> Option<Taken> {
+        let there = self.shards.get(&home)?;
+        if there.is_over(offer.now) || there.recalled.contains(&dir) {
+            return None;
+        }
+        let away = Away::Removed(dir);
+        self.execute_on_both((shard, home), offer, subjects, (away, there.left()))
+    }
+
+    /// Executes a request on the images of the name's shard and of the directory's home, and queues it with what it does there.
+    fn execute_on_both(
+        &mut self,
+        (shard, home): (ShardId, ShardId),
+        offer: &Offer<'_>,
+        subjects: &[Ino],
+        (away, after_queue): (Away, Option<(ShardId, u64)>),
+    ) -> Option<Taken> {
+        let (session, map) = (self.session, Arc::clone(&self.map));
+        let there = self.shards.get(&home)?;
         let of = self.shards.get(&shard)?;
+        let ino = match away {
+            Away::Made(dir) => Some(dir),
+            Away::Removed(_) => None,
+        };
         let choices = Choices {
             time: of.time(offer.now, offer.clock),
             random: offer.random,
-            ino: Some(ino),
+            ino,
             placing: of.terms.placing,
             ..Choices::default()
         };
@@ -71,17 +106,25 @@ impl Deputy {
         let [own, others] = &batches[..] else {
             panic!("two images have changed {} times", batches.len());
         };
-        let there = self.shards.get_mut(&home)?;
-        there.image.changed(offer.request, &reply, others);
-        there.unordered.pop_front();
-        there.used = offer.now;
         let operation = EarlyOperation::of(offer.request)?;
         let unmade = subjects.iter().find(|ino| self.away.contains_key(*ino));
         let order = Order {
             after: unmade.copied(),
-            makes: Some(ino),
+            after_queue,
+            away: Some(away),
         };
-        self.away.insert(ino, shard);
+        let there = self.shards.get_mut(&home)?;
+        there.image.changed(offer.request, &reply, others);
+        there.used = offer.now;
+        match away {
+            Away::Made(dir) => {
+                there.unordered.pop_front();
+                self.away.insert(dir, shard);
+            }
+            Away::Removed(dir) => {
+                self.removing.insert(dir, shard);
+            }
+        }
         let of = self.shards.get_mut(&shard)?;
         of.image.apply(own);
         of.last_time = choices.time;
@@ -89,7 +132,7 @@ impl Deputy {
             caller: 0,
             time: choices.time,
             random: choices.random,
-            ino: Some(ino),
+            ino,
             operation,
         };
         let about = subjects.to_vec();
@@ -100,31 +143,58 @@ impl Deputy {
         Some(Taken::Answered(Ok(reply)))
     }
 
-    /// Operations have left a queue. With a directory that is not made all is lost that was to be done in it.
+    /// Operations have left a queue. With a directory that is not made all is lost that was to be done in it, and its removal
+    /// with what was to be done before.
     pub(crate) fn has_left(&mut self, left: Left) -> Vec<Lost> {
-        let Left {
-            mut lost,
-            made,
-            mut unmade,
-        } = left;
-        for dir in made {
-            self.away.remove(&dir);
-        }
-        while !unmade.is_empty() {
-            for dir in &unmade {
-                self.away.remove(dir);
-                if let Some(home) = self.shards.get_mut(&dir.birth_shard()) {
-                    home.is_lost = true;
+        let mut lost = Vec::new();
+        let mut news = vec![left];
+        while let Some(left) = news.pop() {
+            for away in left.done.iter().chain(&left.undone) {
+                self.is_no_longer_queued(*away);
+            }
+            let mut unmade = Vec::new();
+            for away in left.undone {
+                if let Away::Made(dir) = away {
+                    unmade.push(dir);
+                    if let Some(home) = self.shards.get_mut(&dir.birth_shard()) {
+                        home.is_lost = true;
+                    }
                 }
             }
-            let mut further = Vec::new();
+            let first_lost = left.lost.first().and_then(|first| {
+                let queue = &self.shards.get(&first.shard)?.queue;
+                Some((first.shard, queue.ended() - left.lost.len() as u64))
+            });
+            lost.extend(left.lost);
+            let is_vain = |order: &Order| {
+                let is_lost_before = |(shard, until)| {
+                    first_lost.is_some_and(|(of, first)| of == shard && first < until)
+                };
+                order.after.is_some_and(|dir| unmade.contains(&dir))
+                    || order.after_queue.is_some_and(is_lost_before)
+            };
             for of in self.shards.values_mut() {
-                let left = of.queue.lose_after(&unmade);
-                lost.extend(left.lost);
-                further.extend(left.unmade);
+                let further = of.queue.lose_after(is_vain);
+                if !further.lost.is_empty() {
+                    of.is_lost = true;
+                    news.push(further);
+                }
             }
-            unmade = further;
         }
         lost
+    }
+
+    fn is_no_longer_queued(&mut self, away: Away) {
+        match away {
+            Away::Made(dir) => {
+                self.away.remove(&dir);
+            }
+            Away::Removed(dir) => {
+                let queue = self.removing.remove(&dir);
+                if let Some(of) = queue.and_then(|shard| self.shards.get_mut(&shard)) {
+                    of.recalled.remove(&dir);
+                }
+            }
+        }
     }
 }

@@ -6,10 +6,16 @@ use pandofs_namespace::records::{Body, EntryRecord};
 use pandofs_namespace::{Stop, View};
 use pandofs_types::{AclKind, FileKind, Ino, Name};
 
-/// Test that the image says what comes of the request.
-pub(crate) fn decides(image: &Image, view: &View<'_>, request: &Request) -> Result<bool, Stop> {
+/// Test that the image says what comes of the request, with that of another shard where the request is about both.
+pub(crate) fn decides(
+    image: &Image,
+    other: Option<&Image>,
+    view: &View<'_>,
+    request: &Request,
+) -> Result<bool, Stop> {
     let covers = Covers { image, view };
     let is_granted = |dir: &Ino| image.granted.contains(dir);
+    let is_granted_there = |dir: &Ino| other.is_some_and(|other| other.granted.contains(dir));
     let is_made = |ino: &Ino| image.made.contains(ino);
     if covers.changes_paths(request)? {
         return Ok(false);
@@ -60,9 +66,11 @@ pub(crate) fn decides(image: &Image, view: &View<'_>, request: &Request) -> Resu
         }
         Request::Rmdir(op::Rmdir { dir, name }) => {
             is_granted(dir)
-                && covers
-                    .entry(*dir, name)?
-                    .is_none_or(|entry| entry.kind != FileKind::Dir || is_granted(&entry.ino))
+                && covers.entry(*dir, name)?.is_none_or(|entry| {
+                    entry.kind != FileKind::Dir
+                        || is_granted(&entry.ino)
+                        || is_granted_there(&entry.ino)
+                })
         }
         Request::Link(op::Link { dir, ino, .. }) => is_granted(dir) && is_made(ino),
         Request::Rename(rename) => covers.rename(rename)?,

@@ -24,6 +24,8 @@ pub struct Deputy {
     pub(crate) shards: BTreeMap<ShardId, OfShard>,
     /// Directories that queued operations make on other shards than their names', and in which shard's queue that is.
     pub(crate) away: HashMap<Ino, ShardId>,
+    /// The same of directories that queued operations remove there.
+    pub(crate) removing: HashMap<Ino, ShardId>,
     pub(crate) wishes: Wishes,
     /// Directories of which a grant is asked for, and whether something was heard since that makes the answer old.
     pub(crate) asking: HashMap<Ino, bool>,
@@ -143,6 +145,7 @@ impl Deputy {
             is_on: false,
             shards: BTreeMap::new(),
             away: HashMap::new(),
+            removing: HashMap::new(),
             wishes: Wishes::default(),
             asking: HashMap::new(),
             beginning: HashMap::new(),
@@ -204,7 +207,8 @@ impl Deputy {
             return taken;
         }
         let made_by = subjects.iter().filter_map(|ino| self.away.get(ino));
-        for shard in concerned.iter().chain(made_by) {
+        let removed_by = subjects.iter().filter_map(|ino| self.removing.get(ino));
+        for shard in concerned.iter().chain(made_by).chain(removed_by) {
             if let Some(drain) = self.shards.get(shard).and_then(OfShard::drain) {
                 return drain;
             }
@@ -222,6 +226,7 @@ impl Deputy {
             is_known
                 .then_some(shard)
                 .or_else(|| self.away.get(ino).copied())
+                .or_else(|| self.removing.get(ino).copied())
         };
         let shards: BTreeSet<ShardId> = subjects.iter().filter_map(has).collect();
         shards.into_iter().collect()
@@ -336,6 +341,11 @@ impl Deputy {
                 return self.make_away(shard, home, offer, subjects);
             }
         }
+        if let EarlyOperation::Rmdir(rmdir) = &operation
+            && let Some((home, dir)) = of.image.removed_elsewhere(&map, rmdir)
+        {
+            return self.remove_away(shard, (home, dir), offer, subjects);
+        }
         let makes = matches!(
             operation,
             EarlyOperation::Create(_) | EarlyOperation::Mkdir(_)
@@ -390,7 +400,7 @@ impl Deputy {
                 let unmade = subjects.iter().find(|ino| self.away.contains_key(*ino));
                 let order = Order {
                     after: unmade.copied(),
-                    makes: None,
+                    ..Order::default()
                 };
                 of.queue
                     .push(offer.caller, early, choices.placing, about, order);

@@ -1,7 +1,8 @@
 //! Errands: requests that a session makes for the sake of its grants, when it makes them, and what their answers mean.
 //!
 //! Whoever drives it asks for the [next](Errands::next) errand of each server, runs it as any other request, and tells
-//! what came of it. A batch waits a little for further operations, but for nothing once somebody waits for it.
+//! what came of it. A batch waits a little for further operations, but for nothing once somebody waits for it; what is sent by
+//! itself does not wait.
 
 use crate::deputy::{Deputy, Recalled};
 use crate::limits::{BATCH_DELAY, MAX_LOST_INODES, NUMBERS_PER_BLOCK, SOON_QUEUED};
@@ -112,6 +113,7 @@ impl Errands {
             let due = *self.due.entry(shard).or_insert(now + BATCH_DELAY);
             let is_wanted = self.waiting > 0
                 || self.deputy.queued(shard) >= SOON_QUEUED
+                || self.deputy.is_alone(shard)
                 || self.deputy.is_recalled(shard);
             if !is_wanted && now < due {
                 next = Some(next.map_or(due, |next| next.min(due)));

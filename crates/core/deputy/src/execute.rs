@@ -3,7 +3,7 @@
 use crate::covers;
 use crate::deputy::Offer;
 use crate::image::Image;
-use pandofs_api::{Refusal, Reply, Request, Step};
+use pandofs_api::{Refusal, Reply, Request, Step, op};
 use pandofs_namespace::keys::{self, Kind};
 use pandofs_namespace::ops::{self, Mutation, here};
 use pandofs_namespace::{Choices, Context, Effect, Locks, Meta, Stop, Txn};
@@ -52,7 +52,7 @@ impl<'a> Chosen<'a> {
     }
 }
 
-/// Executes a request on the image of its shard and, where something is made on another one, on that one's; unless the
+/// Executes a request on the image of its shard and, where a directory of another one is made or removed, on that one's; unless the
 /// images do not say all that it goes by.
 pub(crate) fn execute(
     image: &Image,
@@ -61,7 +61,7 @@ pub(crate) fn execute(
     chosen: Chosen<'_>,
     request: &Request,
 ) -> Executed {
-    match covers::decides(image, &image.view(map), request) {
+    match covers::decides(image, other, &image.view(map), request) {
         Ok(true) => {}
         Ok(false) | Err(_) => return Executed::Undecided,
     }
@@ -173,6 +173,21 @@ impl Image {
                 self.granted.remove(&ino);
             }
         }
+    }
+}
+
+impl Image {
+    /// The directory that a name leads to, and its home, if that is another shard.
+    pub(crate) fn removed_elsewhere(
+        &self,
+        map: &ClusterMap,
+        rmdir: &op::Rmdir,
+    ) -> Option<(ShardId, Ino)> {
+        let position = map.hash_key.position(rmdir.name.as_bytes());
+        let entry = self.view(map).entry(rmdir.dir, position, &rmdir.name);
+        let entry = entry.ok().flatten()?;
+        let is_elsewhere = entry.kind == FileKind::Dir && entry.shard != self.shard;
+        is_elsewhere.then_some((entry.shard, entry.ino))
     }
 }
 

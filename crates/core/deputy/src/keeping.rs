@@ -4,7 +4,7 @@ use crate::deputy::{Deputy, Recalled};
 use crate::image::Image;
 use crate::limits::{FEW_NUMBERS, MIN_WISH_PAUSE, RENEW_BEFORE};
 use crate::of_shard::{OfShard, believed_until};
-use crate::queue::{Lost, Queue, ToSend};
+use crate::queue::{Lost, Order, Queue, ToSend};
 use hashbrown::HashSet;
 use pandofs_api::{BatchReply, Granted, InodeReply, Refusal};
 use pandofs_session::Boottime;
@@ -88,11 +88,11 @@ impl Deputy {
             *is_old = true;
         }
         self.wishes.pause(dir, now);
-        let shard = dir.birth_shard();
+        let shard = self.holds(dir);
         let Some(of) = self.shards.get_mut(&shard) else {
             return Recalled::Over;
         };
-        if !of.image.granted.contains(&dir) {
+        if !of.image.granted.contains(&dir) && !self.removing.contains_key(&dir) {
             return Recalled::Over;
         }
         of.recalled.insert(dir);
@@ -103,6 +103,13 @@ impl Deputy {
                 Recalled::Over
             }
         }
+    }
+
+    /// The shard of which the queue is to be sent before the directory is let go of: its own, or where its name was removed.
+    /// (Its home has the removed one until then, and would show it to whoever waits for the recall.)
+    fn holds(&self, dir: Ino) -> ShardId {
+        let removing = self.removing.get(&dir).copied();
+        removing.unwrap_or(dir.birth_shard())
     }
 
     /// Lets go of a directory that was recalled, once so many operations of its queue have ended.
@@ -162,11 +169,11 @@ impl Deputy {
 
     /// Shards of which something is to be sent and nothing is under way.
     pub fn to_send(&self) -> Vec<ShardId> {
-        let unmade = |dir| self.away.contains_key(&dir);
+        let waits = |order: &Order| self.waits(order);
         let ready = self
             .shards
             .iter()
-            .filter(|(_, of)| of.queue.is_ready(unmade));
+            .filter(|(_, of)| of.queue.is_ready(waits));
         ready.map(|(shard, _)| *shard).collect()
     }
 
@@ -175,11 +182,25 @@ impl Deputy {
         self.shards.get(&shard).map_or(0, |of| of.queue.len())
     }
 
+    /// Returns whether the first operation that is queued for the shard is sent by itself.
+    pub fn is_alone(&self, shard: ShardId) -> bool {
+        let of = self.shards.get(&shard);
+        of.is_some_and(|of| of.queue.is_alone())
+    }
+
     /// The shard's next request, if none is under way.
     pub fn next_to_send(&mut self, shard: ShardId) -> Option<ToSend> {
-        let away = &self.away;
-        let of = self.shards.get_mut(&shard)?;
-        of.queue.next_to_send(|dir| away.contains_key(&dir))
+        let ready = self.shards.get(&shard)?.queue.ready(|of| self.waits(of));
+        self.shards.get_mut(&shard)?.queue.next_to_send(ready)
+    }
+
+    /// Whether an operation waits for what is in another queue.
+    fn waits(&self, order: &Order) -> bool {
+        let is_unmade = |dir| self.away.contains_key(&dir);
+        order.after.is_some_and(is_unmade)
+            || order
+                .after_queue
+                .is_some_and(|(shard, until)| !self.has_ended(shard, until))
     }
 
     /// The answer to a batch that was sent then; `None` if there is none, and nobody knows what was done. Returns what
@@ -255,15 +276,16 @@ impl Deputy {
         lacks
     }
 
-    /// Returns whether something of the shard is recalled.
+    /// Returns whether something of the shard is recalled, or of one that waits for its queue.
     pub fn is_recalled(&self, shard: ShardId) -> bool {
-        let of = self.shards.get(&shard);
-        of.is_some_and(|of| !of.recalled.is_empty())
+        let mut recalled = self.shards.values().filter(|of| !of.recalled.is_empty());
+        recalled.any(|of| of.image.shard == shard || of.queue.waits_for() == Some(shard))
     }
 
     /// Gives up a directory that was recalled although something is queued: it may be refused now.
     pub fn give_up(&mut self, dir: Ino) {
-        if let Some(of) = self.shards.get_mut(&dir.birth_shard()) {
+        let shard = self.holds(dir);
+        if let Some(of) = self.shards.get_mut(&shard) {
             of.is_lost |= of.recalled.contains(&dir);
         }
     }
@@ -309,7 +331,8 @@ impl Deputy {
         if let Some(of) = of.filter(|of| of.queue.is_about(ino)) {
             return of.left();
         }
-        self.shards.get(self.away.get(&ino)?)?.left()
+        let queue = self.away.get(&ino).or_else(|| self.removing.get(&ino))?;
+        self.shards.get(queue)?.left()
     }
 
     /// Shards whose grants are to be renewed, and their incarnations: those that were used of late, or are `needed`.

@@ -9,7 +9,8 @@
 //! shard, so an operation and those that it needs (the directory that it is in, the name that it takes) are in one queue,
 //! in order; a crash of the client or the server leaves a prefix. The exception is a directory that is made on another shard
 //! than its name: its mkdir is in the queue of the name's shard, and what is done in it, in its own shard's queue, is not
-//! sent before that has ended. Whatever else may depend on a queued operation, because
+//! sent before that has ended; nor is its rmdir, in the queue of the name's shard, before all that was queued of its own. Each
+//! waits for what was queued earlier, so no circle closes. Whatever else may depend on a queued operation, because
 //! it is about one of its directories or inodes, waits until the queue is empty and then goes to the server itself, as
 //! if there were no grants; what it may have changed is dropped from the image before it is sent.
 //!
@@ -23,7 +24,7 @@
 //! | file | job |
 //! | --- | --- |
 //! | `deputy` | all images of the session: what is done with a request |
-//! | `away` | directories that are made on another shard than their names' |
+//! | `away` | directories that are made or removed on another shard than their names' |
 //! | `keeping` | grants as they come and go, batches, inode numbers |
 //! | `of_shard` | image, queue and grants of one shard |
 //! | `image` | the records of one shard, and which of them are known |

@@ -2,7 +2,7 @@
 
 use crate::limits::{MAX_QUEUED_BYTES, MAX_QUEUED_OPERATIONS};
 use hashbrown::HashMap;
-use pandofs_api::op::{Batch, Early, EarlyOperation, MkdirAway};
+use pandofs_api::op::{Batch, Early, EarlyOperation, MkdirAway, RmdirAway};
 use pandofs_api::{Refusal, Request};
 use pandofs_placement::Placing;
 use pandofs_types::limits::{MAX_BATCH_BYTES, MAX_BATCH_OPERATIONS};
@@ -40,18 +40,42 @@ struct Queued {
 pub(crate) struct Order {
     /// It is not sent before this directory is made, by an operation of another queue.
     pub after: Option<Ino>,
-    /// It makes this directory on another shard: it is sent by itself.
-    pub makes: Option<Ino>,
+    /// It is not sent before so many operations of another queue have ended, and is lost with them.
+    pub after_queue: Option<(ShardId, u64)>,
+    /// It is about a directory of another shard: it is sent by itself.
+    pub away: Option<Away>,
+}
+
+/// Effect of an operation on a directory of another shard than the queue's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Away {
+    Made(Ino),
+    Removed(Ino),
 }
 
 /// Operations that have left a queue.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Left {
     pub lost: Vec<Lost>,
-    /// Directories of other shards that were made.
-    pub made: Vec<Ino>,
-    /// Directories of other shards that never will be.
-    pub unmade: Vec<Ino>,
+    /// What has become of directories of other shards.
+    pub done: Vec<Away>,
+    /// What will never become of others.
+    pub undone: Vec<Away>,
+}
+
+impl Left {
+    fn lost_by(mut self, shard: ShardId, lost: Vec<Queued>, refusal: Option<Refusal>) -> Left {
+        let mut refusal = refusal;
+        for queued in lost {
+            self.undone.extend(queued.order.away);
+            self.lost.push(Lost {
+                shard,
+                request: queued.early.operation.into(),
+                refusal: refusal.take(),
+            });
+        }
+        self
+    }
 }
 
 /// Something to send.
@@ -146,32 +170,43 @@ impl Queue {
         });
     }
 
-    /// Whether there is something to send and nothing is under way; what is `unmade` is waited for.
-    pub(crate) fn is_ready(&self, unmade: impl Fn(Ino) -> bool) -> bool {
+    /// Whether something is to be sent, nothing is under way, and the first operation does not wait.
+    pub(crate) fn is_ready(&self, waits: impl Fn(&Order) -> bool) -> bool {
         let first = self.queued.front();
-        self.under_way == 0 && first.is_some_and(|first| !first.order.after.is_some_and(unmade))
+        self.under_way == 0 && first.is_some_and(|first| !waits(&first.order))
     }
 
-    /// The next request, if none is under way and there is something to send.
-    pub(crate) fn next_to_send(&mut self, unmade: impl Fn(Ino) -> bool) -> Option<ToSend> {
-        if !self.is_ready(&unmade) {
-            return None;
+    /// Whether the first operation is sent by itself.
+    pub(crate) fn is_alone(&self) -> bool {
+        let first = self.queued.front();
+        first.is_some_and(|first| first.order.away.is_some())
+    }
+
+    /// The queue that the first operation waits for, or has waited for.
+    pub(crate) fn waits_for(&self) -> Option<ShardId> {
+        self.queued
+            .front()?
+            .order
+            .after_queue
+            .map(|(shard, _)| shard)
+    }
+
+    /// How many operations may be sent, in one or more requests, if nothing is under way: none of them `waits`.
+    pub(crate) fn ready(&self, waits: impl Fn(&Order) -> bool) -> usize {
+        if self.under_way > 0 {
+            return 0;
         }
-        let first = self.queued.front()?;
-        if let (Some(ino), EarlyOperation::Mkdir(mkdir)) =
-            (first.order.makes, &first.early.operation)
-        {
+        let first = self.queued.iter().take(MAX_BATCH_OPERATIONS);
+        first.take_while(|queued| !waits(&queued.order)).count()
+    }
+
+    /// The next request, of as many operations as are [ready](Queue::ready) at most.
+    pub(crate) fn next_to_send(&mut self, ready: usize) -> Option<ToSend> {
+        let first = self.queued.front().filter(|_| ready > 0)?;
+        if let Some(request) = first.alone() {
             self.under_way = 1;
-            return Some(ToSend::Alone {
-                caller: first.caller.clone(),
-                request: Request::MkdirAway(MkdirAway {
-                    mkdir: mkdir.clone(),
-                    time: first.early.time,
-                    random: first.early.random,
-                    placing: first.placing,
-                    ino,
-                }),
-            });
+            let caller = first.caller.clone();
+            return Some(ToSend::Alone { caller, request });
         }
         let placing = first.placing;
         let mut batch = Batch {
@@ -180,15 +215,10 @@ impl Queue {
             early: Vec::new(),
         };
         let mut bytes = 0;
-        for queued in &self.queued {
+        for queued in self.queued.iter().take(ready) {
             bytes += queued.bytes;
             let is_large = bytes > MAX_BATCH_BYTES && !batch.early.is_empty();
-            let waits = queued.order.makes.is_some() || queued.order.after.is_some_and(&unmade);
-            if is_large
-                || waits
-                || batch.early.len() == MAX_BATCH_OPERATIONS
-                || queued.placing != placing
-            {
+            if is_large || queued.order.away.is_some() || queued.placing != placing {
                 break;
             }
             let known = batch.callers.iter().position(|c| *c == queued.caller);
@@ -219,37 +249,23 @@ impl Queue {
         let is_whole = done == self.under_way;
         let mut left = Left::default();
         for queued in self.take(0..done) {
-            left.made.extend(queued.order.makes);
+            left.done.extend(queued.order.away);
         }
         self.under_way = 0;
-        if !is_whole {
-            self.lose(0, refusal, &mut left);
+        match is_whole {
+            true => left,
+            false => left.lost_by(self.shard, self.take(0..self.queued.len()), refusal),
         }
-        left
     }
 
-    /// Loses what waits for one of these directories, which are not made, and all that comes after it.
-    pub(crate) fn lose_after(&mut self, unmade: &[Ino]) -> Left {
-        let mut left = Left::default();
-        let waits = |queued: &Queued| queued.order.after.is_some_and(|dir| unmade.contains(&dir));
-        if let Some(first) = self.queued.iter().position(waits) {
-            assert!(first >= self.under_way, "something was sent too early");
-            self.lose(first, None, &mut left);
-        }
-        left
-    }
-
-    fn lose(&mut self, first: usize, refusal: Option<Refusal>, left: &mut Left) {
-        let mut refusal = refusal;
-        let shard = self.shard;
-        for queued in self.take(first..self.queued.len()) {
-            left.unmade.extend(queued.order.makes);
-            left.lost.push(Lost {
-                shard,
-                request: queued.early.operation.into(),
-                refusal: refusal.take(),
-            });
-        }
+    /// Loses the first operation that waits for what will not come about, and all that comes after it.
+    pub(crate) fn lose_after(&mut self, is_vain: impl Fn(&Order) -> bool) -> Left {
+        let left = Left::default();
+        let Some(first) = self.queued.iter().position(|of| is_vain(&of.order)) else {
+            return left;
+        };
+        assert!(first >= self.under_way, "something was sent too early");
+        left.lost_by(self.shard, self.take(first..self.queued.len()), None)
     }
 
     /// Takes operations out, which have ended.
@@ -269,6 +285,35 @@ impl Queue {
             }
         }
         taken
+    }
+}
+
+impl Queued {
+    /// The request of an operation that is sent by itself.
+    fn alone(&self) -> Option<Request> {
+        let (time, random) = (self.early.time, self.early.random);
+        match (self.order.away?, &self.early.operation) {
+            (Away::Made(ino), EarlyOperation::Mkdir(mkdir)) => {
+                let mkdir = mkdir.clone();
+                Some(Request::MkdirAway(MkdirAway {
+                    mkdir,
+                    time,
+                    random,
+                    placing: self.placing,
+                    ino,
+                }))
+            }
+            (Away::Removed(ino), EarlyOperation::Rmdir(rmdir)) => {
+                let rmdir = rmdir.clone();
+                Some(Request::RmdirAway(RmdirAway {
+                    rmdir,
+                    time,
+                    random,
+                    ino,
+                }))
+            }
+            (away, operation) => panic!("{away:?} is not what comes of {operation:?}"),
+        }
     }
 }
 

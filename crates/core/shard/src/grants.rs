@@ -116,9 +116,11 @@ pub(crate) fn is_whole(view: &View<'_>, dir: Ino, parts: &PartsRecord) -> bool {
 fn named(request: &Request) -> impl Iterator<Item = Ino> {
     let dirs = match request {
         // What comes of grants has those of others end by what it changes.
-        Request::Grant(_) | Request::Renew(_) | Request::Batch(_) | Request::MkdirAway(_) => {
-            [None, None]
-        }
+        Request::Grant(_)
+        | Request::Renew(_)
+        | Request::Batch(_)
+        | Request::MkdirAway(_)
+        | Request::RmdirAway(_) => [None, None],
         Request::Followed(op::Followed { ino }) => [Some(*ino), None],
         other => other.operation().dirs(),
     };

@@ -108,6 +108,9 @@ impl Shard {
         all: &[StepResult],
         choices: &Choices,
     ) -> Result<(), Stop> {
+        if let Some(session) = step.holder() {
+            self.leases.written_by(session);
+        }
         let given = Given { own, all, choices };
         steps::of(step).execute(&mut self.txn(overlay), &given)
     }

@@ -12,7 +12,7 @@ use pandofs_namespace::{Choices, Context, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
 use pandofs_storage::store::Overlay;
 use pandofs_types::limits::MAX_GROUPS;
-use pandofs_types::{FsError, ShardId, TxId};
+use pandofs_types::{FsError, ShardId, Time, TxId};
 
 impl Shard {
     /// Takes something in. Afterwards there may be proposals and outputs.
@@ -235,8 +235,10 @@ impl Shard {
         if matches!(request.request, Request::Batch(_)) {
             return self.submit_batch(overlay, env, ticket, request);
         }
-        if let Request::MkdirAway(away) = &mut request.request {
-            away.time = brought_back(away.time, env.now);
+        let early = early_time(&mut request.request);
+        let is_early = early.is_some();
+        if let Some(time) = early {
+            *time = brought_back(*time, env.now);
         }
         if !self.end_grants(ticket, &request) {
             return Ok(());
@@ -287,7 +289,7 @@ impl Shard {
                 // What was answered under a grant passes the gate: the last step waits for the grant's end, and its holder
                 // for all that it has answered.
                 if let Some(plan) = plan
-                    && !matches!(request.request, Request::MkdirAway(_))
+                    && !is_early
                     && plan
                         .steps
                         .iter()
@@ -299,9 +301,9 @@ impl Shard {
                     return Ok(());
                 }
                 let session = request.key.session;
-                let cleared = match request.request {
-                    Request::MkdirAway(_) => self.leases.clear_batch(&touched, session),
-                    _ => self.leases.clear(&touched, Some(session)),
+                let cleared = match is_early {
+                    true => self.leases.clear_batch(&touched, session),
+                    false => self.leases.clear(&touched, Some(session)),
                 };
                 if cleared != Cleared::Yes {
                     self.put_aside(&cleared, Input::Request { ticket, request });
@@ -593,5 +595,15 @@ impl Shard {
             self.propose(&Record::ExpireSession { session });
         }
         Ok(())
+    }
+}
+
+/// The time that its session has chosen for an operation of two shards which it has answered under grants; `None` if the
+/// request is none.
+fn early_time(request: &mut Request) -> Option<&mut Time> {
+    match request {
+        Request::MkdirAway(away) => Some(&mut away.time),
+        Request::RmdirAway(away) => Some(&mut away.time),
+        _ => None,
     }
 }

@@ -89,7 +89,9 @@ fn follow_fits(
                 time: unlinked_at, ..
             }),
         ) => unlinked_at == time,
-        (Step::Insert(step::Insert { replace: true, .. }), Step::DropDir(_)) => true,
+        (Step::Insert(step::Insert { replace: true, .. }), Step::DropDir(drop)) => {
+            drop.holder.is_none()
+        }
         (Step::NewDir(_), Step::NewPart(part)) => result
             .inode
             .as_deref()

@@ -177,6 +177,7 @@ fn is_of_grants(request: &Request) -> bool {
         request,
         Request::Batch(_)
             | Request::MkdirAway(_)
+            | Request::RmdirAway(_)
             | Request::Grant(_)
             | Request::BeginGrants(_)
             | Request::Renew(_)
@@ -429,7 +430,7 @@ impl Core {
         let Ended { lost, forgot } = state.errands.ended(about, sent, told, boottime::now());
         self.grants.ended.notify_all();
         drop(state);
-        if matches!(about, About::Alone(_)) {
+        if matches!(about, About::Alone(_) | About::Batch(_)) {
             // Another server's queue may have waited for it.
             self.grants.wake_senders();
         }

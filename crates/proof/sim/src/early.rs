@@ -19,8 +19,8 @@ pub(crate) enum Fate {
 #[derive(Clone, Debug)]
 pub(crate) struct Entry {
     pub request: Request,
-    /// The directory that it makes.
-    made: Option<Ino>,
+    /// The directory that it makes or removes.
+    dir: Option<Ino>,
     /// Instants of its beginning, of its answer, and of its end as far as the shard is concerned.
     pub begun: u64,
     pub answered: u64,
@@ -30,6 +30,18 @@ pub(crate) struct Entry {
 
 /// Queue of a session for a shard, ever.
 type Place = (SessionId, ShardId);
+
+impl Entry {
+    fn made(&self) -> Option<Ino> {
+        self.dir
+            .filter(|_| matches!(self.request, Request::Mkdir(_)))
+    }
+
+    fn removed(&self) -> Option<Ino> {
+        self.dir
+            .filter(|_| matches!(self.request, Request::Rmdir(_)))
+    }
+}
 
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
@@ -45,14 +57,14 @@ impl Ledger {
         &mut self,
         place: Place,
         random: u64,
-        (request, made): (&Request, Option<Ino>),
+        (request, dir): (&Request, Option<Ino>),
         (begun, answered): (u64, u64),
     ) {
         let queue = self.queues.entry(place).or_default();
         self.of.insert(random, (place, queue.len()));
         queue.push(Entry {
             request: request.clone(),
-            made,
+            dir,
             begun,
             answered,
             settled: None,
@@ -63,8 +75,8 @@ impl Ledger {
     /// A shard says that it has done these. Returns those that it had not said so of before.
     ///
     /// # Errors
-    /// One that came earlier in its queue, or that makes the directory in which it is done, is neither done nor told to be
-    /// lost.
+    /// One that came earlier in its queue, that makes the directory in which it is done, or that was done in the directory
+    /// which it removes, is neither done nor told to be lost.
     pub(crate) fn done(&mut self, randoms: &[u64], now: u64) -> Result<Vec<Entry>, String> {
         let mut done = Vec::new();
         for random in randoms {
@@ -79,17 +91,22 @@ impl Ledger {
                     queue[at].request, early.request
                 ));
             }
-            let needed = inos(&queue[at].request);
+            let (needed, removed) = (inos(&queue[at].request), queue[at].removed());
+            let begun = queue[at].begun;
             let session = place.0;
             let of_session = self.queues.iter().filter(|((of, _), _)| *of == session);
-            let mut unmade = of_session
+            let mut queued = of_session
                 .flat_map(|(_, queue)| queue)
                 .filter(|of| of.fate == Fate::Queued);
-            if let Some(unmade) = unmade.find(|of| of.made.is_some_and(|dir| needed.contains(&dir)))
-            {
+            let goes_before = |of: &&Entry| {
+                let is_of_removed = |dir| of.answered <= begun && inos(&of.request).contains(&dir);
+                of.made().is_some_and(|dir| needed.contains(&dir))
+                    || removed.is_some_and(is_of_removed)
+            };
+            if let Some(first) = queued.find(goes_before) {
                 let text = format!(
                     "{random} of session {session} is done before {:?}",
-                    unmade.request
+                    first.request
                 );
                 return Err(text);
             }
@@ -210,6 +227,7 @@ pub(crate) fn names(request: &Request) -> Vec<(Ino, Name)> {
             ..
         }) => vec![(*dir, name.clone()), (*new_dir, new_name.clone())],
         Request::MkdirAway(op::MkdirAway { mkdir, .. }) => vec![(mkdir.dir, mkdir.name.clone())],
+        Request::RmdirAway(op::RmdirAway { rmdir, .. }) => vec![(rmdir.dir, rmdir.name.clone())],
         Request::Batch(batch) => {
             let operations = batch.early.iter();
             operations

@@ -27,6 +27,7 @@ mod readdir;
 mod readlink;
 mod remove;
 mod rename;
+mod rmdir_away;
 mod set_dir_settings;
 mod set_layout;
 mod setattr;
@@ -61,6 +62,7 @@ pub use readdir::ReadDir;
 pub use readlink::ReadLink;
 pub use remove::{Rmdir, Unlink};
 pub use rename::Rename;
+pub use rmdir_away::RmdirAway;
 pub use set_dir_settings::SetDirSettings;
 pub use set_layout::SetLayout;
 pub use setattr::SetAttr;
@@ -80,7 +82,7 @@ use pandofs_types::{Ino, Name, Position, ShardId};
 macro_rules! operations {
     ($with:ident) => {
         $with! {
-            Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen, ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr, RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline, Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock, CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch, WriteNew, MkdirAway, BeginGrants, LookupPath, KeepPath
+            Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen, ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr, RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline, Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock, CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch, WriteNew, MkdirAway, BeginGrants, LookupPath, KeepPath, RmdirAway
         }
     };
 }

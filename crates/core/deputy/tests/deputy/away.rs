@@ -6,10 +6,10 @@ use pandofs_deputy::{Taken, ToSend};
 use pandofs_placement::DirPolicy;
 use pandofs_types::{Credentials, FsError, Ino, SetAttr, ShardId};
 
-const AWAY: ShardId = ShardId(1);
+pub(crate) const AWAY: ShardId = ShardId(1);
 
 /// A session over two shards with a grant on each, and the directory of the first.
-fn with_both() -> (Session, Ino) {
+pub(crate) fn with_both() -> (Session, Ino) {
     let mut session = Session::over(2, DirPolicy::Random);
     let top = loop {
         let dir = session.granted_dir(&format!("top{}", session.now));
@@ -29,7 +29,7 @@ fn with_both() -> (Session, Ino) {
 }
 
 /// Makes a directory in this one, on the other shard and early.
-fn make_away(session: &mut Session, top: Ino) -> Ino {
+pub(crate) fn make_away(session: &mut Session, top: Ino) -> Ino {
     loop {
         session.drain();
         let of = format!("new{}", session.now);

@@ -5,5 +5,6 @@ mod away;
 mod errands;
 mod model;
 mod queues;
+mod removed_away;
 mod server;
 mod turns;

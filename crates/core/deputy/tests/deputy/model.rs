@@ -1,6 +1,6 @@
 //! Random requests, answered early or not, beside a name space that executes them one after the other.
 
-use crate::server::{Session, create, ino_of, lookup, mkdir, name, rename, unlink, write};
+use crate::server::{Session, create, ino_of, lookup, mkdir, name, rename, rmdir, unlink, write};
 use pandofs_api::{FileBody, NewNode, Refusal, Reply, Request, XattrMode, op};
 use pandofs_placement::DirPolicy;
 use pandofs_types::limits::DEFAULT_INLINE_BYTES;
@@ -33,10 +33,7 @@ fn request(draw: &mut Draw, dirs: &[Ino], files: &[Ino]) -> Request {
         0..3 => create(dir, of),
         3 | 15 | 16 => mkdir(dir, of),
         4 => unlink(dir, of),
-        5 => Request::Rmdir(op::Rmdir {
-            dir,
-            name: name(of),
-        }),
+        5 => rmdir(dir, of),
         6 | 7 => rename(dir, of, new_dir, to),
         8 => Request::Link(op::Link {
             dir,

@@ -478,6 +478,11 @@ pub(crate) fn unlink(dir: Ino, of: &str) -> Request {
     Request::Unlink(op::Unlink { dir, name })
 }
 
+pub(crate) fn rmdir(dir: Ino, of: &str) -> Request {
+    let name = name(of);
+    Request::Rmdir(op::Rmdir { dir, name })
+}
+
 pub(crate) fn lookup(dir: Ino, of: &str) -> Request {
     let name = name(of);
     Request::Lookup(op::Lookup { dir, name })

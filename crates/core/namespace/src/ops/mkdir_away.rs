@@ -36,12 +36,7 @@ fn chosen(
     view: &View<'_>,
     cx: &Context<'_>,
 ) -> Result<(Plan, PartsRecord), Stop> {
-    let choices = Choices {
-        time: away.time,
-        random: away.random,
-        placing: away.placing,
-        ..cx.choices.clone()
-    };
+    let choices = cx.choices.of_session(away.time, away.random, away.placing);
     let cx = Context {
         choices: &choices,
         ..*cx

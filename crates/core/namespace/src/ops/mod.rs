@@ -27,6 +27,7 @@ mod readdir;
 mod readlink;
 mod remove;
 mod rename;
+mod rmdir_away;
 mod set_layout;
 pub mod setattr;
 mod stripe;
@@ -68,6 +69,16 @@ pub struct Choices {
 }
 
 impl Choices {
+    /// With those that a session has made, when it answered the operation under a grant.
+    fn of_session(&self, time: Time, random: u64, placing: Option<Placing>) -> Choices {
+        Choices {
+            time,
+            random,
+            placing,
+            ..self.clone()
+        }
+    }
+
     /// Inputs to the placement of something new.
     fn drawn(&self, view: &View<'_>) -> Drawn {
         Drawn {

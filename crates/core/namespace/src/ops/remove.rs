@@ -5,11 +5,11 @@ use crate::permission::must_own;
 use crate::touches::entry_key;
 use crate::{Context, Stop, View};
 use pandofs_api::{Step, op, step};
-use pandofs_types::{FileKind, FsError, Ino, LeaseKey, Name};
+use pandofs_types::{FileKind, FsError, Ino, LeaseKey, Name, SessionId};
 
 impl Execute for op::Unlink {
     fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
-        plan(view, cx, self.dir, &self.name, Kind::Other)
+        plan(view, cx, (self.dir, &self.name), Kind::Other).map(Checked::from)
     }
 
     fn depends(&self, view: &View<'_>) -> Vec<LeaseKey> {
@@ -19,7 +19,7 @@ impl Execute for op::Unlink {
 
 impl Execute for op::Rmdir {
     fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
-        plan(view, cx, self.dir, &self.name, Kind::Dir)
+        plan(view, cx, (self.dir, &self.name), Kind::Dir { holder: None }).map(Checked::from)
     }
 
     fn depends(&self, view: &View<'_>) -> Vec<LeaseKey> {
@@ -29,21 +29,23 @@ impl Execute for op::Rmdir {
 
 /// Kind of inode to be removed.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    Dir,
+pub(super) enum Kind {
+    /// A directory, which the session has removed under its grant if one is named.
+    Dir {
+        holder: Option<SessionId>,
+    },
     Other,
 }
 
-fn plan(
+pub(super) fn plan(
     view: &View<'_>,
     cx: &Context<'_>,
-    dir: Ino,
-    name: &Name,
+    (dir, name): (Ino, &Name),
     kind: Kind,
-) -> Result<Checked, Stop> {
+) -> Result<Plan, Stop> {
     let (owned, entry) = cx.taken_name(view, dir, name)?;
     match (kind, entry.kind == FileKind::Dir) {
-        (Kind::Dir, false) => return Err(FsError::NotDir.into()),
+        (Kind::Dir { .. }, false) => return Err(FsError::NotDir.into()),
         (Kind::Other, true) => return Err(FsError::IsDir.into()),
         _ => {}
     }
@@ -57,9 +59,10 @@ fn plan(
         time,
     });
     let free = match kind {
-        Kind::Dir => Step::DropDir(step::DropDir {
+        Kind::Dir { holder } => Step::DropDir(step::DropDir {
             dir: entry.ino,
             must_own,
+            holder,
         }),
         Kind::Other => Step::Unlink(step::Unlink {
             ino: entry.ino,
@@ -67,9 +70,8 @@ fn plan(
             time,
         }),
     };
-    let plan = Plan {
+    Ok(Plan {
         steps: vec![(view.shard, remove), (entry.shard, free)],
         answer: PlanAnswer::Removed { ino: entry.ino },
-    };
-    Ok(plan.into())
+    })
 }

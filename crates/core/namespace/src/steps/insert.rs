@@ -49,6 +49,7 @@ impl Perform for step::Insert {
                     Step::DropDir(step::DropDir {
                         dir: old.ino,
                         must_own,
+                        holder: None,
                     })
                 } else {
                     Step::Unlink(step::Unlink {

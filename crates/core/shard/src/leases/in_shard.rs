@@ -38,12 +38,20 @@ impl Shard {
             // It came again.
             return None;
         }
-        let keys: Vec<LeaseKey> = steps
-            .flat_map(|step| steps::of(step).touches(view))
-            .collect();
-        let is_known = false;
+        // Its grant goes with what it has removed. (Were it recalled, the session would wait for the end of the removal before
+        // it gives it up, and the removal for that.)
+        let mut holder = None;
+        let mut keys: Vec<LeaseKey> = Vec::new();
+        for step in steps {
+            keys.extend(steps::of(step).touches(view));
+            holder = holder.or(step.holder());
+        }
+        let is_known = holder.is_some();
         let touched: Vec<_> = keys.iter().map(|&key| Touched { key, is_known }).collect();
-        let cleared = self.leases.clear(&touched, None);
+        let cleared = match holder {
+            Some(session) => self.leases.clear_batch(&touched, session),
+            None => self.leases.clear(&touched, None),
+        };
         if cleared == Cleared::Yes {
             return Some(keys);
         }

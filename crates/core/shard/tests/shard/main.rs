@@ -28,6 +28,7 @@ mod opens;
 mod outcomes;
 mod protocols;
 mod repeated;
+mod rmdir_away;
 mod set_id;
 mod set_mtime;
 mod splits;

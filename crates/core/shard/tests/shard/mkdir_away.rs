@@ -9,10 +9,10 @@ use pandofs_shard::Input;
 use pandofs_types::limits::MAX_TIME_AHEAD;
 use pandofs_types::{Credentials, FsError, Ino, LeaseKey, SessionId, ShardId, Time};
 
-const HOME: ShardId = ShardId(1);
+pub(crate) const HOME: ShardId = ShardId(1);
 
 /// Two shards, of which the second has grants of the holder, and numbers there for its use in any order.
-fn cluster() -> (Cluster, Granted, Vec<Ino>) {
+pub(crate) fn cluster() -> (Cluster, Granted, Vec<Ino>) {
     let mut cluster = Cluster::new(2, DirPolicy::Random, Settings::default());
     for session in [HOLDER, OTHER] {
         let session = SessionId(session);
@@ -49,7 +49,7 @@ fn begin() -> Request {
 }
 
 /// The answer to a request, whatever messages it takes.
-fn call(
+pub(crate) fn call(
     cluster: &mut Cluster,
     shard: u16,
     session: u64,
@@ -79,7 +79,7 @@ fn away(cluster: &Cluster, text: &str, random: u64, ino: Ino) -> op::MkdirAway {
 /// A random number with which the policy leads to the other one of two shards, and to the first one of three.
 const RANDOM: u64 = 3;
 
-fn make(cluster: &mut Cluster, text: &str, ino: Ino) -> Result<Reply, Refusal> {
+pub(crate) fn make(cluster: &mut Cluster, text: &str, ino: Ino) -> Result<Reply, Refusal> {
     let request = Request::MkdirAway(away(cluster, text, RANDOM, ino));
     call(cluster, 0, HOLDER, request)
 }
@@ -110,7 +110,7 @@ fn batch(cluster: &mut Cluster, request: &Request) -> (Box<BatchReply>, Ino) {
     (reply, first)
 }
 
-fn are_replayed(cluster: &Cluster) {
+pub(crate) fn are_replayed(cluster: &Cluster) {
     for shard in [0, HOME.0] {
         let [stored, replayed] = cluster.stored_and_replayed(shard);
         assert_eq!(stored, replayed);

@@ -369,6 +369,16 @@ pub fn requests() -> Named<Request> {
         ino: DIR,
     });
     all.push(("MkdirAway", away));
+    let away = Request::RmdirAway(op::RmdirAway {
+        rmdir: op::Rmdir {
+            dir,
+            name: name("branch"),
+        },
+        time: TIME,
+        random: u64::MAX,
+        ino: DIR,
+    });
+    all.push(("RmdirAway", away));
     all
 }
 

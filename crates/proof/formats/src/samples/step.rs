@@ -256,6 +256,7 @@ pub fn steps() -> Named<Step> {
             Step::DropDir(step::DropDir {
                 dir,
                 must_own: Some(1000),
+                holder: Some(SessionId(7)),
             }),
         ),
         ("DropPart", Step::DropPart(step::DropPart { dir })),

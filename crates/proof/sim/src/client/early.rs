@@ -193,11 +193,12 @@ impl Client {
         if let Some(dir) = request.operation().dir().or(request.operation().inode()) {
             let place = (self.session, dir.birth_shard());
             assert!(EarlyOperation::of(request).is_some(), "it can be sent");
-            let made = match (request, answer) {
+            let dir = match (request, answer) {
                 (Request::Mkdir(_), Ok(Reply::Entry(entry))) => Some(entry.ino),
+                (Request::Rmdir(_), Ok(Reply::Removed { ino })) => Some(*ino),
                 _ => None,
             };
-            history.answered_early(place, random, (request, made), &open);
+            history.answered_early(place, random, (request, dir), &open);
         }
         history.end(open, request, answer);
         let now = self.clock();
@@ -298,7 +299,7 @@ impl Client {
                     is_low: false,
                 },
             })),
-            Request::MkdirAway(_) => Reply::Done,
+            Request::MkdirAway(_) | Request::RmdirAway(_) => Reply::Done,
             _ => return None,
         };
         let is_left_out = self.plant == Some(Plant::SkipsBatches) && self.random.chance(1, 8);
@@ -512,6 +513,7 @@ pub(crate) fn early_of(request: &Request) -> Option<Vec<u64>> {
             Some(randoms.collect())
         }
         Request::MkdirAway(away) => Some(vec![away.random]),
+        Request::RmdirAway(away) => Some(vec![away.random]),
         _ => None,
     }
 }

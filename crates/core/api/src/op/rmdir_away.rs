@@ -1,0 +1,37 @@
+//! Rmdir_away: a directory whose home is another shard, removed by its session before servers hear of it.
+
+use super::{Change, Operation, Rmdir};
+use pandofs_types::{Ino, Time};
+use serde::{Deserialize, Serialize};
+
+/// As `Rmdir`, with what the session has chosen when it executed it on its images of both shards. Sent to the shard of the
+/// name. Answers `Removed`; `Stale` if the name leads to another directory.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RmdirAway {
+    /// As the program asked for it.
+    pub rmdir: Rmdir,
+    /// By the clock of the name's server, as far as the session knows it.
+    pub time: Time,
+    /// Drawn by the session, as a shard draws one for each record.
+    pub random: u64,
+    /// The directory, which was granted to the session and had no names.
+    pub ino: Ino,
+}
+
+impl Operation for RmdirAway {
+    fn is_mutation(&self) -> bool {
+        true
+    }
+
+    fn dir(&self) -> Option<Ino> {
+        self.rmdir.dir()
+    }
+
+    fn changes(&self) -> Vec<Change<'_>> {
+        self.rmdir.changes()
+    }
+
+    fn takes_names(&self) -> bool {
+        true
+    }
+}

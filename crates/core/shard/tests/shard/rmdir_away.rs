@@ -1,0 +1,136 @@
+//! Directories that a session has removed on another shard than their names' before servers hear of it.
+
+use crate::grants::{HOLDER, OTHER, answer, lookup, made, recalls, unlink};
+use crate::mkdir_away::{HOME, are_replayed, call, cluster, make};
+use crate::support::{Cluster, create_file, name};
+use pandofs_api::{Refusal, Reply, Request, op};
+use pandofs_shard::{Input, Output};
+use pandofs_types::limits::MAX_TIME_AHEAD;
+use pandofs_types::{FsError, Ino, SessionId, Time};
+
+/// A directory on the second shard that is granted to the holder.
+fn granted() -> (Cluster, Ino) {
+    let (mut cluster, _, numbers) = cluster();
+    make(&mut cluster, "d", numbers[0]).expect("it is made");
+    (cluster, numbers[0])
+}
+
+fn away(cluster: &Cluster, ino: Ino) -> Request {
+    Request::RmdirAway(op::RmdirAway {
+        rmdir: op::Rmdir {
+            dir: Ino::ROOT,
+            name: name("d"),
+        },
+        time: Time(cluster.now),
+        random: 5,
+        ino,
+    })
+}
+
+fn remove(cluster: &mut Cluster, session: u64, ino: Ino) -> Result<Reply, Refusal> {
+    let request = away(cluster, ino);
+    call(cluster, 0, session, request)
+}
+
+#[test]
+fn its_grant_goes_with_it() {
+    let (mut cluster, dir) = granted();
+    let done = remove(&mut cluster, HOLDER, dir);
+    assert_eq!(done, Ok(Reply::Removed { ino: dir }));
+    let gone = call(&mut cluster, 0, OTHER, lookup(Ino::ROOT, "d"));
+    assert_eq!(gone, Err(FsError::NotFound.into()));
+    let gone = call(&mut cluster, HOME.0, OTHER, lookup(dir, "f"));
+    assert_eq!(gone, Err(FsError::NotFound.into()));
+    are_replayed(&cluster);
+}
+
+#[test]
+fn who_waits_for_its_recall_goes_on_with_it() {
+    let (mut cluster, dir) = granted();
+    let input = cluster.request_by(OTHER, HOME.0, lookup(dir, "f"));
+    let waiting = cluster.input(HOME.0, input);
+    assert_eq!(answer(&waiting), None);
+    assert_eq!(recalls(&waiting).len(), 1);
+    // Its holder answers the recall when this has ended.
+    let request = away(&cluster, dir);
+    let input = cluster.request_by(HOLDER, 0, request);
+    let step = cluster.input(0, input);
+    let mut last = None;
+    cluster.carry(step.outputs, &mut last);
+    // The last of the two answers is that of whoever waits longer.
+    assert!(last.is_some(), "the removal does not wait for the recall");
+    let gone = call(&mut cluster, 0, OTHER, lookup(Ino::ROOT, "d"));
+    assert_eq!(gone, Err(FsError::NotFound.into()));
+    let gone = call(&mut cluster, HOME.0, OTHER, lookup(dir, "f"));
+    assert_eq!(gone, Err(FsError::NotFound.into()));
+}
+
+#[test]
+fn one_that_another_session_removes_is_recalled_first() {
+    let (mut cluster, dir) = granted();
+    let request = away(&cluster, dir);
+    let input = cluster.request_by(OTHER, 0, request);
+    let step = cluster.input(0, input);
+    let mut last = None;
+    let mut recalled = Vec::new();
+    for output in step.outputs {
+        if let Output::Send { to, message, .. } = output {
+            let step = cluster.input(to.0, Input::Peer(message));
+            recalled.extend(recalls(&step));
+            cluster.carry(step.outputs, &mut last);
+        }
+    }
+    assert_eq!(last, None);
+    let [recall] = &recalled[..] else {
+        panic!("its grant is recalled: {recalled:?}");
+    };
+    assert_eq!(recall.session, SessionId(HOLDER));
+    let (session, number) = (recall.session, recall.number);
+    let step = cluster.input(HOME.0, Input::Recalled { session, number });
+    cluster.carry(step.outputs, &mut last);
+    assert_eq!(last, Some(Ok(Reply::Removed { ino: dir })));
+    are_replayed(&cluster);
+}
+
+#[test]
+fn another_directory_of_its_name_stays() {
+    let (mut cluster, _, numbers) = cluster();
+    make(&mut cluster, "d", numbers[1]).expect("it is made");
+    let refused = remove(&mut cluster, HOLDER, numbers[0]);
+    assert_eq!(refused, Err(FsError::Stale.into()));
+    let found = call(&mut cluster, 0, OTHER, lookup(Ino::ROOT, "d")).expect("it is there");
+    assert_eq!(made(found), numbers[1]);
+}
+
+#[test]
+fn one_that_has_got_a_name_stays() {
+    let (mut cluster, dir) = granted();
+    call(&mut cluster, HOME.0, HOLDER, create_file(dir, name("f"))).expect("it is made");
+    let refused = remove(&mut cluster, HOLDER, dir);
+    assert_eq!(refused, Err(FsError::NotEmpty.into()));
+    call(&mut cluster, HOME.0, HOLDER, unlink(dir, "f")).expect("it is still the holder's");
+    assert!(remove(&mut cluster, HOLDER, dir).is_ok());
+    are_replayed(&cluster);
+}
+
+#[test]
+fn a_time_too_far_ahead_is_brought_back() {
+    let (mut cluster, dir) = granted();
+    let mut request = away(&cluster, dir);
+    if let Request::RmdirAway(away) = &mut request {
+        away.time = Time(cluster.now + 2 * MAX_TIME_AHEAD.as_nanos() as i64);
+    }
+    let before = cluster.now;
+    call(&mut cluster, 0, HOLDER, request).expect("it is removed");
+    let root = call(
+        &mut cluster,
+        0,
+        OTHER,
+        Request::GetAttr(op::GetAttr { ino: Ino::ROOT }),
+    );
+    let Ok(Reply::Inode(root)) = root else {
+        panic!("{root:?}");
+    };
+    let ahead = root.attr.mtime.0 - MAX_TIME_AHEAD.as_nanos() as i64;
+    assert!((before..=cluster.now).contains(&ahead));
+}
