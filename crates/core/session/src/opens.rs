@@ -162,7 +162,9 @@ pub struct Closes {
     queued: HashMap<ShardId, Vec<Ino>>,
     /// Closes that are on their way, to which shard and how often.
     sending: HashMap<(ShardId, Ino), u32>,
-    /// A message is full.
+    /// How many of what is queued had been taken to be sent before.
+    put_back: HashMap<ShardId, usize>,
+    /// There is a message full of closes that were not.
     is_full: bool,
 }
 
@@ -173,18 +175,16 @@ impl Closes {
             return false;
         };
         if let Some(shard) = shard {
-            self.push(shard, ino);
+            let inos = self.queued.entry(shard).or_default();
+            inos.push(ino);
+            let put_back = self.put_back.get(&shard).copied().unwrap_or(0);
+            self.is_full |= inos.len() - put_back >= MAX_RELEASES_PER_MESSAGE;
         }
         true
     }
 
-    fn push(&mut self, shard: ShardId, ino: Ino) {
-        let inos = self.queued.entry(shard).or_default();
-        inos.push(ino);
-        self.is_full |= inos.len() >= MAX_RELEASES_PER_MESSAGE;
-    }
-
-    /// Returns whether there are as many for one shard as a message has: they are sent without a delay.
+    /// Returns whether there are as many for one shard as a message has: they are sent without a delay. Those that could not
+    /// be sent yet do not count: they would be taken and put back without a pause.
     pub fn is_full(&self) -> bool {
         self.is_full
     }
@@ -258,6 +258,7 @@ impl Closes {
     /// [given up](Closes::given_up).
     pub fn take(&mut self, registration_of: impl Fn(ShardId) -> u64) -> Vec<Batch> {
         self.is_full = false;
+        self.put_back.clear();
         let queued = std::mem::take(&mut self.queued);
         for (&shard, inos) in &queued {
             for &ino in inos {
@@ -294,7 +295,8 @@ impl Closes {
         let is_known = registrations != batch.registration;
         for &(ino, shard) in left {
             if !is_known || !is_of_server(shard) {
-                self.push(shard, ino);
+                self.queued.entry(shard).or_default().push(ino);
+                *self.put_back.entry(shard).or_default() += 1;
             }
         }
     }
@@ -313,6 +315,17 @@ impl Closes {
 }
 
 impl Batch {
+    /// Those of which this holds, and the others.
+    pub fn divided(self, of: impl Fn(Ino) -> bool) -> (Batch, Batch) {
+        let (these, others) = self.inos.into_iter().partition(|ino| of(*ino));
+        let part = |inos| Batch {
+            shard: self.shard,
+            inos,
+            registration: self.registration,
+        };
+        (part(these), part(others))
+    }
+
     /// Closes of the batch that are to be sent once more, to the same shard.
     pub fn whole(&self) -> Vec<(Ino, ShardId)> {
         self.inos.iter().map(|&ino| (ino, self.shard)).collect()
@@ -558,6 +571,43 @@ mod tests {
             .collect();
         assert_eq!(sizes, [MAX_RELEASES_PER_MESSAGE, 1]);
         assert!(!opens.closes.is_full());
+    }
+
+    #[test]
+    fn closes_that_are_put_back_make_no_message_full() {
+        let mut opens = Opens::of(&[]);
+        for ino in 0..=MAX_RELEASES_PER_MESSAGE as u64 {
+            opens.open(ino, 1);
+            opens.release(ino);
+        }
+        let batches = opens.closes.take(|_| 1);
+        let registrations = opens.registrations;
+        for batch in &batches {
+            let left = batch.whole();
+            opens.closes.sent(batch, &left, registrations, |_| true);
+        }
+        assert!(opens.closes.is_due() && !opens.closes.is_full());
+        for ino in 0..MAX_RELEASES_PER_MESSAGE as u64 {
+            assert!(!opens.closes.is_full());
+            opens.open(ino, 1);
+            opens.release(ino);
+        }
+        assert!(opens.closes.is_full());
+    }
+
+    #[test]
+    fn a_batch_is_divided() {
+        let batch = Batch {
+            shard: ShardId(3),
+            inos: [5, 6, 5, 7].map(Ino).to_vec(),
+            registration: 2,
+        };
+        let (these, others) = batch.divided(|ino| ino == Ino(5));
+        assert_eq!((these.inos, these.registration), (vec![Ino(5); 2], 2));
+        assert_eq!(
+            (others.inos, others.shard),
+            (vec![Ino(6), Ino(7)], ShardId(3))
+        );
     }
 
     #[test]

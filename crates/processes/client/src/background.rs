@@ -51,7 +51,7 @@ fn send_releases(core: &Core) {
         leader.map_or(0, |server| server.registrations.load(Ordering::SeqCst))
     });
     for batch in batches {
-        core.send_releases(&batch);
+        core.send_releases(batch);
     }
 }
 

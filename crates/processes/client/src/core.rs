@@ -350,22 +350,20 @@ impl Core {
     }
 
     /// Tells a shard what was closed.
-    pub(crate) fn send_releases(&self, batch: &Batch) {
+    pub(crate) fn send_releases(&self, batch: Batch) {
         let cluster = self.clusters.current();
-        if self.grants.is_queued(batch.shard) {
-            // It may not have made what was closed.
-            let left = batch.whole();
-            let registrations = cluster
-                .leader(batch.shard)
-                .map(|server| &server.registrations);
-            return match registrations {
-                Some(registrations) => self.opens.sent(batch, &left, registrations, |_| true),
-                None => self.opens.given_up(batch),
-            };
-        }
         let Some(server) = cluster.leader(batch.shard) else {
-            return self.opens.given_up(batch);
+            return self.opens.given_up(&batch);
         };
+        // The shard may not have made what was closed.
+        let queued = self.grants.queued_among(&batch.inos);
+        let (early, batch) = batch.divided(|ino| queued.contains(&ino));
+        self.opens
+            .sent(&early, &early.whole(), &server.registrations, |_| true);
+        if batch.inos.is_empty() {
+            return;
+        }
+        let batch = &batch;
         let left = self.send_batch(&cluster, server, batch);
         for &(ino, shard) in left.iter().filter(|(_, shard)| *shard != batch.shard) {
             self.learn_shard(ino, shard);

@@ -133,9 +133,14 @@ impl Grants {
         }
     }
 
-    /// Whether something is queued for the shard; then it is sent soon.
-    pub(crate) fn is_queued(&self, shard: ShardId) -> bool {
-        self.is_on() && self.state().errands.deputy.queued(shard) > 0
+    /// Those of these about which something is queued; it is sent soon.
+    pub(crate) fn queued_among(&self, inos: &[Ino]) -> HashSet<Ino> {
+        if !self.is_on() {
+            return HashSet::new();
+        }
+        let state = self.state();
+        let is_queued = |ino: &&Ino| state.errands.deputy.queued_of(**ino).is_some();
+        inos.iter().filter(is_queued).copied().collect()
     }
 
     /// Takes the loss of something that was answered, to be told once.
