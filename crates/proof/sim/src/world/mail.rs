@@ -150,7 +150,7 @@ impl World {
         let done = match reply {
             Reply::Batch(batch) => batch.done as usize,
             // Of an operation that was sent by itself.
-            Reply::Entry(_) => 1,
+            Reply::Entry(_) | Reply::Removed { .. } => 1,
             Reply::Granted(Some(_)) => 0,
             _ => return,
         };
@@ -164,7 +164,7 @@ impl World {
             }
         }
         // What is granted the server has renewed.
-        if !matches!(reply, Reply::Entry(_)) {
+        if !matches!(reply, Reply::Entry(_) | Reply::Removed { .. }) {
             self.contacts.insert(contact, self.now);
         }
     }
