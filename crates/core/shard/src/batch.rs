@@ -406,3 +406,13 @@ impl Shard {
         result
     }
 }
+
+/// The time that its session has chosen for an operation of two shards which it has answered under grants; `None` if the
+/// request is none.
+pub(crate) fn early_time(request: &mut Request) -> Option<&mut Time> {
+    match request {
+        Request::MkdirAway(away) => Some(&mut away.time),
+        Request::RmdirAway(away) => Some(&mut away.time),
+        _ => None,
+    }
+}

@@ -1,7 +1,7 @@
 //! Intake of a shard: reads are answered, mutations proposed, messages dispatched.
 
 use crate::apply::left_to_follow;
-use crate::batch::brought_back;
+use crate::batch::{brought_back, early_time};
 use crate::leases::{Cleared, keys_of};
 use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
@@ -12,7 +12,7 @@ use pandofs_namespace::{Choices, Context, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
 use pandofs_storage::store::Overlay;
 use pandofs_types::limits::MAX_GROUPS;
-use pandofs_types::{FsError, ShardId, Time, TxId};
+use pandofs_types::{FsError, ShardId, TxId};
 
 impl Shard {
     /// Takes something in. Afterwards there may be proposals and outputs.
@@ -595,15 +595,5 @@ impl Shard {
             self.propose(&Record::ExpireSession { session });
         }
         Ok(())
-    }
-}
-
-/// The time that its session has chosen for an operation of two shards which it has answered under grants; `None` if the
-/// request is none.
-fn early_time(request: &mut Request) -> Option<&mut Time> {
-    match request {
-        Request::MkdirAway(away) => Some(&mut away.time),
-        Request::RmdirAway(away) => Some(&mut away.time),
-        _ => None,
     }
 }
