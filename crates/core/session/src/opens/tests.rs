@@ -1,0 +1,261 @@
+//! Open files and closes, without a server.
+
+use super::*;
+use pandofs_types::Epoch;
+
+/// Both, and a server's count of registrations.
+#[derive(Default)]
+struct Opens {
+    files: OpenFiles<()>,
+    closes: Closes,
+    registrations: u64,
+}
+
+impl Opens {
+    fn of(opens: &[(u64, u16)]) -> Opens {
+        let mut all = Opens {
+            registrations: 1,
+            ..Opens::default()
+        };
+        for &(ino, shard) in opens {
+            all.open(ino, shard);
+        }
+        all
+    }
+
+    fn open(&mut self, ino: u64, shard: u16) {
+        self.files.opened(Ino(ino), ShardId(shard), true, || ());
+    }
+
+    fn release(&mut self, ino: u64) -> bool {
+        self.closes.release(&mut self.files, Ino(ino))
+    }
+
+    fn register(&mut self, shards: &[ShardId]) -> Vec<(ShardId, Vec<(Ino, u32)>)> {
+        self.registrations += 1;
+        self.closes.register(shards, self.files.counts())
+    }
+
+    fn to_register(&self, ino: u64) -> Option<(u32, ShardId)> {
+        self.closes.to_register(&self.files, Ino(ino))
+    }
+}
+
+#[test]
+fn opens_are_counted_and_closes_are_queued() {
+    let mut opens = Opens::of(&[(5, 1), (5, 1)]);
+    assert_eq!(opens.files.count(Ino(5)), Some((2, ShardId(1))));
+    opens.files.moved(Ino(5), ShardId(3));
+    assert!(opens.release(5));
+    assert!(opens.release(5));
+    assert!(!opens.release(5));
+    assert_eq!(opens.files.count(Ino(5)), None);
+    assert!(opens.files.file(Ino(5)).is_none() && opens.files.is_empty());
+    let batch = Batch {
+        shard: ShardId(3),
+        inos: vec![Ino(5); 2],
+        registration: 7,
+    };
+    assert_eq!(opens.closes.take(|_| 7), [batch]);
+    assert_eq!(opens.closes.take(|_| 7), []);
+}
+
+#[test]
+fn an_inode_is_registered_with_the_closes_that_are_still_to_come() {
+    let mut opens = Opens::of(&[(5, 1), (6, 1)]);
+    assert!(opens.release(5));
+    assert!(opens.release(6));
+    assert_eq!(opens.to_register(5), None);
+    opens.open(5, 1);
+    assert_eq!(opens.to_register(5), Some((2, ShardId(1))));
+    let batches = opens.closes.take(|_| 1);
+    assert_eq!(opens.to_register(5), Some((2, ShardId(1))));
+    opens.closes.given_up(&batches[0]);
+    assert_eq!(opens.to_register(5), Some((1, ShardId(1))));
+    assert_eq!(opens.files.count(Ino(5)), Some((1, ShardId(1))));
+}
+
+#[test]
+fn a_registration_counts_the_queued_closes() {
+    let mut opens = Opens::of(&[(5, 1), (5, 1), (6, 1), (7, 2)]);
+    for ino in [5, 6, 7] {
+        opens.release(ino);
+    }
+    let opened = opens.register(&[ShardId(1)]);
+    assert_eq!(opened, [(ShardId(1), vec![(Ino(5), 1), (Ino(7), 1)])]);
+    let left = opens.closes.take(|_| 1);
+    assert_eq!(
+        left,
+        [Batch {
+            shard: ShardId(2),
+            inos: vec![Ino(7)],
+            registration: 1
+        }]
+    );
+}
+
+#[test]
+fn closes_that_were_registered_are_not_queued_again() {
+    let mut opens = Opens::of(&[(5, 1)]);
+    opens.release(5);
+    let batch = opens.closes.take(|_| 1).remove(0);
+    opens
+        .closes
+        .sent(&batch, &batch.whole(), opens.registrations, |_| true);
+    let batch = opens.closes.take(|_| 1).remove(0);
+    opens.register(&[ShardId(1)]);
+    opens
+        .closes
+        .sent(&batch, &batch.whole(), opens.registrations, |_| true);
+    assert_eq!(opens.closes.take(|_| 2), []);
+    assert!(opens.closes.is_empty());
+}
+
+/// A server that is registered with while a close is told to another one counts it in.
+#[test]
+fn closes_of_what_has_moved_are_queued_for_the_shard_that_has_it() {
+    let mut opens = Opens::of(&[(5, 1), (5, 1), (6, 1)]);
+    for ino in [5, 5, 6] {
+        opens.release(ino);
+    }
+    let batch = opens.closes.take(|_| 1).remove(0);
+    let told = opens.closes.register(&[ShardId(2)], opens.files.counts());
+    assert_eq!(told, [(ShardId(2), vec![(Ino(5), 2), (Ino(6), 1)])]);
+    // The first is not among the closes of the batch, nor is the last of inode 6.
+    let not_closed = [(9, 2), (6, 1), (5, 2), (6, 1)];
+    let not_closed = not_closed.map(|(ino, shard)| (Ino(ino), ShardId(shard)));
+    let answer = Some(Ok(Reply::NotClosed(not_closed.to_vec())));
+    let left = batch.left_by(answer).unwrap();
+    assert_eq!(left, [(Ino(6), ShardId(1)), (Ino(5), ShardId(2))]);
+    opens.register(&[ShardId(1)]);
+    opens
+        .closes
+        .sent(&batch, &left, opens.registrations, |shard| {
+            shard == ShardId(1)
+        });
+    let batch = Batch {
+        shard: ShardId(2),
+        inos: vec![Ino(5)],
+        registration: 2,
+    };
+    assert_eq!(opens.closes.take(|_| 2), [batch]);
+}
+
+#[test]
+fn a_restarted_server_is_told_of_what_may_have_moved_there() {
+    let mut opens = Opens::of(&[(5, 1), (6, 2), (6, 2), (6, 2), (7, 2)]);
+    // A close that another shard is still to get comes from there if the inode is not
+    // there any more.
+    for ino in [6, 7] {
+        opens.release(ino);
+    }
+    // Also if it was opened anew there before the close came.
+    let all = [
+        (ShardId(1), vec![(Ino(5), 1), (Ino(6), 3), (Ino(7), 1)]),
+        (ShardId(3), vec![(Ino(5), 1), (Ino(6), 3), (Ino(7), 1)]),
+    ];
+    let shards = [ShardId(1), ShardId(3)];
+    assert_eq!(opens.register(&shards), all);
+    let batch = opens.closes.take(|_| 1).remove(0);
+    assert_eq!(opens.register(&shards), all);
+    opens.closes.given_up(&batch);
+    let told = opens.register(&shards);
+    assert_eq!(told[1].1, [(Ino(5), 1), (Ino(6), 2)]);
+    assert!(opens.closes.is_empty() && !opens.files.is_empty());
+}
+
+#[test]
+fn closes_are_told_again_only_if_they_did_not_count() {
+    let batch = Batch {
+        shard: ShardId(1),
+        inos: vec![Ino(5), Ino(6)],
+        registration: 1,
+    };
+    let again = Ok(batch.whole());
+    assert_eq!(batch.left_by(None), Ok(Vec::new()));
+    assert_eq!(batch.left_by(Some(Ok(Reply::Done))), Ok(Vec::new()));
+    assert_eq!(batch.left_by(Some(Err(Refusal::TryAgain))), again);
+    let elsewhere = Refusal::WrongServer { epoch: Epoch(4) };
+    assert_eq!(batch.left_by(Some(Err(elsewhere))), again);
+    let odd = Refusal::StaleSequence;
+    assert_eq!(batch.left_by(Some(Err(odd.clone()))), Err(odd));
+}
+
+#[test]
+fn a_message_is_full_and_longer_queues_are_cut() {
+    let mut opens = Opens::of(&[]);
+    for ino in 0..=MAX_RELEASES_PER_MESSAGE as u64 {
+        assert_eq!(
+            opens.closes.is_full(),
+            ino >= MAX_RELEASES_PER_MESSAGE as u64
+        );
+        opens.open(ino, 1);
+        opens.release(ino);
+    }
+    let sizes: Vec<usize> = opens
+        .closes
+        .take(|_| 1)
+        .iter()
+        .map(|batch| batch.inos.len())
+        .collect();
+    assert_eq!(sizes, [MAX_RELEASES_PER_MESSAGE, 1]);
+    assert!(!opens.closes.is_full());
+}
+
+#[test]
+fn closes_that_are_put_back_make_no_message_full() {
+    let mut opens = Opens::of(&[]);
+    for ino in 0..=MAX_RELEASES_PER_MESSAGE as u64 {
+        opens.open(ino, 1);
+        opens.release(ino);
+    }
+    let batches = opens.closes.take(|_| 1);
+    let registrations = opens.registrations;
+    for batch in &batches {
+        let left = batch.whole();
+        opens.closes.sent(batch, &left, registrations, |_| true);
+    }
+    assert!(opens.closes.is_due() && !opens.closes.is_full());
+    for ino in 0..MAX_RELEASES_PER_MESSAGE as u64 {
+        assert!(!opens.closes.is_full());
+        opens.open(ino, 1);
+        opens.release(ino);
+    }
+    assert!(opens.closes.is_full());
+}
+
+#[test]
+fn a_batch_is_divided() {
+    let batch = Batch {
+        shard: ShardId(3),
+        inos: [5, 6, 5, 7].map(Ino).to_vec(),
+        registration: 2,
+    };
+    let (these, others) = batch.divided(|ino| ino == Ino(5));
+    assert_eq!((these.inos, these.registration), (vec![Ino(5); 2], 2));
+    assert_eq!(
+        (others.inos, others.shard),
+        (vec![Ino(6), Ino(7)], ShardId(3))
+    );
+}
+
+#[test]
+fn opens_that_no_server_has_heard_of_are_closed_without_one() {
+    let mut opens = Opens::of(&[(5, 1)]);
+    let (ino, shard) = (Ino(5), ShardId(1));
+    opens.files.opened(ino, shard, false, || ());
+    opens.files.opened(ino, shard, false, || ());
+    assert_eq!(opens.files.untold(shard).collect::<Vec<_>>(), [(ino, 2)]);
+    assert!(opens.closes.release(&mut opens.files, ino));
+    assert!(!opens.closes.is_due());
+    assert_eq!(opens.files.untold_of(ino), 1);
+    opens.files.told(ino, 1);
+    assert_eq!(opens.files.untold(shard).count(), 0);
+    assert!(opens.closes.release(&mut opens.files, ino));
+    assert!(opens.closes.is_due());
+    opens.files.opened(ino, shard, false, || ());
+    opens.files.registered(&[ShardId(2)]);
+    assert_eq!(opens.files.untold_of(ino), 1);
+    opens.files.registered(&[shard]);
+    assert_eq!(opens.files.untold_of(ino), 0);
+}
