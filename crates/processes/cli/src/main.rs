@@ -102,6 +102,8 @@ enum Command {
     #[command(hide = true)]
     DemoWorker(cmd::demo::Worker),
     Completions(cmd::completions::Completions),
+    #[command(hide = true)]
+    Manual(pandofs_manual::Manual),
 }
 
 fn main() -> ExitCode {
@@ -158,6 +160,10 @@ fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
         Command::Trace(trace) => trace.run(),
         Command::DemoWorker(worker) => worker.run(),
         Command::Completions(completions) => completions.run(),
+        Command::Manual(manual) => {
+            manual.write(&command_line(), &tree_tools::elsewhere())?;
+            Ok(Outcome::Done)
+        }
     }
 }
 
@@ -203,6 +209,12 @@ mod tests {
     #[test]
     fn the_command_line_is_consistent() {
         command_line().debug_assert();
+    }
+
+    #[test]
+    fn pages_and_completions_have_what_the_help_has() {
+        let found = pandofs_manual::suite::differences(&command_line(), &tree_tools::elsewhere());
+        assert!(found.is_empty(), "{found:#?}");
     }
 
     #[test]

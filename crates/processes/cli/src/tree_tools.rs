@@ -5,6 +5,7 @@
 
 use anyhow::{Error, anyhow};
 use clap::Command;
+use pandofs_manual::Elsewhere;
 use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::os::unix::process::CommandExt;
@@ -72,4 +73,18 @@ pub(crate) fn listed(command: Command) -> Command {
     TOOLS.iter().fold(command, |command, (name, about)| {
         command.subcommand(Command::new(*name).about(*about))
     })
+}
+
+/// The tools as subcommands whose manual pages `pandofs-walk` writes.
+pub(crate) fn elsewhere() -> Vec<Elsewhere> {
+    let page = |name: &str| match name {
+        // That name is the page of the whole program, which begins with its tools.
+        "walk" => PROGRAM.to_owned(),
+        _ => format!("{PROGRAM}-{name}"),
+    };
+    let tool = |(name, _): &(&str, &str)| Elsewhere {
+        subcommand: (*name).to_owned(),
+        page: page(name),
+    };
+    TOOLS.iter().map(tool).collect()
 }

@@ -2,10 +2,11 @@
 
 mod measure;
 
-use clap::{Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use measure::Measure;
 use mpi::Threading;
 use mpi::traits::Communicator;
+use pandofs_manual::{Elsewhere, Manual};
 use pandofs_walk_fs::{Link, Processes};
 use pandofs_walk_mpi::limits::LONGEST_SILENCE;
 use pandofs_walk_mpi::{MpiLink, Pulse, write_to_launchers};
@@ -31,7 +32,16 @@ Examples:
     disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
-    command: Command,
+    asked: Asked,
+}
+
+#[derive(Subcommand)]
+enum Asked {
+    #[command(flatten)]
+    Walk(Command),
+    /// Needs no MPI.
+    #[command(hide = true)]
+    Manual(Manual),
 }
 
 #[derive(Subcommand)]
@@ -43,7 +53,10 @@ enum Command {
 }
 
 fn main() -> ExitCode {
-    let cli = Cli::parse_from(pandofs_walk_tools::arguments());
+    let command = match Cli::parse_from(pandofs_walk_tools::arguments()).asked {
+        Asked::Walk(command) => command,
+        Asked::Manual(manual) => return write_manual(&manual),
+    };
     // A process that panics would leave the others waiting for it; one that dies of a signal makes
     // the launcher end them all.
     let print = std::panic::take_hook();
@@ -69,8 +82,8 @@ fn main() -> ExitCode {
         write_to_launchers();
     }
     let mut link = MpiLink::new(world.duplicate());
-    let outcome = begin(&cli.command, &mut link, threads)
-        .and_then(|(host, pulse)| Ok((run(&cli.command, &host, &mut link)?, pulse)));
+    let outcome = begin(&command, &mut link, threads)
+        .and_then(|(host, pulse)| Ok((run(&command, &host, &mut link)?, pulse)));
     match outcome {
         Ok((outcome, pulse)) => {
             if let Some(pulse) = pulse {
@@ -84,6 +97,28 @@ fn main() -> ExitCode {
             world.abort(outcome.code().into())
         }
     }
+}
+
+fn write_manual(manual: &Manual) -> ExitCode {
+    match manual.write(&Cli::command(), &elsewhere()) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(error) => {
+            eprintln!("pandofs-mpi: {error}");
+            ExitCode::from(Outcome::Incomplete.code())
+        }
+    }
+}
+
+/// The tools: their pages are those of `pandofs-walk`.
+fn elsewhere() -> Vec<Elsewhere> {
+    let command = Cli::command();
+    let tools = command.get_subcommands().filter(|it| !it.is_hide_set());
+    tools
+        .map(|tool| Elsewhere {
+            subcommand: tool.get_name().to_owned(),
+            page: format!("pandofs-walk-{}", tool.get_name()),
+        })
+        .collect()
 }
 
 /// Chooses shared memory (`ob1`) if Open MPI's launcher says that all processes are on one host.
@@ -192,11 +227,16 @@ fn run(command: &Command, host: &str, link: &mut MpiLink) -> Result<Outcome, Fai
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
         Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn pages_and_completions_have_what_the_help_has() {
+        let found = pandofs_manual::suite::differences(&Cli::command(), &elsewhere());
+        assert!(found.is_empty(), "{found:#?}");
     }
 
     #[test]

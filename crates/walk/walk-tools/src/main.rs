@@ -2,7 +2,8 @@
 
 mod allocator;
 
-use clap::Parser;
+use clap::{CommandFactory, Parser, Subcommand};
+use pandofs_manual::Manual;
 use pandofs_walk_tools::{Executor, Outcome, Tool, launcher};
 use std::process::ExitCode;
 
@@ -15,11 +16,19 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 #[command(version, max_term_width = 100, disable_help_subcommand = true)]
 struct Cli {
     #[command(subcommand)]
-    tool: Tool,
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    #[command(flatten)]
+    Tool(Box<Tool>),
+    #[command(hide = true)]
+    Manual(Manual),
 }
 
 fn main() -> ExitCode {
-    match run(&Cli::parse_from(pandofs_walk_tools::arguments()).tool) {
+    match run(&Cli::parse_from(pandofs_walk_tools::arguments()).command) {
         Ok(outcome) => ExitCode::from(outcome.code()),
         Err(error) => {
             eprintln!("pandofs-walk: {error:#}");
@@ -28,7 +37,14 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(tool: &Tool) -> anyhow::Result<Outcome> {
+fn run(command: &Command) -> anyhow::Result<Outcome> {
+    let tool = match command {
+        Command::Tool(tool) => tool,
+        Command::Manual(manual) => {
+            manual.write(&Cli::command(), &[])?;
+            return Ok(Outcome::Done);
+        }
+    };
     launcher::hand_over()?;
     allocator::keep_nothing();
     tool.run(&mut Executor::Alone)
@@ -37,7 +53,6 @@ fn run(tool: &Tool) -> anyhow::Result<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use clap::CommandFactory;
 
     #[test]
     fn the_command_line_is_consistent() {
@@ -45,8 +60,17 @@ mod tests {
     }
 
     #[test]
+    fn pages_and_completions_have_what_the_help_has() {
+        let found = pandofs_manual::suite::differences(&Cli::command(), &[]);
+        assert!(found.is_empty(), "{found:#?}");
+    }
+
+    #[test]
     fn every_tool_has_examples() {
-        for command in Cli::command().get_subcommands() {
+        for command in Cli::command()
+            .get_subcommands()
+            .filter(|it| !it.is_hide_set())
+        {
             let help = command.get_after_help().map(ToString::to_string);
             assert!(
                 help.unwrap_or_default().contains("Examples:"),
