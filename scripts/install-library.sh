@@ -1,6 +1,7 @@
 #!/bin/bash
 # install-library.sh TARGET [PREFIX]: puts the client library for C, its header and its pkg-config file in place, below
-# $DESTDIR if that is set. TARGET is where cargo built it; PREFIX is /usr/local if it is not said.
+# $DESTDIR if that is set. TARGET is where cargo built it; PREFIX is /usr/local if it is not said. Libraries go to $LIBDIR below
+# it (lib).
 set -euo pipefail
 target=$1
 prefix=${2:-/usr/local}
@@ -9,7 +10,7 @@ crate=crates/processes/capi
 version=$(sed -n 's/^version = "\(.*\)"/\1/p' Cargo.toml | head -n 1)
 # The number in the library's own name (build.rs), by which programs find it.
 soname=libpandofs.so.0
-lib=$prefix/lib
+lib=$prefix/${LIBDIR:-lib}
 root=${DESTDIR:-}
 
 install -D -m 644 "$crate/include/pandofs.h" "$root$prefix/include/pandofs.h"
@@ -18,6 +19,6 @@ ln -sf "libpandofs.so.$version" "$root$lib/$soname"
 ln -sf "$soname" "$root$lib/libpandofs.so"
 install -D -m 644 "$target/libpandofs.a" "$root$lib/libpandofs.a"
 install -d "$root$lib/pkgconfig"
-sed -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|\${prefix}/lib|" -e "s|@VERSION@|$version|" "$crate/pandofs.pc.in" \
+sed -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|\${prefix}/${LIBDIR:-lib}|" -e "s|@VERSION@|$version|" "$crate/pandofs.pc.in" \
     >"$root$lib/pkgconfig/pandofs.pc"
 chmod 644 "$root$lib/pkgconfig/pandofs.pc"

@@ -1,6 +1,7 @@
 //! Servers, mounts and clients, started and asked through their libraries.
 
 use crate::daemon::StartedBy;
+use crate::exit::Misconfigured;
 use crate::metrics::{self, MetricsOptions, MountSource, ServerSource};
 use crate::mount_options::{AtimeWord, MountOptions};
 use crate::mounts;
@@ -65,7 +66,14 @@ pub(crate) fn serve(
         map_file: Some(cluster.map_path.clone()),
         ..pandofs_server::Options::new(dir, cluster.map.clone(), id)
     };
-    let server = Server::start(options).with_context(|| format!("cannot start server {id}"))?;
+    let server = Server::start(options).map_err(|error| {
+        let is_misconfigured = error.is_of_configuration();
+        let error = anyhow::Error::from(error).context(format!("cannot start server {id}"));
+        match is_misconfigured {
+            true => Misconfigured::because(&error),
+            false => error,
+        }
+    })?;
     for address in server.addresses() {
         tracing::info!("server {id} serves on {address}");
     }

@@ -14,6 +14,9 @@ pub enum Outcome {
     WrongLine,
     /// Some server did not answer, so the answer lacks its part.
     ServerAway,
+    /// What a server or a mount was started with is not right, and starting it again will not help: `EX_CONFIG`, which
+    /// systemd calls `CONFIG`.
+    Misconfigured,
     /// The file system holds something that it must not.
     ProblemsFound,
     /// Exit code of a command that was run on our behalf.
@@ -27,7 +30,9 @@ Exit codes:
   1  it failed; standard error says why
   2  the command line is wrong
   3  a server is away (status, fsck, scrub)
-  4  something is wrong in the file system (fsck, scrub, demo)";
+  4  something is wrong in the file system (fsck, scrub, demo)
+  78 the cluster map, the server's directory or the mount's is not right: it is of no use to start
+     it again (serve, mount)";
 
 /// Fault of a command line.
 #[derive(Debug, thiserror::Error)]
@@ -41,11 +46,26 @@ impl WrongLine {
     }
 }
 
+/// Fault of what a server or a mount is started with.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Misconfigured(String);
+
+impl Misconfigured {
+    /// That it is not right, in the words of an error.
+    pub(crate) fn because(error: &anyhow::Error) -> anyhow::Error {
+        Misconfigured(error_text(error)).into()
+    }
+}
+
 /// How a command ended that has failed.
 pub(crate) fn of_failure(error: &anyhow::Error) -> Outcome {
-    match error.downcast_ref() {
-        Some(WrongLine(_)) => Outcome::WrongLine,
-        None => Outcome::Failed,
+    if error.is::<WrongLine>() {
+        Outcome::WrongLine
+    } else if error.is::<Misconfigured>() {
+        Outcome::Misconfigured
+    } else {
+        Outcome::Failed
     }
 }
 
@@ -57,6 +77,7 @@ impl From<Outcome> for ExitCode {
             Outcome::WrongLine => 2,
             Outcome::ServerAway => 3,
             Outcome::ProblemsFound => 4,
+            Outcome::Misconfigured => 78,
             Outcome::Other(code) => code,
         })
     }

@@ -1,7 +1,8 @@
 //! Options of servers.
 
+use crate::exit::WrongLine;
 use crate::units::{self, Time};
-use anyhow::{Result, bail};
+use anyhow::Result;
 use clap::Args;
 use pandofs_types::limits::MIN_SERVER_MEMORY_BYTES;
 use std::ffi::OsString;
@@ -27,10 +28,11 @@ impl ServerOptions {
     pub(crate) fn check(&self) -> Result<()> {
         if self.memory < MIN_SERVER_MEMORY_BYTES {
             let least = MIN_SERVER_MEMORY_BYTES >> 20;
-            bail!(
-                "--memory {} is too little: give {least}M at least",
-                self.memory
-            );
+            let memory = self.memory;
+            return Err(WrongLine(format!(
+                "--memory {memory} is too little: give {least}M at least"
+            ))
+            .into());
         }
         Ok(())
     }

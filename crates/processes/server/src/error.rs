@@ -172,6 +172,32 @@ pub enum StartError {
 }
 
 impl StartError {
+    /// Whether it is what the server was given to start with: starting it again does not help until somebody has changed
+    /// that.
+    pub fn is_of_configuration(&self) -> bool {
+        match self {
+            StartError::NotAServer { .. }
+            | StartError::BadMarker { .. }
+            | StartError::WrongFormat { .. }
+            | StartError::WrongFileSystem { .. }
+            | StartError::WrongServer { .. }
+            | StartError::Incomplete { .. }
+            | StartError::UnknownServer(_)
+            | StartError::NoAddress(_)
+            | StartError::Map(_)
+            | StartError::FewFiles(_) => true,
+            StartError::Io { .. }
+            | StartError::NotEmpty { .. }
+            | StartError::InUse { .. }
+            | StartError::Listen(_)
+            | StartError::System(_)
+            | StartError::Store(_)
+            | StartError::Log(_)
+            | StartError::Shard { .. }
+            | StartError::Recover(_) => false,
+        }
+    }
+
     pub(crate) fn io(path: impl Into<PathBuf>, source: io::Error) -> StartError {
         StartError::Io {
             path: path.into(),

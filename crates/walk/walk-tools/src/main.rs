@@ -13,7 +13,12 @@ static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 /// Parallel tree walks
 #[derive(Parser)]
-#[command(version, max_term_width = 100, disable_help_subcommand = true)]
+#[command(
+    name = "pandofs-walk",
+    version,
+    max_term_width = 100,
+    disable_help_subcommand = true
+)]
 struct Cli {
     #[command(subcommand)]
     command: Command,

@@ -1,13 +1,13 @@
 //! `pandofs mount`
 
 use crate::daemon::{READY, StartedBy};
-use crate::exit::Outcome;
+use crate::exit::{Misconfigured, Outcome};
 use crate::mount_options::MountOptions;
 use crate::processes::this_program;
 use crate::source::{Cluster, Source};
 use crate::unmount::clean_dead_mount;
 use crate::{backend, mounts, units};
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Error, Result, anyhow, bail};
 use clap::Args;
 use std::io::{BufRead, BufReader, Read};
 use std::os::unix::process::CommandExt;
@@ -93,9 +93,13 @@ impl Mount {
                 true => "it is no directory",
                 false => "it is not there; make the directory first",
             };
-            bail!("cannot mount on {}: {why}", point.display());
+            let error = anyhow!("cannot mount on {}: {why}", point.display());
+            return Err(self.misconfigured(error));
         }
-        let cluster = self.source.find(None)?;
+        let cluster = self
+            .source
+            .find(None)
+            .map_err(|error| self.misconfigured(error))?;
         // The servers whose directories it hid would wait for the mount, and that for them.
         if cluster.map_path.starts_with(&point) {
             bail!(
@@ -114,6 +118,14 @@ impl Mount {
             backend::mount(&cluster, &point, &options, &self.started_by)?;
         }
         Ok(Outcome::Done)
+    }
+
+    /// The error, with an exit code of its own: but for mount(8), whose codes mean something else.
+    fn misconfigured(&self, error: Error) -> Error {
+        match self.by_mount {
+            true => error,
+            false => Misconfigured::because(&error),
+        }
     }
 
     /// With what mount(8) takes for granted: without a word about them, set-id bits and devices have effect.

@@ -2,7 +2,7 @@
 
 use crate::backend;
 use crate::daemon::StartedBy;
-use crate::exit::Outcome;
+use crate::exit::{Misconfigured, Outcome};
 use crate::metrics::MetricsOptions;
 use crate::server_options::ServerOptions;
 use crate::source::read_cluster;
@@ -53,7 +53,8 @@ impl Serve {
     /// When it cannot start, or had to stop by itself.
     pub(crate) fn run(&self) -> Result<Outcome> {
         self.started_by.tie_to_parent()?;
-        let cluster = read_cluster(&self.cluster, None)?;
+        let cluster =
+            read_cluster(&self.cluster, None).map_err(|error| Misconfigured::because(&error))?;
         let id = ServerId(self.id);
         backend::serve(
             &self.data,
