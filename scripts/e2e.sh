@@ -5,7 +5,8 @@
 # something that is not there, as root's rights, and is left out (with PANDOFS_NO_SKIP=1 that is a failure). With
 # PANDOFS_TELL=1 what a test that passes has said is printed, too. Seconds are noted in $PANDOFS_TIMES, if that is set. A test
 # with a line '# alone: ' and the reason runs when no other does; those with a line '# long' begin first, so that none of them
-# is left over in the end with nothing beside it. Files that begin with '_' are parts of tests, not tests.
+# is left over in the end with nothing beside it; those with a line '# only by name: ' and the reason run when they are named.
+# Files that begin with '_' are parts of tests, not tests.
 set -uo pipefail
 # Each test is a process group of its own, so that it can be ended with all that it started, and is told of
 # SIGINT, which a shell keeps from what it runs in the background otherwise.
@@ -32,7 +33,7 @@ if [[ $# -gt 0 ]]; then
 else
     tests=()
     for file in *.sh; do
-        [[ $file == _* || ! -f $file ]] || tests+=("$file")
+        [[ $file == _* || ! -f $file ]] || grep -q '^# only by name: ' "$file" || tests+=("$file")
     done
 fi
 

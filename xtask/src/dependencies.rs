@@ -104,7 +104,7 @@ const RULES: [Rule; 36] = [
 
 /// Libraries that few crates may name, so that replacing them touches one crate; the first is what the system
 /// stands on.
-const ONLY_IN: [(&str, &[&str]); 7] = [
+const ONLY_IN: [(&str, &[&str]); 9] = [
     ("rocksdb", &["store-rocksdb"]),
     ("librocksdb-sys", &["store-rocksdb"]),
     ("raft-engine", &["log-raft-engine"]),
@@ -112,6 +112,8 @@ const ONLY_IN: [(&str, &[&str]); 7] = [
     ("prometheus-client", &["metrics"]),
     ("hyper", &["metrics"]),
     ("tokio", &["metrics"]),
+    ("clap_mangen", &["manual"]),
+    ("clap_complete", &["manual"]),
 ];
 
 /// Libraries that pure crates may use: data structures, encodings and arithmetic. One that touches
