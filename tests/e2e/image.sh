@@ -10,6 +10,12 @@ for tool in mmdebstrap umoci crun jq; do
     command -v "$tool" >/dev/null || skip "$tool is not installed"
 done
 [[ -e /dev/fuse ]] || skip 'there is no /dev/fuse'
+if [[ -z ${NAMESPACE-} ]]; then
+    NAMESPACE=own exec unshare --mount --propagation private bash "$0"
+fi
+drop_other_mounts
+# crun does not run where both versions of control groups are.
+mount -t cgroup2 cgroup2 /sys/fs/cgroup
 
 SCRIPTS=$(realpath ../../scripts)
 expect 'making the deb' "$SCRIPTS/packages.sh" --programs "$(dirname "$PANDOFS")" --out "$SCRATCH/dist" >"$SCRATCH/made.txt"
@@ -30,10 +36,12 @@ container() {
     shift
     [[ -e $SCRATCH/config.json ]] || cp "$config" "$SCRATCH/config.json"
     arguments=$(printf '%s\n' "$@" | jq --raw-input --null-input '[inputs]')
+    # What podman lets a container do, and what it needs to mount.
     jq --argjson arguments "$arguments" --arg data "$DATA" '
         .process.terminal = false
         | .process.args = .process.args[:1] + $arguments
-        | .process.capabilities[] |= (. // []) + ["CAP_SYS_ADMIN"]
+        | .process.capabilities[] = ["CAP_CHOWN", "CAP_DAC_OVERRIDE", "CAP_FOWNER", "CAP_FSETID", "CAP_KILL",
+            "CAP_SETGID", "CAP_SETUID", "CAP_SYS_ADMIN"]
         | .linux.devices += [{path: "/dev/fuse", type: "c", major: 10, minor: 229, fileMode: 438}]
         | .mounts |= map(select(.destination != "/var/lib/pandofs"))
         | .mounts += [{destination: "/var/lib/pandofs", type: "bind", source: $data, options: ["rbind", "rw"]}]
