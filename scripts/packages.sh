@@ -38,6 +38,8 @@ export SOURCE_DATE_EPOCH
 
 # What has to be there for each program but pandofs-mpi, which is only run where MPI is.
 linked=("$programs/pandofs" "$programs/pandofs-walk" "$programs/libpandofs.so")
+# The library for programs that know nothing of PandoFS is installed where it was built.
+[[ ! -e $programs/libpandofs_preload.so ]] || linked+=("$programs/libpandofs_preload.so")
 # What dpkg-shlibdeps wants to find, and does not read.
 mkdir "$work/debian"
 : >"$work/debian/control"
@@ -61,7 +63,8 @@ package() {
     export STAGE=$work/$1
     mkdir "$STAGE"
     DESTDIR=$STAGE LIBDIR=$2 ZSHDIR=$3 scripts/install.sh "$programs" /usr
-    strip --strip-debug "$STAGE"/usr/bin/* "$STAGE/usr/$2"/*.so.*.* "$STAGE/usr/$2"/*.a
+    find "$STAGE/usr/bin" "$STAGE/usr/$2" -type f ! -name '*.pc' -exec strip --strip-debug {} +
+    find "$STAGE" -exec touch --no-dereference --date="@$SOURCE_DATE_EPOCH" {} +
     "$nfpm" package --config packages/nfpm.yaml --packager "$1" --target "$out" >"$work/said" || {
         cat "$work/said" >&2
         exit 1

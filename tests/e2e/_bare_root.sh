@@ -7,12 +7,11 @@ INIT=
 # The group of all of its processes.
 GROUP=$SCRATCH/cgroup/pandofs-test-$$
 
-# make_root [PACKAGE]...: the Debian that this machine runs, as programs are linked to its libraries.
+# make_root: the Debian that this machine runs, as programs are linked to its libraries.
 make_root() {
-    local suite packages
+    local suite
     suite=$(. /etc/os-release && echo "${VERSION_CODENAME-}")
-    packages=$(IFS=,; echo "systemd,systemd-sysv${*:+,$*}")
-    mmdebstrap --variant=minbase --include="$packages" "$suite" "$ROOT" 2>"$SCRATCH/mmdebstrap.txt" ||
+    mmdebstrap --variant=minbase --include=systemd,systemd-sysv "$suite" "$ROOT" 2>"$SCRATCH/mmdebstrap.txt" ||
         fail "mmdebstrap: $(tail -n 20 "$SCRATCH/mmdebstrap.txt")"
     # There is no console.
     ln -s /dev/null "$ROOT/etc/systemd/system/console-getty.service"
@@ -55,13 +54,14 @@ shut_root_down() {
     INIT=
 }
 
+remove_groups() {
+    [[ ! -d $GROUP ]] || find "$GROUP" -depth -type d -exec rmdir {} + 2>/dev/null
+}
+
 # What was left in it ends with the first process; the kernel needs a moment for that.
 remove_root() {
     stop_what_was_started
-    rmdir_groups() {
-        find "$GROUP" -depth -type d -exec rmdir {} + 2>/dev/null || [[ ! -d $GROUP ]]
-    }
-    [[ ! -d $GROUP ]] || wait_until 'its groups to be gone' rmdir_groups
+    wait_until 'its groups to be gone' remove_groups
     umount --lazy "$SCRATCH/cgroup" 2>/dev/null || true
 }
 trap remove_root EXIT
