@@ -61,6 +61,8 @@ remove_groups() {
 # What was left in it ends with the first process; the kernel needs a moment for that.
 remove_root() {
     stop_what_was_started
+    # With all that is mounted in the scratch folder its groups went out of sight.
+    [[ ! -d $SCRATCH/cgroup ]] || mount -t cgroup2 cgroup2 "$SCRATCH/cgroup"
     wait_until 'its groups to be gone' remove_groups
     umount --lazy "$SCRATCH/cgroup" 2>/dev/null || true
 }

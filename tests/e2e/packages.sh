@@ -63,7 +63,7 @@ say "$pages manual pages"
 # 3. Installed: nothing runs yet, and a server without anything to serve is not started again and again.
 make_root
 # What it logs outlives a start.
-mkdir "$ROOT/var/log/journal"
+mkdir -p "$ROOT/var/log/journal"
 boot_root
 mkdir "$ROOT/packages"
 cp "$old" "$new" "$ROOT/packages"
@@ -148,7 +148,7 @@ boot_root
 wait_until 'the mount' inside mountpoint --quiet /mnt/pando
 expect 'what was there' as_user 'diff -r /usr/share/perl5 /mnt/pando/work/tree'
 expect 'fsck' inside pandofs fsck --cluster /etc/pandofs/cluster.json
-expect_equal 'what ended when, as the machine went down' "$(inside journalctl --boot=-1 --unit 'pandofs-*' --output=cat |
+expect_equal 'what ended when, as the machine went down' "$(inside journalctl --unit 'pandofs-*' --output=cat |
     grep -oE 'unmounted /mnt/pando|server [0-9] stopped' | tail -n 4 | sed 's/[0-9] //')" \
     $'unmounted /mnt/pando\nserver stopped\nserver stopped\nserver stopped'
 say 'the machine was started again'
