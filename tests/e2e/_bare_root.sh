@@ -42,7 +42,7 @@ is_booted() {
 
 # inside COMMAND...: in that system, as root.
 inside() {
-    nsenter --target "$INIT" --all --root --wd=/ env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive \
+    nsenter --target "$INIT" --all --root --wd env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin LC_ALL=C DEBIAN_FRONTEND=noninteractive \
         "$@" </dev/null
 }
 

@@ -103,8 +103,13 @@ fn page(command: &Command, above: Option<&str>, source: &str) -> Page {
     write(&mut text).unwrap_or_else(|error| panic!("a page in memory: {error}"));
     Page {
         file: file(name(command)),
-        text: String::from_utf8_lossy(&text).into_owned(),
+        text: plain(&String::from_utf8_lossy(&text)),
     }
+}
+
+/// The text in characters that every terminal has.
+pub(crate) fn plain(text: &str) -> String {
+    text.replace('…', "...")
 }
 
 /// What comes after the options in the help. A line that ends with a colon above lines that are further in begins a section;
@@ -170,7 +175,12 @@ and others.";
         let plant = Command::new("plant")
             .about("Plant a tree")
             .after_help(EXAMPLES)
-            .arg(Arg::new("deep").long("deep").help("How deep\n.TH trap"))
+            .arg(
+                Arg::new("deep")
+                    .long("deep")
+                    .value_name("DEPTH,…")
+                    .help("How deep\n.TH trap"),
+            )
             .arg(Arg::new("secret").long("secret").hide(true))
             .subcommand(Command::new("here").about("In this place"));
         Command::new("grove")

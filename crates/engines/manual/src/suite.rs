@@ -1,7 +1,7 @@
 //! Comparison of a program's pages and completions with its help, for tests of programs.
 
 use crate::completions::completions;
-use crate::pages::{Elsewhere, name, pages};
+use crate::pages::{Elsewhere, name, pages, plain};
 use clap::Command;
 use clap_complete::Shell;
 use clap_mangen::roff::{Roff, roman};
@@ -13,7 +13,12 @@ pub fn differences(command: &Command, elsewhere: &[Elsewhere]) -> Vec<String> {
     let mut built = command.clone().disable_help_subcommand(true);
     built.build();
     let mut found = Vec::new();
-    compare_pages(&built, &pages(command, elsewhere), elsewhere, &mut found);
+    let pages = pages(command, elsewhere);
+    for page in pages.iter().filter(|page| !page.text.is_ascii()) {
+        let file = &page.file;
+        found.push(format!("{file} has characters that not every terminal has"));
+    }
+    compare_pages(&built, &pages, elsewhere, &mut found);
     let mut names = Names::default();
     names.add(&built, false);
     for shell in [
@@ -94,7 +99,7 @@ fn escaped(text: &str) -> String {
     // Memory takes all that is written.
     let _ = roff.to_writer(&mut written);
     // Before the text is what defines the apostrophe.
-    let written = String::from_utf8_lossy(&written).into_owned();
+    let written = plain(&String::from_utf8_lossy(&written));
     let lines: Vec<&str> = written
         .lines()
         .filter(|line| !line.starts_with(".ie") && !line.starts_with(".el"))
@@ -102,7 +107,7 @@ fn escaped(text: &str) -> String {
     lines.join("\n")
 }
 
-/// Options without their dashes, and subcommands.
+/// Options, with their dashes, and subcommands.
 #[derive(Default)]
 struct Names {
     shown: BTreeSet<String>,
@@ -114,36 +119,40 @@ impl Names {
         let is_hidden = is_hidden || command.is_hide_set();
         for arg in command.get_arguments() {
             if let Some(long) = arg.get_long() {
-                self.add_name(long, is_hidden || arg.is_hide_set());
+                self.add_name(format!("--{long}"), is_hidden || arg.is_hide_set());
             }
         }
         for inner in command.get_subcommands() {
-            self.add_name(inner.get_name(), is_hidden || inner.is_hide_set());
+            let name = inner.get_name().to_owned();
+            self.add_name(name, is_hidden || inner.is_hide_set());
             self.add(inner, is_hidden);
         }
     }
 
-    fn add_name(&mut self, name: &str, is_hidden: bool) {
-        let names = if is_hidden {
-            &mut self.hidden
-        } else {
-            &mut self.shown
+    fn add_name(&mut self, name: String, is_hidden: bool) {
+        let names = match is_hidden {
+            true => &mut self.hidden,
+            false => &mut self.shown,
         };
-        names.insert(name.to_owned());
+        names.insert(name);
     }
 
     fn compare(&self, shell: Shell, script: &str, found: &mut Vec<String>) {
         let is_part =
             |letter: char| letter.is_ascii_alphanumeric() || letter == '-' || letter == '_';
-        let words: BTreeSet<&str> = script
+        let mut words: BTreeSet<String> = script
             .split(|letter| !is_part(letter))
-            .map(|word| word.trim_start_matches('-'))
+            .map(str::to_owned)
             .collect();
-        for name in self.shown.iter().filter(|it| !words.contains(it.as_str())) {
+        // An option, as fish has it.
+        let between_spaces: Vec<&str> = script.split_whitespace().collect();
+        let long = between_spaces.windows(2).filter(|two| two[0] == "-l");
+        words.extend(long.map(|two| format!("--{}", two[1])));
+        for name in self.shown.iter().filter(|it| !words.contains(*it)) {
             found.push(format!("{shell}: {name} is not completed"));
         }
         let hidden = self.hidden.difference(&self.shown);
-        for name in hidden.filter(|it| words.contains(it.as_str())) {
+        for name in hidden.filter(|it| words.contains(*it)) {
             found.push(format!("{shell}: the hidden {name} is completed"));
         }
     }
@@ -179,8 +188,12 @@ mod tests {
         let mut names = Names::default();
         names.add(&built, false);
         found.clear();
-        names.compare(Shell::Bash, "inner cut saw plant help version", &mut found);
-        for wanted in ["deep is not completed", "the hidden inner is completed"] {
+        names.compare(
+            Shell::Bash,
+            "inner cut saw plant --help --version",
+            &mut found,
+        );
+        for wanted in ["--deep is not completed", "the hidden inner is completed"] {
             assert!(found.contains(&format!("bash: {wanted}")), "{found:?}");
         }
         assert_eq!(
