@@ -69,6 +69,7 @@ mkdir "$ROOT/packages"
 cp "$old" "$new" "$ROOT/packages"
 say 'a bare Debian is up'
 expect 'installing the deb' inside apt-get install --yes --no-install-recommends "/packages/$(basename "$old")" >"$SCRATCH/apt.txt" 2>&1
+expect_equal 'the folder of servers' "$(inside stat --format '%U %a' /var/lib/pandofs)" 'root 755'
 expect_equal 'what runs' "$(inside systemctl list-units --all --no-legend 'pandofs-*')" ''
 expect 'the units' inside systemd-analyze verify --man=no /usr/lib/systemd/system/pandofs-{server@,mount@}.service
 expect_refused '' inside systemctl start pandofs-server@0
