@@ -6,16 +6,10 @@ use crate::failure::{Failure, Result};
 use crate::open_file::OpenFile;
 use crate::pointers::{Out, Room, bytes};
 use crate::table::{self, Entry};
-use pandofs_api::Allocation;
 use pandofs_client::Seek;
-use pandofs_types::FsError;
+use pandofs_handles::MAX_CALL_BYTES;
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
-
-/// Bytes that one request to the client library is about, so that what a call takes of memory does not grow with it.
-const PIECE_BYTES: usize = 16 << 20;
-/// The most that one call reads or writes, as in Linux.
-const MAX_CALL_BYTES: usize = 0x7fff_f000;
 
 /// As open(2), for regular files: O_RDONLY, O_WRONLY or O_RDWR, and any of O_CREAT, O_EXCL, O_TRUNC, O_APPEND,
 /// O_NOFOLLOW, O_SYNC and O_DSYNC. Flags that are about the kernel alone mean nothing; others are -EOPNOTSUPP. mode
@@ -69,24 +63,9 @@ pub unsafe extern "C" fn pandofs_pread(
         let mut room = unsafe { Room::new(buffer, size, "buffer") }?;
         let file = call.file(file)?;
         file.to_read()?;
-        let wanted = room.size.min(MAX_CALL_BYTES);
-        let mut read = 0;
-        while read < wanted {
-            let piece = PIECE_BYTES.min(wanted - read);
-            let from = offset.saturating_add(read as u64);
-            let client = file.client();
-            let data = match client.read(&file.caller, file.ino, from, piece) {
-                Ok(data) => data,
-                // What was read is there, and whoever goes on gets the error.
-                Err(_) if read > 0 => break,
-                Err(error) => return Err(error.into()),
-            };
-            room.put(read, &data);
-            read += data.len();
-            if data.len() < piece {
-                break;
-            }
-        }
+        let (client, caller, wanted) = (file.client(), &file.caller, room.size);
+        let put = |at: usize, data: &[u8]| room.put(at, data);
+        let read = pandofs_handles::read(client, caller, file.ino, offset, wanted, put)?;
         Ok(read as i64)
     })
 }
@@ -111,18 +90,8 @@ pub unsafe extern "C" fn pandofs_pwrite(
             append(&file, data)?;
             return Ok(data.len() as i64);
         }
-        let mut written = 0;
-        for piece in data.chunks(PIECE_BYTES) {
-            let to = offset
-                .checked_add(written as u64)
-                .ok_or(FsError::FileTooBig)?;
-            let client = file.client();
-            match client.write(&file.caller, file.ino, to, piece) {
-                Ok(()) => written += piece.len(),
-                Err(_) if written > 0 => break,
-                Err(error) => return Err(error.into()),
-            }
-        }
+        let written =
+            pandofs_handles::write(file.client(), &file.caller, file.ino, offset, data)?;
         file.written()?;
         Ok(written as i64)
     })
@@ -178,8 +147,11 @@ pub extern "C" fn pandofs_fallocate(file: File, mode: c_int, offset: u64, length
     done("pandofs_fallocate", |call| {
         let file = call.file(file)?;
         file.to_write()?;
+        let allocation = pandofs_handles::allocation(mode).ok_or(Failure::NotSupported(
+            "a mode that the library does not have",
+        ))?;
         let (client, caller) = (file.client(), &file.caller);
-        client.allocate(caller, file.ino, offset, length, allocation(mode)?)?;
+        client.allocate(caller, file.ino, offset, length, allocation)?;
         file.written()
     })
 }
@@ -207,16 +179,4 @@ fn append(file: &OpenFile, data: &[u8]) -> Result<u64> {
     let offset = file.client().append(&file.caller, file.ino, data)?;
     file.written()?;
     Ok(offset)
-}
-
-fn allocation(mode: c_int) -> Result<Allocation> {
-    let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
-    match mode & !libc::FALLOC_FL_KEEP_SIZE {
-        0 => Ok(Allocation::Reserve { keep_size }),
-        libc::FALLOC_FL_PUNCH_HOLE if keep_size => Ok(Allocation::Punch),
-        libc::FALLOC_FL_ZERO_RANGE => Ok(Allocation::Zero { keep_size }),
-        _ => Err(Failure::NotSupported(
-            "a mode that the library does not have",
-        )),
-    }
 }

@@ -216,9 +216,7 @@ impl OpenFile {
 
     fn release(&mut self) -> std::result::Result<(), ClientError> {
         self.is_released = true;
-        let unlocked = self.client().unlock_handle(self.ino, self.number);
-        let released = self.client().release(self.ino);
-        unlocked.and(released)
+        pandofs_handles::release(self.client(), self.ino, self.number)
     }
 }
 

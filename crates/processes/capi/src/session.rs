@@ -7,22 +7,14 @@ use crate::last_error;
 use crate::mount::{Mount, Session};
 use crate::pointers::{Out, bytes};
 use crate::table::{self, Entry};
-use pandofs_client::{CacheLimits, Client, ClientError};
+use pandofs_client::ClientError;
+use pandofs_handles::{DEFAULT_CACHE_BYTES, DEFAULT_TIMEOUT_MS};
 use pandofs_types::limits::MAX_GROUPS;
-use pandofs_types::{Capabilities, Credentials, Ino};
-use std::ffi::{OsStr, c_char, c_int};
-use std::os::unix::ffi::OsStrExt;
-use std::path::Path;
+use pandofs_types::{Credentials, Ino};
+use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
 
-/// Milliseconds for which a call waits for a server that does not answer.
-const DEFAULT_TIMEOUT_MS: u32 = 30_000;
-/// Memory for what is remembered: a tenth of what a mount takes, since a process may have several of these.
-const DEFAULT_CACHE_BYTES: u64 = 16 << 20;
-/// What finding servers, and telling which changes were lost, takes at least.
-const LEAST_CACHE_BYTES: usize = 1 << 20;
 /// Bytes of the first version of the options.
 const FIRST_OPTIONS_BYTES: usize = size_of::<Options>();
 /// Bytes of options of any version, so that not everything is read that a stray number says.
@@ -240,32 +232,14 @@ fn caller(uid: u32, gid: u32, groups: &[u32]) -> Result<Credentials> {
     if groups.len() > MAX_GROUPS {
         return Err(Failure::Invalid("too many groups"));
     }
-    let (uid, gid, groups) = match (uid, gid, groups) {
-        (PANDOFS_OWN, PANDOFS_OWN, []) => own_ids()?,
-        (PANDOFS_OWN, ..) | (_, PANDOFS_OWN, _) => {
-            return Err(Failure::Invalid(
-                "PANDOFS_OWN is for user and group together, with no groups",
-            ));
-        }
-        (uid, gid, groups) => (uid, gid, groups.to_vec()),
-    };
-    let caller = Credentials::user(uid, gid, groups);
-    Ok(match uid {
-        0 => caller.with(Capabilities::ALL),
-        _ => caller,
-    })
-}
-
-fn own_ids() -> Result<(u32, u32, Vec<u32>)> {
-    let groups = rustix::process::getgroups()
-        .map_err(|_| Failure::Invalid("the groups of this process are not known"))?;
-    let uid = rustix::process::geteuid().as_raw();
-    let gid = rustix::process::getegid().as_raw();
-    Ok((
-        uid,
-        gid,
-        groups.iter().map(|group| group.as_raw()).collect(),
-    ))
+    match (uid, gid, groups) {
+        (PANDOFS_OWN, PANDOFS_OWN, []) => pandofs_handles::own_caller()
+            .ok_or(Failure::Invalid("the groups of this process are not known")),
+        (PANDOFS_OWN, ..) | (_, PANDOFS_OWN, _) => Err(Failure::Invalid(
+            "PANDOFS_OWN is for user and group together, with no groups",
+        )),
+        (uid, gid, groups) => Ok(pandofs_handles::caller(uid, gid, groups.to_vec())),
+    }
 }
 
 fn another(mount: &Mount, caller: Credentials, base: Ino) -> Result<Fs> {
@@ -280,35 +254,10 @@ fn another(mount: &Mount, caller: Credentials, base: Ino) -> Result<Fs> {
 }
 
 fn connect(cluster: &[u8], choice: &Choice) -> Result<Mount> {
-    // A child process has the random numbers that its parent would have drawn next, and sessions have their
-    // names from there.
-    rand::rng()
-        .reseed()
-        .map_err(|_| Failure::Invalid("the system has no random numbers"))?;
-    let milliseconds = choice.timeout_ms;
-    let cache_bytes = usize::try_from(choice.cache_bytes).unwrap_or(usize::MAX);
-    let options = pandofs_client::Options {
-        soft: (milliseconds > 0).then(|| Duration::from_millis(milliseconds.into())),
-        cache_limits: CacheLimits::within(cache_bytes.max(LEAST_CACHE_BYTES)),
-    };
-    let is_address = |text: &[u8]| text.starts_with(b"unix:") || text.starts_with(b"tcp:");
-    let client = if is_address(cluster) {
-        let text = std::str::from_utf8(cluster)
-            .map_err(|_| Failure::Invalid("an address that is no text"))?;
-        let addresses: Vec<&str> = text.split(',').map(str::trim).collect();
-        Client::connect_to(&addresses, options)?
-    } else {
-        Client::open(Path::new(OsStr::from_bytes(cluster)), options)?
-    };
-    if cache_bytes > 0 {
-        // What is remembered is believed until servers recall it; for each caller what it has found itself.
-        client.take_leases(false, |_| ())?;
+    if pandofs_handles::is_address(cluster) && std::str::from_utf8(cluster).is_err() {
+        return Err(Failure::Invalid("an address that is no text"));
     }
-    // A wrong address is to be found here, not where a file is looked for.
-    if let Err(error) = client.getattr(&Credentials::ROOT, Ino::ROOT) {
-        client.close();
-        return Err(error.into());
-    }
+    let client = pandofs_handles::connect(cluster, choice.timeout_ms, choice.cache_bytes)?;
     let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     Ok(Mount {
         session: Arc::new(Session { number, client }),

@@ -121,12 +121,10 @@ impl Client {
 
     /// Goes into a directory, or through a symbolic link, that is not the end of the path.
     fn step(&self, caller: &Credentials, walk: &mut Walk, name: &Name) -> Result<()> {
-        let entry = self.core().entry(caller, walk.at, name)?;
-        self.core()
-            .learn_entry(entry.ino, entry.shard, entry.inode.is_some());
-        match entry.kind {
-            FileKind::Dir => walk.at = entry.ino,
-            FileKind::Symlink => self.follow(caller, walk, entry.ino)?,
+        let (ino, kind) = self.entry(caller, walk.at, name)?;
+        match kind {
+            FileKind::Dir => walk.at = ino,
+            FileKind::Symlink => self.follow(caller, walk, ino)?,
             _ => return Err(FsError::NotDir.into()),
         }
         Ok(())
@@ -141,6 +139,18 @@ impl Client {
         let target = self.readlink(caller, link)?;
         walk.push(&target);
         Ok(())
+    }
+
+    /// What a name leads to, without its attributes: one question at most, where those of a directory may take one to
+    /// each shard that carries it. For programs that walk paths by themselves.
+    ///
+    /// # Errors
+    /// `NotFound` when there is no such name.
+    pub fn entry(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<(Ino, FileKind)> {
+        let entry = self.core().entry(caller, dir, name)?;
+        self.core()
+            .learn_entry(entry.ino, entry.shard, entry.inode.is_some());
+        Ok((entry.ino, entry.kind))
     }
 
     /// The directory that a directory is in; of the root, the root.

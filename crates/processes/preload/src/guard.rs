@@ -1,0 +1,145 @@
+//! Threads and where they are: in the program, or inside of this library, whose own system calls are the kernel's.
+//!
+//! Signals that have a handler wait while a thread is inside, so that no handler comes back in here.
+
+use crate::entry::Context;
+use crate::sys;
+use std::cell::Cell;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+
+/// Stacks of threads that were begun inside and were not seen yet.
+const MAX_NEW_STACKS: usize = 64;
+/// What a stack has at least of which only the end is known.
+const LEAST_STACK: usize = 64 << 10;
+/// Bytes of the kernel's set of signals.
+const SIGNALS_BYTES: usize = 8;
+/// `SIG_SETMASK` and `SIG_BLOCK`.
+const BLOCK: usize = libc::SIG_BLOCK as usize;
+const SET: usize = libc::SIG_SETMASK as usize;
+
+/// Whose a thread is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Thread {
+    NotSeen,
+    Program,
+    Library,
+}
+
+thread_local! {
+    static THREAD: Cell<Thread> = const { Cell::new(Thread::NotSeen) };
+    static DEPTH: Cell<u32> = const { Cell::new(0) };
+    static PENDING: Cell<u64> = const { Cell::new(0) };
+}
+
+static NEW_STACKS: [(AtomicUsize, AtomicUsize); MAX_NEW_STACKS] =
+    [const { (AtomicUsize::new(0), AtomicUsize::new(0)) }; MAX_NEW_STACKS];
+/// Signals that have handlers, as the kernel's set; and those of them after which calls go on.
+static HANDLED: AtomicU64 = AtomicU64::new(0);
+static RESTARTED: AtomicU64 = AtomicU64::new(0);
+
+/// Returns whether the system call comes from within this library, by the thread or by where it is.
+pub(crate) fn is_inside(context: &Context) -> bool {
+    if DEPTH.get() > 0 {
+        return true;
+    }
+    if THREAD.get() == Thread::NotSeen {
+        let was_begun_here = NEW_STACKS.iter().any(|(start, end)| {
+            let (from, to) = (start.load(Ordering::Acquire), end.load(Ordering::Acquire));
+            let is_it = (from..to).contains(&context.stack);
+            is_it && start.compare_exchange(from, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() && {
+                end.store(0, Ordering::Release);
+                true
+            }
+        });
+        THREAD.set(match was_begun_here {
+            true => Thread::Library,
+            false => Thread::Program,
+        });
+    }
+    THREAD.get() == Thread::Library
+}
+
+/// A thread is begun from within, with this stack.
+pub(crate) fn begins(start: usize, end: usize) {
+    let start = match start {
+        0 => end.saturating_sub(LEAST_STACK),
+        start => start,
+    };
+    for (from, to) in &NEW_STACKS {
+        if to.compare_exchange(0, end, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+            from.store(start, Ordering::Release);
+            return;
+        }
+    }
+}
+
+/// A thread's stay inside.
+pub(crate) struct Inside {
+    errno: i32,
+    /// Signals that were blocked before, if more are now.
+    blocked: Option<u64>,
+}
+
+/// Goes inside.
+pub(crate) fn enter() -> Inside {
+    DEPTH.set(DEPTH.get() + 1);
+    let handled = HANDLED.load(Ordering::Relaxed);
+    let blocked = (handled != 0).then(|| change(BLOCK, handled));
+    PENDING.set(blocked.map_or(0, |blocked| handled & !blocked));
+    // SAFETY: it is this thread's.
+    let errno = unsafe { *libc::__errno_location() };
+    Inside { errno, blocked }
+}
+
+impl Drop for Inside {
+    fn drop(&mut self) {
+        // SAFETY: it is this thread's.
+        unsafe { *libc::__errno_location() = self.errno };
+        if let Some(blocked) = self.blocked {
+            change(SET, blocked);
+        }
+        DEPTH.set(DEPTH.get() - 1);
+    }
+}
+
+/// Changes the thread's blocked signals, and says which they were.
+fn change(how: usize, signals: u64) -> u64 {
+    let (new, mut old) = ([signals], [0_u64]);
+    let args = [how, new.as_ptr() as usize, old.as_mut_ptr() as usize, SIGNALS_BYTES, 0, 0];
+    sys::call(libc::SYS_rt_sigprocmask, args);
+    old[0]
+}
+
+/// A signal's handler was set.
+pub(crate) fn handles(signal: usize, action: usize) {
+    // The kernel's structure: the handler, and flags.
+    let Some([handler, flags]) = crate::memory::get::<[usize; 2]>(action) else {
+        return;
+    };
+    let bit = 1_u64.checked_shl((signal as u32).wrapping_sub(1)).unwrap_or(0);
+    let set = |signals: &AtomicU64, is_in: bool| match is_in {
+        true => signals.fetch_or(bit, Ordering::Relaxed),
+        false => signals.fetch_and(!bit, Ordering::Relaxed),
+    };
+    set(&HANDLED, handler > libc::SIG_IGN);
+    set(&RESTARTED, flags & libc::SA_RESTART as usize != 0);
+}
+
+/// Returns whether a signal came meanwhile that interrupts what a program waits for. One after which calls go on has its
+/// turn here.
+pub(crate) fn is_interrupted() -> bool {
+    let mut pending = [0_u64];
+    sys::call3(libc::SYS_rt_sigpending, pending.as_mut_ptr() as usize, SIGNALS_BYTES, 0);
+    let pending = pending[0] & PENDING.get();
+    if pending == 0 {
+        return false;
+    }
+    if pending & !RESTARTED.load(Ordering::Relaxed) != 0 {
+        return true;
+    }
+    let depth = DEPTH.replace(0);
+    let blocked = change(libc::SIG_UNBLOCK as usize, pending);
+    change(SET, blocked);
+    DEPTH.set(depth);
+    false
+}

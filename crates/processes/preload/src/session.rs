@@ -1,0 +1,112 @@
+//! The process's session with the file system, which begins when it is first needed, and its caller.
+
+use crate::complain::{self, About};
+use crate::route::Prefix;
+use pandofs_client::Client;
+use pandofs_handles::{DEFAULT_CACHE_BYTES, DEFAULT_TIMEOUT_MS};
+use pandofs_types::Credentials;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+
+/// What the environment says.
+#[derive(Debug)]
+pub(crate) struct Config {
+    pub prefix: Prefix,
+    /// The path of the cluster map, or addresses of servers.
+    pub cluster: Vec<u8>,
+    /// Milliseconds for which a call waits for a server that does not answer.
+    pub timeout_ms: u32,
+    /// Prints at the end which calls went where.
+    pub report: bool,
+    /// The file system is mounted at the prefix.
+    pub is_mounted: bool,
+}
+
+/// A session.
+#[derive(Debug)]
+pub(crate) struct Session {
+    pub client: Client,
+}
+
+static CONFIG: OnceLock<Config> = OnceLock::new();
+static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
+static CALLER: Mutex<Option<Arc<Credentials>>> = Mutex::new(None);
+static IS_OTHER_CALLER: AtomicBool = AtomicBool::new(false);
+static UMASK: AtomicU32 = AtomicU32::new(0);
+
+/// Sets what the environment says.
+pub(crate) fn configure(config: Config) -> Option<&'static Config> {
+    CONFIG.set(config).ok()?;
+    CONFIG.get()
+}
+
+/// What the environment says; `None` before that was read, or if it names no file system.
+pub(crate) fn config() -> Option<&'static Config> {
+    CONFIG.get()
+}
+
+/// The milliseconds that a call waits, as the environment has them.
+pub(crate) fn timeout_ms(text: Option<&str>) -> u32 {
+    text.and_then(|text| text.parse().ok()).unwrap_or(DEFAULT_TIMEOUT_MS)
+}
+
+/// The session's lock.
+pub(crate) fn lock() -> MutexGuard<'static, Option<Arc<Session>>> {
+    SESSION.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// The session, which begins if there is none.
+///
+/// # Errors
+/// `EIO` when the servers cannot be reached.
+pub(crate) fn get() -> Result<Arc<Session>, i32> {
+    let mut session = lock();
+    if let Some(session) = &*session {
+        return Ok(Arc::clone(session));
+    }
+    let config = config().ok_or(libc::EIO)?;
+    match pandofs_handles::connect(&config.cluster, config.timeout_ms, DEFAULT_CACHE_BYTES) {
+        Ok(client) => Ok(Arc::clone(session.insert(Arc::new(Session { client })))),
+        Err(error) => {
+            let prefix = String::from_utf8_lossy(config.prefix.path());
+            complain::once(About::Connection, &format!("{prefix} cannot be reached: {error}"));
+            Err(libc::EIO)
+        }
+    }
+}
+
+/// Ends the session, if there is one.
+pub(crate) fn end(session: Option<Arc<Session>>) {
+    drop(session);
+}
+
+/// The process as a caller.
+///
+/// # Errors
+/// `EIO` when its groups are not known.
+pub(crate) fn caller() -> Result<Arc<Credentials>, i32> {
+    let mut caller = CALLER.lock().unwrap_or_else(PoisonError::into_inner);
+    if IS_OTHER_CALLER.swap(false, Ordering::AcqRel) {
+        *caller = None;
+    }
+    if let Some(caller) = &*caller {
+        return Ok(Arc::clone(caller));
+    }
+    let own = pandofs_handles::own_caller().ok_or(libc::EIO)?;
+    Ok(Arc::clone(caller.insert(Arc::new(own))))
+}
+
+/// The process changes its user or groups.
+pub(crate) fn changes_caller() {
+    IS_OTHER_CALLER.store(true, Ordering::Release);
+}
+
+/// The process's umask.
+pub(crate) fn umask() -> u16 {
+    UMASK.load(Ordering::Relaxed) as u16
+}
+
+/// The process sets its umask.
+pub(crate) fn set_umask(umask: u32) {
+    UMASK.store(umask & 0o777, Ordering::Relaxed);
+}
