@@ -43,10 +43,10 @@ help: ## Show this help
 deps: ## Install what building and running need (says what and why)
 	scripts/deps.sh build run
 
-build: ## Build the release binary, and the library for C
+build: ## Build the release binary, and the libraries for C and for unmodified programs
 	scripts/deps.sh build
-	cargo build --release --package pandofs-cli --package pandofs-capi --package pandofs-walk-tools \
-		--package pandofs-walk-mpi $(MPI)
+	cargo build --release --package pandofs-cli --package pandofs-capi --package pandofs-preload \
+		--package pandofs-walk-tools --package pandofs-walk-mpi $(MPI)
 
 install: build ## Install programs, the library for C, manual pages and completions below $PREFIX (default /usr/local)
 	DESTDIR=$(DESTDIR) scripts/install.sh $$(scripts/cargo-target.sh)/release $(PREFIX)

@@ -1,7 +1,7 @@
 #!/bin/bash
-# install-library.sh TARGET [PREFIX]: puts the client library for C, its header and its pkg-config file in place, below
-# $DESTDIR if that is set. TARGET is where cargo built it; PREFIX is /usr/local if it is not said. Libraries go to $LIBDIR below
-# it (lib).
+# install-library.sh TARGET [PREFIX]: puts the client library for C, its header and its pkg-config file, and the library for
+# LD_PRELOAD if it was built, in place, below $DESTDIR if that is set. TARGET is where cargo built it; PREFIX is /usr/local if
+# it is not said. Libraries go to $LIBDIR below it (lib).
 set -euo pipefail
 target=$1
 prefix=${2:-/usr/local}
@@ -18,6 +18,9 @@ install -D -m 755 "$target/libpandofs.so" "$root$lib/libpandofs.so.$version"
 ln -sf "libpandofs.so.$version" "$root$lib/$soname"
 ln -sf "$soname" "$root$lib/libpandofs.so"
 install -D -m 644 "$target/libpandofs.a" "$root$lib/libpandofs.a"
+if [[ -f $target/libpandofs_preload.so ]]; then
+    install -D -m 755 "$target/libpandofs_preload.so" "$root$lib/libpandofs-preload.so"
+fi
 install -d "$root$lib/pkgconfig"
 sed -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|\${prefix}/${LIBDIR:-lib}|" -e "s|@VERSION@|$version|" "$crate/pandofs.pc.in" \
     >"$root$lib/pkgconfig/pandofs.pc"
