@@ -14,11 +14,12 @@ use std::fmt;
 use std::fs::{self, File};
 use std::io::{self, ErrorKind, IoSlice, Read, Write};
 use std::net::{IpAddr, Shutdown, SocketAddr, TcpListener, TcpStream, ToSocketAddrs};
-use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt};
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 use pandofs_types::limits::MAX_IO_BYTES;
@@ -209,6 +210,21 @@ fn make_room(stream: &UnixStream) -> io::Result<()> {
 /// The kind of the error when this process, or the system, has as many files open as it may.
 pub const OUT_OF_FILES: ErrorKind = ErrorKind::QuotaExceeded;
 
+static PLACE: OnceLock<fn(OwnedFd) -> OwnedFd> = OnceLock::new();
+
+/// Has each socket that connects be given another descriptor, by a program in which numbers matter. Answers false if that
+/// was said before, and then does nothing.
+pub fn place_sockets(place: fn(OwnedFd) -> OwnedFd) -> bool {
+    PLACE.set(place).is_ok()
+}
+
+fn placed(socket: OwnedFd) -> OwnedFd {
+    match PLACE.get() {
+        Some(place) => place(socket),
+        None => socket,
+    }
+}
+
 fn connect_tcp(host: &str, port: u16, wait: &Wait<'_>) -> io::Result<TcpStream> {
     let mut last_error = None;
     for candidate in (host, port).to_socket_addrs()? {
@@ -231,7 +247,7 @@ fn connect_to(candidate: &SocketAddr, wait: &Wait<'_>) -> io::Result<TcpStream> 
         SocketAddr::V6(_) => AddressFamily::INET6,
     };
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
-    let socket = net::socket_with(family, SocketType::STREAM, flags, None)?;
+    let socket = placed(net::socket_with(family, SocketType::STREAM, flags, None)?);
     match net::connect(&socket, candidate) {
         Ok(()) => {}
         Err(Errno::INPROGRESS) => {
@@ -257,12 +273,12 @@ fn connect_to(candidate: &SocketAddr, wait: &Wait<'_>) -> io::Result<TcpStream> 
 /// limit for sending bounds that wait.
 fn connect_unix(path: &Path, wait: &Wait<'_>) -> io::Result<UnixStream> {
     let peer = SocketAddrUnix::new(path)?;
-    let socket = net::socket_with(
+    let socket = placed(net::socket_with(
         AddressFamily::UNIX,
         SocketType::STREAM,
         SocketFlags::CLOEXEC,
         None,
-    )?;
+    )?);
     loop {
         set_socket_timeout(&socket, Timeout::Send, Some(wait.step()?))?;
         match net::connect(&socket, &peer) {

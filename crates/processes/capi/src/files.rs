@@ -90,8 +90,7 @@ pub unsafe extern "C" fn pandofs_pwrite(
             append(&file, data)?;
             return Ok(data.len() as i64);
         }
-        let written =
-            pandofs_handles::write(file.client(), &file.caller, file.ino, offset, data)?;
+        let written = pandofs_handles::write(file.client(), &file.caller, file.ino, offset, data)?;
         file.written()?;
         Ok(written as i64)
     })

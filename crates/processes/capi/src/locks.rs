@@ -93,8 +93,7 @@ pub unsafe extern "C" fn pandofs_getlock(file: File, lock: *mut Lock) -> c_int {
 }
 
 fn range(start: u64, length: u64) -> Result<LockRange> {
-    pandofs_handles::lock_range(start, length)
-        .ok_or(Failure::Invalid("offsets are below 2^63"))
+    pandofs_handles::lock_range(start, length).ok_or(Failure::Invalid("offsets are below 2^63"))
 }
 
 fn mode(kind: c_int) -> Result<Option<LockMode>> {

@@ -105,6 +105,7 @@ pub use pandofs_types::{
     Attr, Capabilities, Credentials, FileKind, FileLock, FsError, Ino, LockKind, LockMode,
     LockRange, Name, NewMode, Position, SetAttr, SetTime, Time,
 };
+pub use pandofs_wire::address::place_sockets;
 
 use crate::cluster::Source;
 use crate::core::Core;

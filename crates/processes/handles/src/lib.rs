@@ -193,7 +193,10 @@ mod tests {
     #[test]
     fn modes_of_fallocate() {
         let keep_size = true;
-        assert_eq!(allocation(0), Some(Allocation::Reserve { keep_size: false }));
+        assert_eq!(
+            allocation(0),
+            Some(Allocation::Reserve { keep_size: false })
+        );
         assert_eq!(
             allocation(libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE),
             Some(Allocation::Punch)

@@ -85,11 +85,17 @@ impl Here {
 
 impl Tree for Here {
     fn entry(&self, dir: Ino, name: &Name) -> Result<(Ino, FileKind), i32> {
-        self.session.client.entry(&self.caller, dir, name).map_err(errno)
+        self.session
+            .client
+            .entry(&self.caller, dir, name)
+            .map_err(errno)
     }
 
     fn target(&self, link: Ino) -> Result<Vec<u8>, i32> {
-        self.session.client.readlink(&self.caller, link).map_err(errno)
+        self.session
+            .client
+            .readlink(&self.caller, link)
+            .map_err(errno)
     }
 
     fn parent(&self, dir: Ino) -> Result<Ino, i32> {
@@ -275,7 +281,11 @@ fn find_from(here: &Here, from: Place, path: Vec<u8>, follow: bool) -> Result<Fo
 pub(crate) fn of_descriptor(fd: i32) -> Result<Found, i32> {
     let file = fds::get(fd)?;
     let here = Here::now()?;
-    let attr = here.session.client.getattr(&here.caller, file.ino).map_err(errno)?;
+    let attr = here
+        .session
+        .client
+        .getattr(&here.caller, file.ino)
+        .map_err(errno)?;
     Ok(Found::Node(attr.into(), file.path.clone()))
 }
 
@@ -307,7 +317,14 @@ fn own_process(path: &[u8]) -> Option<&[u8]> {
 fn kernel_path(dir: i32, path: &[u8]) -> Option<Vec<u8>> {
     let path = CString::new(path).ok()?;
     let flags = libc::O_PATH | libc::O_DIRECTORY | libc::O_CLOEXEC;
-    let args = [dir as usize, path.as_ptr() as usize, flags as usize, 0, 0, 0];
+    let args = [
+        dir as usize,
+        path.as_ptr() as usize,
+        flags as usize,
+        0,
+        0,
+        0,
+    ];
     let fd = i32::try_from(sys::call(libc::SYS_openat, args)).ok()?;
     if fd < 0 {
         return None;
@@ -331,7 +348,13 @@ mod tests {
 
     #[test]
     fn paths_that_name_descriptors_name_none_that_is_the_kernels() {
-        for path in ["/dev/fd/0", "/proc/self/fd/1", "/dev/stdout", "/dev/fd/x", "/proc/1/fd/0"] {
+        for path in [
+            "/dev/fd/0",
+            "/proc/self/fd/1",
+            "/dev/stdout",
+            "/dev/fd/x",
+            "/proc/1/fd/0",
+        ] {
             assert_eq!(own_descriptor(path.as_bytes()), None, "{path}");
         }
         let own = format!("/proc/{}/fd/3", std::process::id());
@@ -341,7 +364,10 @@ mod tests {
 
     #[test]
     fn the_kernel_says_what_its_directories_are_called() {
-        assert_eq!(kernel_path(libc::AT_FDCWD, b"/proc/..").as_deref(), Some(&b"/"[..]));
+        assert_eq!(
+            kernel_path(libc::AT_FDCWD, b"/proc/..").as_deref(),
+            Some(&b"/"[..])
+        );
         assert_eq!(kernel_path(libc::AT_FDCWD, b"/is/not/there"), None);
     }
 }

@@ -154,7 +154,10 @@ impl<'p> Subject<'p> {
         self.with(
             |here, node| {
                 let set = attributes.clone();
-                here.session.client.setattr(&here.caller, node.ino, set).map_err(errno)?;
+                here.session
+                    .client
+                    .setattr(&here.caller, node.ino, set)
+                    .map_err(errno)?;
                 Ok(0)
             },
             elsewhere,
@@ -208,7 +211,9 @@ pub(crate) fn access(subject: Subject<'_>, rights: usize, flags: usize) -> Answe
     subject.with(
         |here, node| {
             let (client, caller) = (&here.session.client, &here.caller);
-            client.access(caller, node.ino, rights as u16).map_err(errno)?;
+            client
+                .access(caller, node.ino, rights as u16)
+                .map_err(errno)?;
             Ok(0)
         },
         |path| at(libc::SYS_faccessat2, &path, [rights, flags, 0, 0]),
@@ -238,7 +243,9 @@ pub(crate) fn chown(subject: Subject<'_>, uid: usize, gid: usize, flags: usize) 
         gid: given(gid),
         ..SetAttr::default()
     };
-    subject.set(set, |path| at(libc::SYS_fchownat, &path, [uid, gid, flags, 0]))
+    subject.set(set, |path| {
+        at(libc::SYS_fchownat, &path, [uid, gid, flags, 0])
+    })
 }
 
 /// As `utimensat`, with the two times as numbers, or none for now.
@@ -253,7 +260,9 @@ pub(crate) fn set_times(
     let time = |[seconds, nanos]: [i64; 2]| match nanos {
         libc::UTIME_OMIT => Ok(None),
         libc::UTIME_NOW => Ok(Some(SetTime::Now)),
-        0..NANOS => Ok(Some(SetTime::At(Time(seconds.saturating_mul(NANOS).saturating_add(nanos))))),
+        0..NANOS => Ok(Some(SetTime::At(Time(
+            seconds.saturating_mul(NANOS).saturating_add(nanos),
+        )))),
         _ => Err(libc::EINVAL),
     };
     let (atime, mtime) = match times {
@@ -281,7 +290,9 @@ pub(crate) fn of_microseconds(pointer: usize) -> Result<Option<[[i64; 2]; 2]>, i
         0..1_000_000 => Ok([seconds, micros * 1_000]),
         _ => Err(libc::EINVAL),
     };
-    times.map(|[atime, mtime]| Ok([nanos(atime)?, nanos(mtime)?])).transpose()
+    times
+        .map(|[atime, mtime]| Ok([nanos(atime)?, nanos(mtime)?]))
+        .transpose()
 }
 
 /// As `statfs`.
@@ -345,7 +356,11 @@ impl XattrCall<'_> {
     pub(crate) fn get(self) -> Answer {
         let (name, [_, room, size, _]) = (self.name()?, self.rest);
         self.with(|here, ino| {
-            let value = here.session.client.getxattr(&here.caller, ino, name).map_err(errno)?;
+            let value = here
+                .session
+                .client
+                .getxattr(&here.caller, ino, name)
+                .map_err(errno)?;
             give(&value, room, size)
         })
     }
@@ -357,8 +372,15 @@ impl XattrCall<'_> {
     pub(crate) fn list(self) -> Answer {
         let [room, size, ..] = self.rest;
         self.with(|here, ino| {
-            let names = here.session.client.listxattr(&here.caller, ino).map_err(errno)?;
-            let list: Vec<u8> = names.iter().flat_map(|name| [&name[..], b"\0"].concat()).collect();
+            let names = here
+                .session
+                .client
+                .listxattr(&here.caller, ino)
+                .map_err(errno)?;
+            let list: Vec<u8> = names
+                .iter()
+                .flat_map(|name| [&name[..], b"\0"].concat())
+                .collect();
             give(&list, room, size)
         })
     }
@@ -381,7 +403,9 @@ impl XattrCall<'_> {
         let value = memory::bytes(value, size);
         self.with(|here, ino| {
             let client = &here.session.client;
-            client.setxattr(&here.caller, ino, name, value, mode).map_err(errno)?;
+            client
+                .setxattr(&here.caller, ino, name, value, mode)
+                .map_err(errno)?;
             Ok(0)
         })
     }
@@ -393,7 +417,10 @@ impl XattrCall<'_> {
     pub(crate) fn remove(self) -> Answer {
         let name = self.name()?;
         self.with(|here, ino| {
-            here.session.client.removexattr(&here.caller, ino, name).map_err(errno)?;
+            here.session
+                .client
+                .removexattr(&here.caller, ino, name)
+                .map_err(errno)?;
             Ok(0)
         })
     }

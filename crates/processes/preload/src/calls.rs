@@ -151,7 +151,10 @@ mod tests {
     #[test]
     fn numbers_lead_to_their_calls() {
         for entry in TABLE {
-            assert_eq!(place(entry.number as usize).map(|at| TABLE[at].name), Some(entry.name));
+            assert_eq!(
+                place(entry.number as usize).map(|at| TABLE[at].name),
+                Some(entry.name)
+            );
         }
         assert!(!is_wanted(libc::SYS_futex as usize));
         assert!(!is_wanted(usize::MAX));

@@ -47,8 +47,9 @@ pub(crate) fn sites(
     start: u64,
     wanted: impl Fn(u32) -> bool,
 ) -> Vec<Result<Site, Refusal>> {
-    let instructions: Vec<Instruction> =
-        Decoder::with_ip(64, code, start, DecoderOptions::NONE).into_iter().collect();
+    let instructions: Vec<Instruction> = Decoder::with_ip(64, code, start, DecoderOptions::NONE)
+        .into_iter()
+        .collect();
     let calls: Vec<usize> = (0..instructions.len())
         .filter(|&index| instructions[index].code() == Code::Syscall)
         .collect();
@@ -167,15 +168,16 @@ fn site(instructions: &[Instruction], call: usize, targets: &[u64]) -> Option<Si
 /// where it was, where `may_leave`.
 fn may_move(instructions: &[Instruction], may_leave: bool) -> bool {
     let last = instructions.len().saturating_sub(1);
-    instructions.iter().enumerate().all(|(index, instruction)| {
-        match instruction.flow_control() {
+    instructions
+        .iter()
+        .enumerate()
+        .all(|(index, instruction)| match instruction.flow_control() {
             FlowControl::Next => true,
             FlowControl::ConditionalBranch
             | FlowControl::UnconditionalBranch
             | FlowControl::Return => may_leave && index == last,
             _ => false,
-        }
-    })
+        })
 }
 
 /// The trampoline of a site: its bytes at the address `at`, and where the hook goes on.
@@ -256,7 +258,9 @@ mod tests {
 
     /// The instructions of a trampoline, as text would be without a formatter.
     fn decoded(bytes: &[u8]) -> Vec<Instruction> {
-        Decoder::with_ip(64, bytes, AT, DecoderOptions::NONE).into_iter().collect()
+        Decoder::with_ip(64, bytes, AT, DecoderOptions::NONE)
+            .into_iter()
+            .collect()
     }
 
     #[test]
@@ -286,11 +290,19 @@ mod tests {
     #[test]
     fn neighbours_move_and_branches_among_them_lead_where_they_led() {
         // syscall; jae +5; nop; nop; nop; nop; ret...: the branch is made longer.
-        let code = [0x0f, 0x05, 0x73, 0x05, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3, 0xc3];
+        let code = [
+            0x0f, 0x05, 0x73, 0x05, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3, 0xc3,
+        ];
         let site = only(&code).unwrap_err();
-        assert_eq!(site, Refusal::BranchedInto, "a branch in the middle does not move");
+        assert_eq!(
+            site,
+            Refusal::BranchedInto,
+            "a branch in the middle does not move"
+        );
         // syscall; nop; jae +5: it is the last.
-        let code = [0x0f, 0x05, 0x90, 0x73, 0x05, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3];
+        let code = [
+            0x0f, 0x05, 0x90, 0x73, 0x05, 0x90, 0x90, 0x90, 0x90, 0x90, 0xc3,
+        ];
         let site = only(&code).unwrap();
         assert_eq!((site.start, site.length), (START, 5));
         let made = trampoline(&site, AT, ENTRY).unwrap();
@@ -327,7 +339,9 @@ mod tests {
         let code = [0x0f, 0x05, 0x90, 0x90, 0x90, 0xeb, 0xf9];
         assert!(only(&code).is_ok());
         // The address of the second nop is taken: lea rax, [rip - 9]
-        let code = [0x0f, 0x05, 0x90, 0x90, 0x90, 0x48, 0x8d, 0x05, 0xf7, 0xff, 0xff, 0xff, 0xc3];
+        let code = [
+            0x0f, 0x05, 0x90, 0x90, 0x90, 0x48, 0x8d, 0x05, 0xf7, 0xff, 0xff, 0xff, 0xc3,
+        ];
         assert_eq!(only(&code).unwrap_err(), Refusal::BranchedInto);
     }
 
@@ -346,11 +360,17 @@ mod tests {
 
     #[test]
     fn numbers_that_do_not_matter_are_passed_over() {
-        let code = [0xb8, 1, 0, 0, 0, 0x0f, 0x05, 0xb8, 15, 0, 0, 0, 0x0f, 0x05, 0xc3];
+        let code = [
+            0xb8, 1, 0, 0, 0, 0x0f, 0x05, 0xb8, 15, 0, 0, 0, 0x0f, 0x05, 0xc3,
+        ];
         let wants = |wanted: u32| sites(&code, START, |number| number == wanted).len();
         assert_eq!(wants(1), 1);
         assert_eq!(wants(2), 0);
-        assert_eq!(wants(15), 0, "the end of a signal's handler is never touched");
+        assert_eq!(
+            wants(15),
+            0,
+            "the end of a signal's handler is never touched"
+        );
     }
 
     #[test]

@@ -87,7 +87,10 @@ pub(crate) fn inherit(ino: Ino, path: Vec<u8>) {
 pub(crate) fn begin() {
     let mut room = vec![0_u8; libc::PATH_MAX as usize];
     let length = sys::call3(libc::SYS_getcwd, room.as_mut_ptr() as usize, room.len(), 0);
-    let Some(length) = usize::try_from(length).ok().and_then(|length| length.checked_sub(1)) else {
+    let Some(length) = usize::try_from(length)
+        .ok()
+        .and_then(|length| length.checked_sub(1))
+    else {
         return;
     };
     room.truncate(length);
@@ -122,7 +125,10 @@ pub(crate) fn get(room: usize, size: usize) -> Result<Option<isize>, i32> {
 fn enter(place: Place) -> Result<isize, i32> {
     let here = crate::at::Here::now()?;
     const SEARCH: u16 = 1;
-    here.session.client.access(&here.caller, place.ino, SEARCH).map_err(errno)?;
+    here.session
+        .client
+        .access(&here.caller, place.ino, SEARCH)
+        .map_err(errno)?;
     if !is_inside() {
         hide()?;
     }
@@ -143,7 +149,11 @@ fn outside(path: &CString) -> isize {
 fn hide() -> Result<(), i32> {
     let mut last = libc::EIO;
     for scratch in SCRATCH {
-        let name = format!("{scratch}/pandofs-{}-{:p}", std::process::id(), &raw const last);
+        let name = format!(
+            "{scratch}/pandofs-{}-{:p}",
+            std::process::id(),
+            &raw const last
+        );
         let Ok(name) = CString::new(name) else {
             continue;
         };

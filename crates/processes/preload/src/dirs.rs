@@ -69,7 +69,10 @@ fn put(bytes: &mut Vec<u8>, length: usize, name: &[u8], cookie: u64, ino: Ino, k
 }
 
 /// The entry behind the one with this cookie.
-#[allow(clippy::type_complexity, reason = "an entry's four fields, for one caller")]
+#[allow(
+    clippy::type_complexity,
+    reason = "an entry's four fields, for one caller"
+)]
 fn next(file: &OpenFile, cookie: u64) -> Result<Option<(Vec<u8>, u64, Ino, FileKind)>, i32> {
     let session = session::get()?;
     let caller = session::caller()?;
@@ -81,7 +84,10 @@ fn next(file: &OpenFile, cookie: u64) -> Result<Option<(Vec<u8>, u64, Ino, FileK
         }
         _ => {}
     }
-    let mut listed = file.page.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+    let mut listed = file
+        .page
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
     if listed.at != cookie || cookie == DOT_DOT {
         *listed = Listed {
             at: cookie,
@@ -91,27 +97,46 @@ fn next(file: &OpenFile, cookie: u64) -> Result<Option<(Vec<u8>, u64, Ino, FileK
     }
     if listed.entries.is_empty() && listed.next < Position::END {
         let (from, most) = (listed.next, MAX_READDIR_ENTRIES);
-        let page = session.client.readdir(&caller, file.ino, from, false, most).map_err(errno)?;
+        let page = session
+            .client
+            .readdir(&caller, file.ino, from, false, most)
+            .map_err(errno)?;
         listed.entries = page.entries.into();
         listed.next = page.next;
     }
     let Some(entry) = listed.entries.front() else {
         return Ok(None);
     };
-    let found = (entry.name.as_bytes().to_vec(), entry.position.0, entry.ino, entry.kind);
+    let found = (
+        entry.name.as_bytes().to_vec(),
+        entry.position.0,
+        entry.ino,
+        entry.kind,
+    );
     Ok(Some(found))
 }
 
 /// The position to go on from behind the entry with this cookie.
 fn after(cookie: u64) -> Position {
     // Positions are hash and ordinal: the next one is one further, taken or not.
-    Position(cookie.saturating_add(1).clamp(Position::FIRST.0, Position::END.0))
+    Position(
+        cookie
+            .saturating_add(1)
+            .clamp(Position::FIRST.0, Position::END.0),
+    )
 }
 
 /// The entry with this cookie was given.
 fn given(file: &OpenFile, cookie: u64) {
-    let mut listed = file.page.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-    if listed.entries.front().is_some_and(|entry| entry.position.0 == cookie) {
+    let mut listed = file
+        .page
+        .lock()
+        .unwrap_or_else(std::sync::PoisonError::into_inner);
+    if listed
+        .entries
+        .front()
+        .is_some_and(|entry| entry.position.0 == cookie)
+    {
         listed.entries.pop_front();
         listed.at = cookie;
     }

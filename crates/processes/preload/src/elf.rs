@@ -56,7 +56,9 @@ unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _: usize, found: *mut 
     let code = headers
         .iter()
         .find(|header| header.p_type == libc::PT_LOAD && header.p_flags & libc::PF_X != 0);
-    let table = headers.iter().find(|header| header.p_type == libc::PT_GNU_EH_FRAME);
+    let table = headers
+        .iter()
+        .find(|header| header.p_type == libc::PT_GNU_EH_FRAME);
     if let (Some(code), Some(table)) = (code, table) {
         let start = base + code.p_vaddr as usize;
         found.push(Library {
@@ -131,10 +133,16 @@ mod tests {
     #[test]
     fn functions_of_the_c_library_are_found_that_make_system_calls() {
         let libraries = libraries();
-        let library = libraries.iter().find(|one| one.name == "libc.so.6").unwrap();
+        let library = libraries
+            .iter()
+            .find(|one| one.name == "libc.so.6")
+            .unwrap();
         let functions = library.calling_functions().unwrap();
         let read = libc::read as *const () as usize;
-        let found = functions.iter().find(|function| function.0 == read).unwrap();
+        let found = functions
+            .iter()
+            .find(|function| function.0 == read)
+            .unwrap();
         assert!(found.1 - found.0 > 20, "{found:?}");
         assert!(functions.windows(2).all(|pair| pair[0].1 <= pair[1].0));
     }

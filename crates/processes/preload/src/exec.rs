@@ -24,7 +24,7 @@ const EXECUTE: u16 = 1;
 const MAX_LINE: usize = 255;
 /// The largest program that is copied into memory, in bytes.
 const MAX_PROGRAM: u64 = 1 << 30;
-/// What takes part in making the process's session at the end of it.
+/// Part of the name of this library, as `LD_PRELOAD` has it.
 const LIBRARY: &[u8] = b"preload";
 
 /// What `exec` was given.
@@ -53,17 +53,28 @@ enum Program {
     Memory(i32),
 }
 
-/// As `execve` and `execveat`; it answers only if that failed.
+/// As `execve` and `execveat`; it answers only if that failed. `None` if the kernel can do it as it is.
 ///
 /// # Errors
 /// Error numbers.
-pub(crate) fn exec(exec: Exec<'_>) -> Result<isize, i32> {
+pub(crate) fn exec(exec: Exec<'_>) -> Result<Option<isize>, i32> {
+    // Without anything to pass on nothing is allocated, which may not be possible where this is called.
+    let is_used = !fds::are_none() || cwd::is_inside() || session::is_begun();
+    if !is_used && !exec.path.may_be_ours() {
+        return Ok(None);
+    }
     let program = program(exec)?;
-    let mut arguments: Vec<Vec<u8>> =
-        memory::texts(exec.arguments).into_iter().map(<[u8]>::to_vec).collect();
+    let mut arguments: Vec<Vec<u8>> = memory::texts(exec.arguments)
+        .into_iter()
+        .map(<[u8]>::to_vec)
+        .collect();
     let (dir, path, flags) = match &program {
         Program::Kernel { dir, path, flags } => (*dir, path.clone(), *flags),
-        Program::Memory(fd) => (*fd as usize, CString::default(), libc::AT_EMPTY_PATH as usize),
+        Program::Memory(fd) => (
+            *fd as usize,
+            CString::default(),
+            libc::AT_EMPTY_PATH as usize,
+        ),
         Program::Script {
             interpreter,
             argument,
@@ -87,7 +98,10 @@ pub(crate) fn exec(exec: Exec<'_>) -> Result<isize, i32> {
     let state = prepare(exec.environment)?;
     let own = [STATE.as_bytes(), b"="].concat();
     let environment = memory::texts(exec.environment);
-    let kept = environment.into_iter().filter(|text| !text.starts_with(&own)).map(<[u8]>::to_vec);
+    let kept = environment
+        .into_iter()
+        .filter(|text| !text.starts_with(&own))
+        .map(<[u8]>::to_vec);
     let environment: Vec<Vec<u8>> = kept.chain(state).collect();
     let (arguments, environment) = (array(arguments)?, array(environment)?);
     if is_there(dir, &path, flags) {
@@ -102,24 +116,37 @@ pub(crate) fn exec(exec: Exec<'_>) -> Result<isize, i32> {
         0,
     ];
     let answer = match flags {
-        0 if dir as i32 == libc::AT_FDCWD => sys::call3(libc::SYS_execve, args[1], args[2], args[3]),
+        0 if dir as i32 == libc::AT_FDCWD => {
+            sys::call3(libc::SYS_execve, args[1], args[2], args[3])
+        }
         _ => sys::call(libc::SYS_execveat, args),
     };
     if let Program::Memory(fd) = program {
         sys::close(fd);
     }
-    Ok(answer)
+    Ok(Some(answer))
 }
 
 /// Texts for the kernel, and pointers to them with a null pointer at the end.
 fn array(texts: Vec<Vec<u8>>) -> Result<(Vec<CString>, Vec<*const i8>), i32> {
     let texts: Vec<CString> = texts.into_iter().map(c_string).collect::<Result<_, _>>()?;
-    let pointers = texts.iter().map(|text| text.as_ptr()).chain([std::ptr::null()]).collect();
+    let pointers = texts
+        .iter()
+        .map(|text| text.as_ptr())
+        .chain([std::ptr::null()])
+        .collect();
     Ok((texts, pointers))
 }
 
 fn is_there(dir: usize, path: &CString, flags: usize) -> bool {
-    let args = [dir, path.as_ptr() as usize, libc::X_OK as usize, flags, 0, 0];
+    let args = [
+        dir,
+        path.as_ptr() as usize,
+        libc::X_OK as usize,
+        flags,
+        0,
+        0,
+    ];
     sys::call(libc::SYS_faccessat2, args) == 0
 }
 
@@ -157,7 +184,8 @@ fn of_file_system(node: &Node) -> Result<Program, i32> {
     let root = &pandofs_types::Credentials::ROOT;
     let mut bytes = Vec::new();
     let put = |_: usize, data: &[u8]| bytes.extend_from_slice(data);
-    pandofs_handles::read(client, root, node.ino, 0, node.attr.size as usize, put).map_err(errno)?;
+    pandofs_handles::read(client, root, node.ino, 0, node.attr.size as usize, put)
+        .map_err(errno)?;
     if let Some(script) = script(&bytes) {
         return script;
     }
@@ -167,10 +195,18 @@ fn of_file_system(node: &Node) -> Result<Program, i32> {
         libc::MFD_CLOEXEC as usize,
         0,
     );
-    let fd = i32::try_from(fd).ok().filter(|fd| *fd >= 0).ok_or(libc::ENOMEM)?;
+    let fd = i32::try_from(fd)
+        .ok()
+        .filter(|fd| *fd >= 0)
+        .ok_or(libc::ENOMEM)?;
     let mut rest = &bytes[..];
     while !rest.is_empty() {
-        let written = sys::call3(libc::SYS_write, fd as usize, rest.as_ptr() as usize, rest.len());
+        let written = sys::call3(
+            libc::SYS_write,
+            fd as usize,
+            rest.as_ptr() as usize,
+            rest.len(),
+        );
         if written <= 0 {
             sys::close(fd);
             return Err(libc::ENOMEM);
@@ -184,9 +220,15 @@ fn of_file_system(node: &Node) -> Result<Program, i32> {
 fn script(bytes: &[u8]) -> Option<Result<Program, i32>> {
     let line = bytes.strip_prefix(b"#!")?;
     let line = &line[..line.len().min(MAX_LINE)];
-    let end = line.iter().position(|&byte| byte == b'\n').unwrap_or(line.len());
+    let end = line
+        .iter()
+        .position(|&byte| byte == b'\n')
+        .unwrap_or(line.len());
     let line = line[..end].trim_ascii();
-    let split = line.iter().position(u8::is_ascii_whitespace).unwrap_or(line.len());
+    let split = line
+        .iter()
+        .position(u8::is_ascii_whitespace)
+        .unwrap_or(line.len());
     let (interpreter, argument) = line.split_at(split);
     let argument = argument.trim_ascii();
     Some(match interpreter {
@@ -203,7 +245,11 @@ fn prepare(environment: usize) -> Result<Option<Vec<u8>>, i32> {
     let mut table = fds::table();
     let stays = |fd: i32| sys::descriptor_flags(fd) & libc::FD_CLOEXEC as isize == 0;
     let all = table.all();
-    let kept: Vec<i32> = all.iter().map(|(fd, _)| *fd).filter(|fd| stays(*fd)).collect();
+    let kept: Vec<i32> = all
+        .iter()
+        .map(|(fd, _)| *fd)
+        .filter(|fd| stays(*fd))
+        .collect();
     for (_, file) in &all {
         file.flush()?;
     }
@@ -225,7 +271,10 @@ fn prepare(environment: usize) -> Result<Option<Vec<u8>>, i32> {
              not work in it",
         );
     }
-    Ok(Some(state(&kept, place.map(|place| (place.ino, place.path)))))
+    Ok(Some(state(
+        &kept,
+        place.map(|place| (place.ino, place.path)),
+    )))
 }
 
 fn state(kept: &[i32], cwd: Option<(Ino, Vec<u8>)>) -> Vec<u8> {
@@ -255,25 +304,33 @@ pub(crate) fn inherit(value: &[u8]) {
 
 /// Ends the session, if there is one. What is open is opened again if it is used after all.
 fn end_session() {
-    let session = session::lock().take();
-    if session.is_some() {
-        for (_, file) in fds::table().all() {
-            file.detach();
-        }
+    if !session::is_begun() {
+        return;
     }
-    session::end(session);
+    let session = session::take(&mut session::lock());
+    for (_, file) in fds::table().all() {
+        file.detach();
+    }
+    drop(session);
 }
 
 /// The process ends: what was written is reported, the session ends, and what was counted is printed.
 pub(crate) fn exit() {
+    let reports = session::config().is_some_and(|config| config.report);
+    if !reports && !session::is_begun() && fds::are_none() {
+        return;
+    }
     for (_, file) in fds::table().all() {
         if file.flush().is_err() {
             let path = String::from_utf8_lossy(&file.path).into_owned();
-            complain::once(About::Exit, &format!("not all that was written to {path} is there"));
+            complain::once(
+                About::Exit,
+                &format!("not all that was written to {path} is there"),
+            );
         }
     }
     end_session();
-    if session::config().is_some_and(|config| config.report) {
+    if reports {
         let (ours, kernels) = (calls::counted(true), calls::counted(false));
         let name = std::fs::read_to_string("/proc/self/comm").unwrap_or_default();
         let (pid, name) = (std::process::id(), name.trim_end());

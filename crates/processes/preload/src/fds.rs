@@ -8,7 +8,7 @@ use crate::open_file::OpenFile;
 use crate::shared;
 use crate::sys;
 use std::collections::BTreeMap;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Numbers that may stand for something; what is opened beyond is refused.
@@ -28,7 +28,8 @@ impl Set {
     }
 
     fn has(&self, fd: i32) -> bool {
-        self.word(fd).is_some_and(|(word, bit)| word.load(Ordering::Acquire) & bit != 0)
+        self.word(fd)
+            .is_some_and(|(word, bit)| word.load(Ordering::Acquire) & bit != 0)
     }
 
     fn set(&self, fd: i32, is_in: bool) {
@@ -59,6 +60,8 @@ static OURS: Set = Set::new();
 /// This library's own: sockets and the like.
 static OWN: Set = Set::new();
 static HAS_OWN: AtomicBool = AtomicBool::new(false);
+/// Descriptors in the table.
+static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// The table.
 #[derive(Debug, Default)]
@@ -71,6 +74,11 @@ static TABLE: Mutex<Table> = Mutex::new(Table {
     files: BTreeMap::new(),
     stand_in: None,
 });
+
+/// Returns whether no descriptor stands for a file of the file system.
+pub(crate) fn are_none() -> bool {
+    COUNT.load(Ordering::Acquire) == 0
+}
 
 /// The table, locked.
 pub(crate) fn table() -> MutexGuard<'static, Table> {
@@ -117,7 +125,14 @@ pub(crate) fn make_own(fd: i32) -> i32 {
 /// The least number that one of this library's own is to have.
 pub(crate) fn own_base() -> u64 {
     let mut limit = [0_u64; 2];
-    let args = [0, libc::RLIMIT_NOFILE as usize, 0, limit.as_mut_ptr() as usize, 0, 0];
+    let args = [
+        0,
+        libc::RLIMIT_NOFILE as usize,
+        0,
+        limit.as_mut_ptr() as usize,
+        0,
+        0,
+    ];
     sys::call(libc::SYS_prlimit64, args);
     limit[0].saturating_sub(OWN_FDS).clamp(10, MAX_OWN_BASE)
 }
@@ -160,7 +175,12 @@ impl Table {
             true => libc::F_DUPFD_CLOEXEC,
             false => libc::F_DUPFD,
         };
-        let fd = sys::call3(libc::SYS_fcntl, of as usize, command as usize, least as usize);
+        let fd = sys::call3(
+            libc::SYS_fcntl,
+            of as usize,
+            command as usize,
+            least as usize,
+        );
         if fd < 0 {
             return Err(-fd as i32);
         }
@@ -176,18 +196,25 @@ impl Table {
     /// The number, which the kernel has, stands for the file.
     pub(crate) fn insert(&mut self, fd: i32, file: Arc<OpenFile>) -> Option<Arc<OpenFile>> {
         OURS.set(fd, true);
-        self.files.insert(fd, file)
+        let before = self.files.insert(fd, file);
+        COUNT.store(self.files.len(), Ordering::Release);
+        before
     }
 
     /// The number stands for nothing any more; the kernel still has it.
     pub(crate) fn remove(&mut self, fd: i32) -> Option<Arc<OpenFile>> {
         OURS.set(fd, false);
-        self.files.remove(&fd)
+        let before = self.files.remove(&fd);
+        COUNT.store(self.files.len(), Ordering::Release);
+        before
     }
 
     /// All that stands for something, with the numbers.
     pub(crate) fn all(&self) -> Vec<(i32, Arc<OpenFile>)> {
-        self.files.iter().map(|(fd, file)| (*fd, Arc::clone(file))).collect()
+        self.files
+            .iter()
+            .map(|(fd, file)| (*fd, Arc::clone(file)))
+            .collect()
     }
 
     /// Has other processes be able to share what there is, each file by its own page.
@@ -204,7 +231,12 @@ impl Table {
                     let flags = sys::descriptor_flags(*other);
                     let is_closed = flags & libc::FD_CLOEXEC as isize != 0;
                     let flag = if is_closed { libc::O_CLOEXEC } else { 0 };
-                    sys::call3(libc::SYS_dup3, page as usize, *other as usize, flag as usize);
+                    sys::call3(
+                        libc::SYS_dup3,
+                        page as usize,
+                        *other as usize,
+                        flag as usize,
+                    );
                 }
             }
             debug_assert!(self.files.contains_key(&fd));
@@ -244,7 +276,10 @@ impl Table {
         let Some(page) = shared::inherited(fd) else {
             return false;
         };
-        let known = self.files.values().find(|file| file.page_id() == Some(page.id));
+        let known = self
+            .files
+            .values()
+            .find(|file| file.page_id() == Some(page.id));
         let file = match known.cloned() {
             Some(file) => {
                 page.unmap();
@@ -263,7 +298,14 @@ mod tests {
     use pandofs_types::{FileKind, Ino};
 
     fn file(ino: u64) -> Arc<OpenFile> {
-        Arc::new(OpenFile::new(Ino(ino), FileKind::File, 4, 0, b"/f".to_vec(), None))
+        Arc::new(OpenFile::new(
+            Ino(ino),
+            FileKind::File,
+            4,
+            0,
+            b"/f".to_vec(),
+            None,
+        ))
     }
 
     #[test]
@@ -279,7 +321,10 @@ mod tests {
         table.share().unwrap();
         assert_eq!(sys::descriptor_flags(fd), 1);
         assert_eq!(sys::descriptor_flags(other), 0);
-        let (first, second) = (shared::inherited(fd).unwrap(), shared::inherited(other).unwrap());
+        let (first, second) = (
+            shared::inherited(fd).unwrap(),
+            shared::inherited(other).unwrap(),
+        );
         assert_eq!(first.id, second.id);
         assert_eq!(Some(first.id), one.page_id());
         // A process that begins with them has one file again.

@@ -61,7 +61,8 @@ pub(crate) fn read(fd: i32, room: usize, size: usize, offset: Offset) -> Result<
     offset.with(&file, |at| {
         let put = |place: usize, data: &[u8]| memory::put_bytes(room + place, data);
         let client = &opened.session.client;
-        let read = pandofs_handles::read(client, &caller, file.ino, at, size, put).map_err(errno)?;
+        let read =
+            pandofs_handles::read(client, &caller, file.ino, at, size, put).map_err(errno)?;
         Ok((at + read as u64, read as isize))
     })
 }
@@ -92,7 +93,9 @@ fn write_bytes(file: &Arc<OpenFile>, data: &[u8], offset: Offset) -> Result<isiz
         Ok((at + written as u64, written))
     })?;
     if flags & (libc::O_SYNC | libc::O_DSYNC) != 0 {
-        client.fsync_through(&caller, file.ino, opened.number).map_err(errno)?;
+        client
+            .fsync_through(&caller, file.ino, opened.number)
+            .map_err(errno)?;
     }
     Ok(written as isize)
 }
@@ -159,13 +162,19 @@ pub(crate) fn seek(fd: i32, offset: usize, whence: usize) -> Result<isize, i32> 
     }
     let offset = offset as i64;
     let moved = |from: u64| {
-        let to = i64::try_from(from).ok().and_then(|from| from.checked_add(offset));
-        to.ok_or(libc::EOVERFLOW).and_then(|to| u64::try_from(to).map_err(|_| libc::EINVAL))
+        let to = i64::try_from(from)
+            .ok()
+            .and_then(|from| from.checked_add(offset));
+        to.ok_or(libc::EOVERFLOW)
+            .and_then(|to| u64::try_from(to).map_err(|_| libc::EINVAL))
     };
     let find = |what: Seek| {
         let at = u64::try_from(offset).map_err(|_| libc::ENXIO)?;
         let opened = file.opened(0)?;
-        let found = opened.session.client.seek(&*session::caller()?, file.ino, at, what);
+        let found = opened
+            .session
+            .client
+            .seek(&*session::caller()?, file.ino, at, what);
         found.map_err(errno)?.ok_or(libc::ENXIO)
     };
     file.with_offset(|own| {
@@ -175,7 +184,12 @@ pub(crate) fn seek(fd: i32, offset: usize, whence: usize) -> Result<isize, i32> 
             libc::SEEK_END if file.kind == FileKind::Dir => return Err(libc::EINVAL),
             libc::SEEK_END => {
                 let client = file.opened(0)?.session.client.clone();
-                moved(client.getattr(&*session::caller()?, file.ino).map_err(errno)?.size)?
+                moved(
+                    client
+                        .getattr(&*session::caller()?, file.ino)
+                        .map_err(errno)?
+                        .size,
+                )?
             }
             libc::SEEK_DATA => find(Seek::Data)?,
             libc::SEEK_HOLE => find(Seek::Hole)?,
@@ -193,12 +207,17 @@ pub(crate) fn sync(fd: i32) -> Result<isize, i32> {
     let file = fds::get(fd)?;
     let caller = session::caller()?;
     if file.kind == FileKind::Dir {
-        session::get()?.client.fsyncdir(&caller, file.ino).map_err(errno)?;
+        session::get()?
+            .client
+            .fsyncdir(&caller, file.ino)
+            .map_err(errno)?;
         return Ok(0);
     }
     let opened = file.opened(0)?;
     let client = &opened.session.client;
-    client.fsync_through(&caller, file.ino, opened.number).map_err(errno)?;
+    client
+        .fsync_through(&caller, file.ino, opened.number)
+        .map_err(errno)?;
     Ok(0)
 }
 
@@ -217,7 +236,11 @@ pub(crate) fn truncate(fd: i32, size: usize) -> Result<isize, i32> {
     };
     // The right was seen when it was opened, and lasts.
     let caller = (*session::caller()?).clone().writing_anyway();
-    opened.session.client.setattr(&caller, file.ino, set).map_err(errno)?;
+    opened
+        .session
+        .client
+        .setattr(&caller, file.ino, set)
+        .map_err(errno)?;
     Ok(0)
 }
 
@@ -232,7 +255,9 @@ pub(crate) fn allocate(fd: i32, mode: usize, offset: usize, length: usize) -> Re
     let (offset, length) = (positive(offset)?, positive(length)?);
     let what = pandofs_handles::allocation(mode as i32).ok_or(libc::EOPNOTSUPP)?;
     let (client, caller) = (&opened.session.client, session::caller()?);
-    client.allocate(&caller, file.ino, offset, length, what).map_err(errno)?;
+    client
+        .allocate(&caller, file.ino, offset, length, what)
+        .map_err(errno)?;
     Ok(0)
 }
 

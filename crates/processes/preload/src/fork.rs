@@ -77,7 +77,10 @@ impl New {
             }
             libc::SYS_clone => {
                 let [_, _, parent, child, local, rest] = args;
-                sys::call(libc::SYS_clone, [flags as usize, 0, parent, child, local, rest])
+                sys::call(
+                    libc::SYS_clone,
+                    [flags as usize, 0, parent, child, local, rest],
+                )
             }
             _ => {
                 let bytes = args[1].min(MAX_CLONE3_BYTES);
@@ -111,8 +114,8 @@ pub(crate) fn fork(number: i64, args: Args, context: &mut Context) -> Result<Opt
     };
     let mut table = fds::table();
     for (_, file) in table.all() {
-        // Who reads it in the child sees what was written here.
-        file.flush()?;
+        // Who reads it in the child sees what was written here. What cannot be reported now stays to be.
+        let _ = file.flush();
         if file.is_locked.load(Ordering::Relaxed) {
             complain::once(
                 About::LostLock,
@@ -126,7 +129,7 @@ pub(crate) fn fork(number: i64, args: Args, context: &mut Context) -> Result<Opt
     let child = new.make(args);
     if child == 0 {
         // Its threads and sockets are the parent's.
-        std::mem::forget(session.take());
+        std::mem::forget(session::take(&mut session));
         table.forked();
         calls::forget_counts();
         if new.stack_end != 0 {
@@ -143,10 +146,26 @@ mod tests {
 
     #[test]
     fn threads_are_told_from_processes() {
-        let thread = [(libc::CLONE_VM | libc::CLONE_THREAD) as usize, 4_096, 0, 0, 0, 0];
+        let thread = [
+            (libc::CLONE_VM | libc::CLONE_THREAD) as usize,
+            4_096,
+            0,
+            0,
+            0,
+            0,
+        ];
         let new = New::of(libc::SYS_clone, thread).unwrap();
         assert!(new.flags & THREAD != 0 && new.stack_end == 4_096);
-        let spawn: [u64; 8] = [MEMORY | libc::CLONE_VFORK as u64, 0, 0, 0, 17, 8_192, 4_096, 0];
+        let spawn: [u64; 8] = [
+            MEMORY | libc::CLONE_VFORK as u64,
+            0,
+            0,
+            0,
+            17,
+            8_192,
+            4_096,
+            0,
+        ];
         let args = [spawn.as_ptr() as usize, CLONE3_BYTES, 0, 0, 0, 0];
         let new = New::of(libc::SYS_clone3, args).unwrap();
         assert!(new.flags & THREAD == 0);

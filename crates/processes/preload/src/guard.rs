@@ -46,10 +46,14 @@ pub(crate) fn is_inside(context: &Context) -> bool {
         let was_begun_here = NEW_STACKS.iter().any(|(start, end)| {
             let (from, to) = (start.load(Ordering::Acquire), end.load(Ordering::Acquire));
             let is_it = (from..to).contains(&context.stack);
-            is_it && start.compare_exchange(from, 0, Ordering::AcqRel, Ordering::Relaxed).is_ok() && {
-                end.store(0, Ordering::Release);
-                true
-            }
+            is_it
+                && start
+                    .compare_exchange(from, 0, Ordering::AcqRel, Ordering::Relaxed)
+                    .is_ok()
+                && {
+                    end.store(0, Ordering::Release);
+                    true
+                }
         });
         THREAD.set(match was_begun_here {
             true => Thread::Library,
@@ -66,7 +70,10 @@ pub(crate) fn begins(start: usize, end: usize) {
         start => start,
     };
     for (from, to) in &NEW_STACKS {
-        if to.compare_exchange(0, end, Ordering::AcqRel, Ordering::Relaxed).is_ok() {
+        if to
+            .compare_exchange(0, end, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
+        {
             from.store(start, Ordering::Release);
             return;
         }
@@ -105,7 +112,14 @@ impl Drop for Inside {
 /// Changes the thread's blocked signals, and says which they were.
 fn change(how: usize, signals: u64) -> u64 {
     let (new, mut old) = ([signals], [0_u64]);
-    let args = [how, new.as_ptr() as usize, old.as_mut_ptr() as usize, SIGNALS_BYTES, 0, 0];
+    let args = [
+        how,
+        new.as_ptr() as usize,
+        old.as_mut_ptr() as usize,
+        SIGNALS_BYTES,
+        0,
+        0,
+    ];
     sys::call(libc::SYS_rt_sigprocmask, args);
     old[0]
 }
@@ -116,7 +130,9 @@ pub(crate) fn handles(signal: usize, action: usize) {
     let Some([handler, flags]) = crate::memory::get::<[usize; 2]>(action) else {
         return;
     };
-    let bit = 1_u64.checked_shl((signal as u32).wrapping_sub(1)).unwrap_or(0);
+    let bit = 1_u64
+        .checked_shl((signal as u32).wrapping_sub(1))
+        .unwrap_or(0);
     let set = |signals: &AtomicU64, is_in: bool| match is_in {
         true => signals.fetch_or(bit, Ordering::Relaxed),
         false => signals.fetch_and(!bit, Ordering::Relaxed),
@@ -129,7 +145,12 @@ pub(crate) fn handles(signal: usize, action: usize) {
 /// turn here.
 pub(crate) fn is_interrupted() -> bool {
     let mut pending = [0_u64];
-    sys::call3(libc::SYS_rt_sigpending, pending.as_mut_ptr() as usize, SIGNALS_BYTES, 0);
+    sys::call3(
+        libc::SYS_rt_sigpending,
+        pending.as_mut_ptr() as usize,
+        SIGNALS_BYTES,
+        0,
+    );
     let pending = pending[0] & PENDING.get();
     if pending == 0 {
         return false;

@@ -81,7 +81,9 @@ fn inside(number: i64, args: Args) -> Option<isize> {
                 _ => fd,
             })
         }
-        libc::SYS_fcntl if args[1] as i32 == libc::F_DUPFD_CLOEXEC && fds::is_own(args[0] as i32) => {
+        libc::SYS_fcntl
+            if args[1] as i32 == libc::F_DUPFD_CLOEXEC && fds::is_own(args[0] as i32) =>
+        {
             let least = args[2].max(fds::own_base() as usize);
             let fd = sys::call3(number, args[0], args[1], least);
             Some(match fd {
@@ -110,6 +112,10 @@ fn concerns(number: i64, shape: Shape, args: Args) -> bool {
     };
     let path = |dir: usize, text: usize| Path::new(dir, text).is_some_and(Path::may_be_ours);
     match shape {
+        // Of memory without a file the descriptor says nothing.
+        Shape::Fd(_) if number == libc::SYS_mmap && args[3] & libc::MAP_ANONYMOUS as usize != 0 => {
+            false
+        }
         Shape::Fd(index) => fd(index),
         Shape::Fds(first, second) => fd(first) || fd(second),
         Shape::Path(index) => path(CWD, args[index]),
@@ -141,10 +147,9 @@ fn concerns(number: i64, shape: Shape, args: Args) -> bool {
                 session::changes_caller();
                 false
             }
-            libc::SYS_socket
-            | libc::SYS_accept4
-            | libc::SYS_eventfd2
-            | libc::SYS_epoll_create1 => false,
+            libc::SYS_socket | libc::SYS_accept4 | libc::SYS_eventfd2 | libc::SYS_epoll_create1 => {
+                false
+            }
             libc::SYS_getcwd => cwd::is_inside(),
             libc::SYS_chdir => cwd::is_inside() || path(CWD, args[0]),
             libc::SYS_fchdir => cwd::is_inside() || fd(0),
@@ -173,22 +178,22 @@ fn serve(number: i64, args: Args, context: &mut Context) -> Answer {
             flags: 0,
             arguments: b,
             environment: c,
-        })
-        .map(Some),
+        }),
         libc::SYS_execveat => exec::exec(Exec {
             path: path(a, b)?,
             flags: e,
             arguments: c,
             environment: d,
-        })
-        .map(Some),
+        }),
         libc::SYS_exit_group => {
             exec::exit();
             Ok(None)
         }
         libc::SYS_getcwd => cwd::get(a, b),
         libc::SYS_chdir => cwd::change(path(CWD, a)?),
-        libc::SYS_fchdir if fds::is_ours(a as i32) => cwd::change_to(&*fds::get(a as i32)?).map(Some),
+        libc::SYS_fchdir if fds::is_ours(a as i32) => {
+            cwd::change_to(&*fds::get(a as i32)?).map(Some)
+        }
         libc::SYS_fchdir => Ok(Some(cwd::change_by_kernel(a as i32))),
         libc::SYS_close => open::close(a as i32).map(Some),
         libc::SYS_close_range => open::close_range(a, b, c).map(Some),
@@ -304,7 +309,9 @@ fn ioctl(request: usize) -> Answer {
 }
 
 fn not_done(number: i64, argument: usize) {
-    let words = format!("system call {number} ({argument:#x}, ...) is not done for the file system: ENOSYS");
+    let words = format!(
+        "system call {number} ({argument:#x}, ...) is not done for the file system: ENOSYS"
+    );
     complain::once(About::NotDone, &words);
 }
 
@@ -351,7 +358,11 @@ fn of_path(number: i64, args: Args) -> Answer {
         libc::SYS_futimesat => attributes::set_times(at(0), attributes::of_microseconds(c)?, 0),
         libc::SYS_utimensat => {
             // Without a path it is about the descriptor.
-            let flags = if b == 0 { d | libc::AT_EMPTY_PATH as usize } else { d };
+            let flags = if b == 0 {
+                d | libc::AT_EMPTY_PATH as usize
+            } else {
+                d
+            };
             attributes::set_times(at(flags), memory::get(c), d)
         }
         libc::SYS_statfs => attributes::room(subject(true)?, b),

@@ -121,7 +121,10 @@ fn range(file: &OpenFile, opened: &Opened, asked: &libc::flock) -> Result<LockRa
         libc::SEEK_SET => 0,
         libc::SEEK_CUR => file.with_offset(|offset| *offset) as i64,
         libc::SEEK_END => {
-            client.getattr(&*session::caller()?, file.ino).map_err(errno)?.size as i64
+            client
+                .getattr(&*session::caller()?, file.ino)
+                .map_err(errno)?
+                .size as i64
         }
         _ => return Err(libc::EINVAL),
     };
@@ -176,7 +179,9 @@ fn change(
     client.report_written(ino).map_err(errno)?;
     let Some(mode) = mode else {
         let owner = lock(opened, owner, kind, range, LockMode::Shared).owner;
-        client.unlock(ino, number, kind, owner, range).map_err(errno)?;
+        client
+            .unlock(ino, number, kind, owner, range)
+            .map_err(errno)?;
         return Ok(0);
     };
     if owner == Owner::OpenFile {
@@ -188,7 +193,9 @@ fn change(
         match client.try_lock(ino, number, wanted).map_err(errno)? {
             Tried::Locked => return Ok(0),
             Tried::NotYet if !waits => {
-                let wait = client.lock_wait(ino, number, wanted, false).map_err(errno)?;
+                let wait = client
+                    .lock_wait(ino, number, wanted, false)
+                    .map_err(errno)?;
                 return wait.wait().map(|()| 0).map_err(errno);
             }
             Tried::Busy if !waits => return Err(libc::EAGAIN),

@@ -80,7 +80,10 @@ fn map_shared(args: sys::Args, file: &Arc<OpenFile>) -> Result<isize, i32> {
         return Err(libc::ENODEV);
     }
     let [place, length, rights, flags, _, offset] = args;
-    let got = sys::call(libc::SYS_mmap, [place, length, rights, flags, fd as usize, offset]);
+    let got = sys::call(
+        libc::SYS_mmap,
+        [place, length, rights, flags, fd as usize, offset],
+    );
     sys::close(fd as i32);
     match got {
         error if error < 0 && error >= -4_095 => Err(-error as i32),

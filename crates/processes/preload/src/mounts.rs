@@ -14,7 +14,9 @@ pub(crate) struct Mount {
 /// The mounts of PandoFS that this process sees, in the order in which they were made.
 pub(crate) fn pandofs() -> Vec<Mount> {
     let text = std::fs::read("/proc/self/mountinfo").unwrap_or_default();
-    text.split(|&byte| byte == b'\n').filter_map(parse).collect()
+    text.split(|&byte| byte == b'\n')
+        .filter_map(parse)
+        .collect()
 }
 
 /// One line: `36 35 98:0 /root /mount/point options optional... - type source superoptions`.
@@ -26,7 +28,10 @@ fn parse(line: &[u8]) -> Option<Mount> {
     let is_fuse = kind.starts_with(b"fuse");
     Some(Mount {
         point: unescape(fields.get(4)?),
-        source: source.strip_prefix(SOURCE_PREFIX).filter(|_| is_fuse)?.to_vec(),
+        source: source
+            .strip_prefix(SOURCE_PREFIX)
+            .filter(|_| is_fuse)?
+            .to_vec(),
     })
 }
 
@@ -35,7 +40,9 @@ fn unescape(field: &[u8]) -> Vec<u8> {
     let mut plain = Vec::with_capacity(field.len());
     let mut rest = field;
     while let Some((&byte, behind)) = rest.split_first() {
-        let digits = behind.get(..3).and_then(|digits| std::str::from_utf8(digits).ok());
+        let digits = behind
+            .get(..3)
+            .and_then(|digits| std::str::from_utf8(digits).ok());
         match digits.and_then(|digits| u8::from_str_radix(digits, 8).ok()) {
             Some(value) if byte == b'\\' => {
                 plain.push(value);

@@ -58,7 +58,10 @@ pub(crate) fn mkdir(path: Path<'_>, mode: usize) -> Answer {
         path,
         true,
         |here, dir, name| {
-            let made = here.session.client.mkdir_masked(&here.caller, dir.ino, name, new_mode(mode));
+            let made =
+                here.session
+                    .client
+                    .mkdir_masked(&here.caller, dir.ino, name, new_mode(mode));
             made.map(drop).map_err(errno)
         },
         |path| at(libc::SYS_mkdirat, &path, mode, 0),
@@ -104,7 +107,10 @@ pub(crate) fn symlink(target: usize, path: Path<'_>) -> Answer {
         path,
         false,
         |here, dir, name| {
-            let made = here.session.client.symlink(&here.caller, dir.ino, name, text);
+            let made = here
+                .session
+                .client
+                .symlink(&here.caller, dir.ino, name, text);
             made.map(drop).map_err(errno)
         },
         |path| {
@@ -121,13 +127,19 @@ pub(crate) fn symlink(target: usize, path: Path<'_>) -> Answer {
 pub(crate) fn unlink(path: Path<'_>, flags: usize) -> Answer {
     let is_dir = flags & libc::AT_REMOVEDIR as usize != 0;
     let leaf = path.leaf()?;
-    let last = path.text.rsplit(|&byte| byte == b'/').find(|part| !part.is_empty());
-    in_use(&leaf, match (is_dir, last) {
-        (false, _) => libc::EISDIR,
-        (true, Some(b".")) => libc::EINVAL,
-        (true, Some(b"..")) => libc::ENOTEMPTY,
-        (true, _) => libc::EBUSY,
-    })?;
+    let last = path
+        .text
+        .rsplit(|&byte| byte == b'/')
+        .find(|part| !part.is_empty());
+    in_use(
+        &leaf,
+        match (is_dir, last) {
+            (false, _) => libc::EISDIR,
+            (true, Some(b".")) => libc::EINVAL,
+            (true, Some(b"..")) => libc::ENOTEMPTY,
+            (true, _) => libc::EBUSY,
+        },
+    )?;
     match leaf {
         Leaf::Kernel | Leaf::Dir => Ok(None),
         Leaf::Elsewhere(path) => Ok(Some(at(libc::SYS_unlinkat, &path, flags, 0))),
@@ -162,7 +174,11 @@ pub(crate) fn readlink(path: Path<'_>, room: usize, size: usize) -> Answer {
             if node.kind != FileKind::Symlink {
                 return Err(libc::EINVAL);
             }
-            let target = here.session.client.readlink(&here.caller, node.ino).map_err(errno)?;
+            let target = here
+                .session
+                .client
+                .readlink(&here.caller, node.ino)
+                .map_err(errno)?;
             give(&target, room, size)
         },
         |path| at(libc::SYS_readlinkat, &path, room, size),
@@ -202,7 +218,10 @@ pub(crate) fn rename(old: Path<'_>, new: Path<'_>, flags: usize) -> Answer {
             };
             let (old, new) = (old.as_ptr() as usize, new.as_ptr() as usize);
             let dir = libc::AT_FDCWD as usize;
-            return Ok(Some(sys::call(libc::SYS_renameat2, [dir, old, dir, new, flags, 0])));
+            return Ok(Some(sys::call(
+                libc::SYS_renameat2,
+                [dir, old, dir, new, flags, 0],
+            )));
         }
     };
     let here = Here::now()?;
@@ -272,7 +291,10 @@ pub(crate) fn link(old: Path<'_>, new: Path<'_>, flags: usize) -> Answer {
         new,
         false,
         |here, dir, name| {
-            let made = here.session.client.link(&here.caller, node.ino, dir.ino, name);
+            let made = here
+                .session
+                .client
+                .link(&here.caller, node.ino, dir.ino, name);
             made.map(drop).map_err(errno)
         },
         |_| -libc::EXDEV as isize,

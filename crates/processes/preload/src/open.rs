@@ -83,7 +83,14 @@ pub(crate) fn open(path: Path<'_>, flags: i32, mode: usize) -> Result<Option<isi
 }
 
 fn by_kernel(path: &std::ffi::CStr, flags: Flags, mode: usize) -> Opened {
-    let args = [libc::AT_FDCWD as usize, path.as_ptr() as usize, flags.0 as usize, mode, 0, 0];
+    let args = [
+        libc::AT_FDCWD as usize,
+        path.as_ptr() as usize,
+        flags.0 as usize,
+        mode,
+        0,
+        0,
+    ];
     Opened::Elsewhere(sys::call(libc::SYS_openat, args))
 }
 
@@ -134,7 +141,9 @@ fn open_node(
         true => access | WRITE,
         false => access,
     };
-    client.open_node(caller, ino, rights, flags.truncates()).map_err(errno)?;
+    client
+        .open_node(caller, ino, rights, flags.truncates())
+        .map_err(errno)?;
     let session = Some(Arc::clone(&here.session));
     Ok(OpenFile::new(ino, kind, access, kept, path, session))
 }
@@ -180,7 +189,9 @@ fn create(path: Path<'_>, flags: Flags, mode: usize) -> Result<Opened, i32> {
                 return Err(libc::ENXIO);
             }
             // It is no file, or nothing may be made in the directory.
-            Err(ClientError::Fs(error @ (FsError::Exists | FsError::Access))) if !exclusive => error,
+            Err(ClientError::Fs(error @ (FsError::Exists | FsError::Access))) if !exclusive => {
+                error
+            }
             Err(error) => return Err(errno(error)),
         };
         let node = match client.lookup(caller, dir.ino, &name) {
@@ -225,7 +236,10 @@ pub(crate) fn truncate(path: Path<'_>, size: usize) -> Result<Option<isize>, i32
                 size: Some(size),
                 ..SetAttr::default()
             };
-            here.session.client.setattr(&here.caller, node.ino, set).map_err(errno)?;
+            here.session
+                .client
+                .setattr(&here.caller, node.ino, set)
+                .map_err(errno)?;
             Ok(0)
         },
         |path| sys::call3(libc::SYS_truncate, path.as_ptr() as usize, size as usize, 0),
@@ -311,7 +325,9 @@ pub(crate) fn duplicate(fd: i32, close_on_exec: bool, least: i32) -> Result<isiz
     let mut table = fds::table();
     let file = table.all().into_iter().find(|(other, _)| *other == fd);
     let (_, file) = file.ok_or(libc::EBADF)?;
-    table.duplicate(fd, file, close_on_exec, least).map(|fd| fd as isize)
+    table
+        .duplicate(fd, file, close_on_exec, least)
+        .map(|fd| fd as isize)
 }
 
 /// As `dup3`, and `dup2` where the numbers may be the same.
@@ -323,7 +339,9 @@ pub(crate) fn duplicate_to(old: i32, new: i32, flags: usize, same: bool) -> Resu
         return Err(libc::EBADF);
     }
     if fds::is_own(new) {
-        let words = format!("descriptor {new} is in use for the connection to the servers, and cannot be replaced");
+        let words = format!(
+            "descriptor {new} is in use for the connection to the servers, and cannot be replaced"
+        );
         complain::once(About::OwnDescriptor, &words);
         return Err(libc::EBUSY);
     }

@@ -91,7 +91,10 @@ impl OpenFile {
 
     /// What another process has open, too.
     pub(crate) fn inherited(page: &'static Page) -> OpenFile {
-        let kind = KINDS.get(page.kind as usize).copied().unwrap_or(FileKind::File);
+        let kind = KINDS
+            .get(page.kind as usize)
+            .copied()
+            .unwrap_or(FileKind::File);
         let file = OpenFile::new(
             Ino(page.ino),
             kind,
@@ -123,7 +126,10 @@ impl OpenFile {
             Place::Here(offset) => offset,
             Place::Shared(_) => return Ok(None),
         };
-        let kind = KINDS.iter().position(|kind| *kind == self.kind).unwrap_or(0);
+        let kind = KINDS
+            .iter()
+            .position(|kind| *kind == self.kind)
+            .unwrap_or(0);
         let (page, fd) = shared::make(&What {
             ino: self.ino.0,
             access: u32::from(self.access),

@@ -51,7 +51,9 @@ fn patch_library(library: &Library, entry: usize) -> Result<Patched, String> {
     let mut patched = Patched::default();
     for (start, end) in functions {
         let code = &library.code()[start - library.start..end - library.start];
-        for site in code::sites(code, start as u64, |number| calls::is_wanted(number as usize)) {
+        for site in code::sites(code, start as u64, |number| {
+            calls::is_wanted(number as usize)
+        }) {
             bytes.resize(bytes.len().next_multiple_of(ALIGNMENT), 0xcc);
             let at = room + bytes.len();
             let made = site.ok().and_then(|site| {
@@ -67,15 +69,23 @@ fn patch_library(library: &Library, entry: usize) -> Result<Patched, String> {
         }
     }
     if bytes.len() > ROOM {
-        return Err(format!("{name} has more system calls than there is room for"));
+        return Err(format!(
+            "{name} has more system calls than there is room for"
+        ));
     }
     crate::memory::put_bytes(room, &bytes);
     let page = page_bytes();
-    let (first, last) = (library.start & !(page - 1), library.end.next_multiple_of(page));
+    let (first, last) = (
+        library.start & !(page - 1),
+        library.end.next_multiple_of(page),
+    );
     let protect = |start: usize, length: usize, rights: i32| {
         sys::call3(libc::SYS_mprotect, start, length, rights as usize)
     };
-    let (run, change) = (libc::PROT_READ | libc::PROT_EXEC, libc::PROT_READ | libc::PROT_WRITE);
+    let (run, change) = (
+        libc::PROT_READ | libc::PROT_EXEC,
+        libc::PROT_READ | libc::PROT_WRITE,
+    );
     if protect(room, ROOM, run) != 0 || protect(first, last - first, change | run) != 0 {
         return Err(format!("the system does not let {name} be changed"));
     }

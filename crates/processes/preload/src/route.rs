@@ -24,7 +24,10 @@ impl Prefix {
         let parts: Vec<&[u8]> = parts(path).collect();
         let is_plain = !parts.contains(&&b".."[..]);
         (path.starts_with(b"/") && !parts.is_empty() && is_plain).then(|| Prefix {
-            path: parts.iter().flat_map(|part| [b"/", *part].concat()).collect(),
+            path: parts
+                .iter()
+                .flat_map(|part| [b"/", *part].concat())
+                .collect(),
         })
     }
 
@@ -62,7 +65,10 @@ impl Prefix {
 
     /// Returns whether a relative path could lead inside: it goes up, or begins as a part of the prefix.
     pub(crate) fn may_lead_inside(&self, path: &[u8]) -> bool {
-        has_dots(path) || next(path).0.is_some_and(|first| parts(&self.path).any(|part| part == first))
+        has_dots(path)
+            || next(path)
+                .0
+                .is_some_and(|first| parts(&self.path).any(|part| part == first))
     }
 }
 
@@ -80,7 +86,10 @@ fn next(path: &[u8]) -> (Option<&[u8]>, &[u8]) {
             return (None, b"");
         };
         rest = &rest[start..];
-        let end = rest.iter().position(|&byte| byte == b'/').unwrap_or(rest.len());
+        let end = rest
+            .iter()
+            .position(|&byte| byte == b'/')
+            .unwrap_or(rest.len());
         let (part, behind) = rest.split_at(end);
         rest = behind;
         if part != b"." {
@@ -134,14 +143,26 @@ mod tests {
             ("//mnt//.//pando/a/../..", "/a/../.."),
             ("/mnt/pando/a/b/", "/a/b/"),
         ] {
-            assert_eq!(prefix.side(path.as_bytes()), Side::Inside(rest.as_bytes()), "{path}");
+            assert_eq!(
+                prefix.side(path.as_bytes()),
+                Side::Inside(rest.as_bytes()),
+                "{path}"
+            );
         }
     }
 
     #[test]
     fn other_paths_are_outside_or_need_the_kernel() {
         let prefix = prefix();
-        for path in ["/", "/mnt", "/mnt/pandora", "/mnt/pand", "/pando", "", "/mnt/pando2/x"] {
+        for path in [
+            "/",
+            "/mnt",
+            "/mnt/pandora",
+            "/mnt/pand",
+            "/pando",
+            "",
+            "/mnt/pando2/x",
+        ] {
             assert_eq!(prefix.side(path.as_bytes()), Side::Outside, "{path}");
         }
         for path in ["/tmp/../mnt/pando/a", "/mnt/../x", "/mnt/x/.."] {

@@ -30,6 +30,7 @@ pub(crate) struct Session {
 
 static CONFIG: OnceLock<Config> = OnceLock::new();
 static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
+static IS_BEGUN: AtomicBool = AtomicBool::new(false);
 static CALLER: Mutex<Option<Arc<Credentials>>> = Mutex::new(None);
 static IS_OTHER_CALLER: AtomicBool = AtomicBool::new(false);
 static UMASK: AtomicU32 = AtomicU32::new(0);
@@ -47,7 +48,19 @@ pub(crate) fn config() -> Option<&'static Config> {
 
 /// The milliseconds that a call waits, as the environment has them.
 pub(crate) fn timeout_ms(text: Option<&str>) -> u32 {
-    text.and_then(|text| text.parse().ok()).unwrap_or(DEFAULT_TIMEOUT_MS)
+    text.and_then(|text| text.parse().ok())
+        .unwrap_or(DEFAULT_TIMEOUT_MS)
+}
+
+/// Returns whether there is a session.
+pub(crate) fn is_begun() -> bool {
+    IS_BEGUN.load(Ordering::Acquire)
+}
+
+/// Takes the session away, to end it or to leave it to the process that has it.
+pub(crate) fn take(session: &mut Option<Arc<Session>>) -> Option<Arc<Session>> {
+    IS_BEGUN.store(false, Ordering::Release);
+    session.take()
 }
 
 /// The session's lock.
@@ -66,18 +79,19 @@ pub(crate) fn get() -> Result<Arc<Session>, i32> {
     }
     let config = config().ok_or(libc::EIO)?;
     match pandofs_handles::connect(&config.cluster, config.timeout_ms, DEFAULT_CACHE_BYTES) {
-        Ok(client) => Ok(Arc::clone(session.insert(Arc::new(Session { client })))),
+        Ok(client) => {
+            IS_BEGUN.store(true, Ordering::Release);
+            Ok(Arc::clone(session.insert(Arc::new(Session { client }))))
+        }
         Err(error) => {
             let prefix = String::from_utf8_lossy(config.prefix.path());
-            complain::once(About::Connection, &format!("{prefix} cannot be reached: {error}"));
+            complain::once(
+                About::Connection,
+                &format!("{prefix} cannot be reached: {error}"),
+            );
             Err(libc::EIO)
         }
     }
-}
-
-/// Ends the session, if there is one.
-pub(crate) fn end(session: Option<Arc<Session>>) {
-    drop(session);
 }
 
 /// The process as a caller.

@@ -117,7 +117,12 @@ fn id() -> u64 {
 
 fn memory_file(bytes: usize) -> Result<i32, i32> {
     let flags = (libc::MFD_CLOEXEC | libc::MFD_ALLOW_SEALING) as usize;
-    let fd = sys::call3(libc::SYS_memfd_create, c"pandofs".as_ptr() as usize, flags, 0);
+    let fd = sys::call3(
+        libc::SYS_memfd_create,
+        c"pandofs".as_ptr() as usize,
+        flags,
+        0,
+    );
     let fd = answer(fd)? as i32;
     answer(sys::call3(libc::SYS_ftruncate, fd as usize, bytes, 0))?;
     let seals = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK;
@@ -135,7 +140,12 @@ fn to_write_alone(fd: i32) -> Result<i32, i32> {
     let flags = (libc::O_WRONLY | libc::O_CLOEXEC) as usize;
     let other = answer(sys::call3(libc::SYS_open, path.as_ptr() as usize, flags, 0))?;
     let end = BYTES.saturating_mul(2);
-    answer(sys::call3(libc::SYS_lseek, other as usize, end, libc::SEEK_SET as usize))?;
+    answer(sys::call3(
+        libc::SYS_lseek,
+        other as usize,
+        end,
+        libc::SEEK_SET as usize,
+    ))?;
     Ok(other as i32)
 }
 
@@ -168,7 +178,8 @@ impl Page {
         let me = std::process::id();
         let mut looks = 0;
         while let Err(holder) =
-            self.holder.compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
+            self.holder
+                .compare_exchange(0, me, Ordering::Acquire, Ordering::Relaxed)
         {
             looks += 1;
             std::thread::sleep(PAUSE);
@@ -176,12 +187,9 @@ impl Page {
             if looks % LOOKS == 0
                 && sys::call3(libc::SYS_kill, holder as usize, 0, 0) == -libc::ESRCH as isize
             {
-                let _ = self.holder.compare_exchange(
-                    holder,
-                    0,
-                    Ordering::Relaxed,
-                    Ordering::Relaxed,
-                );
+                let _ =
+                    self.holder
+                        .compare_exchange(holder, 0, Ordering::Relaxed, Ordering::Relaxed);
             }
         }
         let mut offset = self.offset.load(Ordering::Relaxed);
@@ -193,7 +201,12 @@ impl Page {
 
     /// Gives its memory back to the system; nobody in this process uses it any more.
     pub(crate) fn unmap(&'static self) {
-        sys::call3(libc::SYS_munmap, std::ptr::from_ref(self) as usize, BYTES, 0);
+        sys::call3(
+            libc::SYS_munmap,
+            std::ptr::from_ref(self) as usize,
+            BYTES,
+            0,
+        );
     }
 }
 
@@ -216,7 +229,10 @@ mod tests {
     fn a_page_is_the_same_for_who_inherits_it() {
         let (page, fd) = make(&what()).unwrap();
         let other = inherited(fd).unwrap();
-        assert_eq!((other.id, other.ino, other.path()), (page.id, 77, &b"/a/b"[..]));
+        assert_eq!(
+            (other.id, other.ino, other.path()),
+            (page.id, 77, &b"/a/b"[..])
+        );
         page.with_offset(|offset| *offset += 7);
         assert_eq!(other.with_offset(|offset| *offset), 12);
         sys::close(fd);
@@ -229,7 +245,10 @@ mod tests {
         let (page, fd) = make(&what()).unwrap();
         let byte = [1_u8];
         let (fd_word, at) = (fd as usize, byte.as_ptr() as usize);
-        assert_eq!(sys::call3(libc::SYS_read, fd_word, at, 1), -libc::EBADF as isize);
+        assert_eq!(
+            sys::call3(libc::SYS_read, fd_word, at, 1),
+            -libc::EBADF as isize
+        );
         let written = sys::call3(libc::SYS_write, fd_word, at, 1);
         assert!(written < 0, "{written}");
         sys::close(fd);

@@ -4,12 +4,14 @@ use crate::complain::{self, About};
 use crate::cwd;
 use crate::entry;
 use crate::exec;
+use crate::fds;
 use crate::mounts;
 use crate::patch;
 use crate::route::Prefix;
 use crate::session::{self, Config};
 use crate::sys;
 use std::ffi::{OsStr, OsString};
+use std::os::fd::{FromRawFd, IntoRawFd, OwnedFd};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::{Path, PathBuf};
 
@@ -28,7 +30,10 @@ pub(crate) extern "C" fn start() {
     // A panic would end the program.
     let started = std::panic::catch_unwind(begin);
     if let Ok(Err(words)) | Err(words) = started.map_err(|_| "it does not start".to_owned()) {
-        complain::once(About::Start, &format!("{words}; all paths are the kernel's"));
+        complain::once(
+            About::Start,
+            &format!("{words}; all paths are the kernel's"),
+        );
     }
 }
 
@@ -42,7 +47,11 @@ fn begin() -> Result<(), String> {
         None => match &mounted[..] {
             [] => return Err(format!("{PREFIX} is not set, and nothing is mounted")),
             [mount] => mount.point.clone(),
-            _ => return Err(format!("several file systems are mounted: {PREFIX} says which")),
+            _ => {
+                return Err(format!(
+                    "several file systems are mounted: {PREFIX} says which"
+                ));
+            }
         },
     };
     let words = format!("{PREFIX} is to be an absolute path other than /, without '..'");
@@ -58,13 +67,20 @@ fn begin() -> Result<(), String> {
         is_mounted: mount.is_some(),
         prefix,
         cluster,
-        timeout_ms: session::timeout_ms(variable(TIMEOUT).as_deref().and_then(|text| text.to_str())),
+        timeout_ms: session::timeout_ms(
+            variable(TIMEOUT).as_deref().and_then(|text| text.to_str()),
+        ),
         report: variable(REPORT).is_some_and(|value| value == "1"),
     };
     let umask = sys::call3(libc::SYS_umask, 0o77, 0, 0);
     sys::call3(libc::SYS_umask, umask as usize, 0, 0);
     session::set_umask(umask as u32);
     patch::patch(entry::address())?;
+    pandofs_client::place_sockets(|socket| {
+        let fd = fds::make_own(socket.into_raw_fd());
+        // SAFETY: it is the socket's, and nobody else's.
+        unsafe { OwnedFd::from_raw_fd(fd) }
+    });
     if config.report && !inherits_standard_error(inherited.as_deref()) {
         complain::keep_standard_error();
     }
@@ -92,7 +108,10 @@ fn absolute(text: OsString) -> Vec<u8> {
         return text.into_vec();
     }
     let path = PathBuf::from(text);
-    std::path::absolute(&path).unwrap_or(path).into_os_string().into_vec()
+    std::path::absolute(&path)
+        .unwrap_or(path)
+        .into_os_string()
+        .into_vec()
 }
 
 /// The cluster map that a path names: itself, or the one in the directory of a cluster made by `up`.

@@ -68,7 +68,12 @@ pub(crate) fn proc_path(fd: i32) -> std::ffi::CString {
 
 /// Writes to a descriptor of the kernel what fits, for words that nobody waits for.
 pub(crate) fn say(fd: i32, text: &str) {
-    call3(libc::SYS_write, fd as usize, text.as_ptr() as usize, text.len());
+    call3(
+        libc::SYS_write,
+        fd as usize,
+        text.as_ptr() as usize,
+        text.len(),
+    );
 }
 
 /// The number of the inode that a descriptor of the kernel's leads to.

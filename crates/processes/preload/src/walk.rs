@@ -81,7 +81,10 @@ impl<'t, T: Tree> Walk<'t, T> {
         let mut at = from;
         let mut rest: Vec<u8> = path.to_vec();
         loop {
-            let start = rest.iter().position(|&byte| byte != b'/').unwrap_or(rest.len());
+            let start = rest
+                .iter()
+                .position(|&byte| byte != b'/')
+                .unwrap_or(rest.len());
             let end = rest[start..].iter().position(|&byte| byte == b'/');
             let end = end.map_or(rest.len(), |end| start + end);
             let behind = rest.split_off(end);
@@ -102,7 +105,11 @@ impl<'t, T: Tree> Walk<'t, T> {
                     let name = name(part)?;
                     if is_last {
                         let slash = !behind.is_empty();
-                        return Ok(End::Name { dir: at, name, slash });
+                        return Ok(End::Name {
+                            dir: at,
+                            name,
+                            slash,
+                        });
                     }
                     let (ino, kind) = self.tree.entry(at.ino, &name)?;
                     match kind {
@@ -225,7 +232,13 @@ mod tests {
         assert_eq!(ends("/a/b/c"), named(B, "/a/b", "c", false));
         assert_eq!(ends("a//./b/../b/c//"), named(B, "/a/b", "c", true));
         assert_eq!(ends("/new"), named(Ino::ROOT, "", "new", false));
-        assert_eq!(ends("/a/../a/b/.."), Ok(End::Dir(Place { ino: A, path: b"/a".to_vec() })));
+        assert_eq!(
+            ends("/a/../a/b/.."),
+            Ok(End::Dir(Place {
+                ino: A,
+                path: b"/a".to_vec()
+            }))
+        );
         assert_eq!(ends(""), Ok(End::Dir(Place::root())));
     }
 
@@ -233,7 +246,11 @@ mod tests {
     fn links_lead_on_here_and_elsewhere() {
         assert_eq!(ends("/a/up/c"), named(B, "/a/b", "c", false));
         assert_eq!(ends("/a/home/b/c"), named(B, "/a/b", "c", false));
-        assert_eq!(ends("/a/up"), named(A, "/a", "up", false), "the last is not followed");
+        assert_eq!(
+            ends("/a/up"),
+            named(A, "/a", "up", false),
+            "the last is not followed"
+        );
         assert_eq!(ends("/a/out/passwd"), outside("/etc/passwd"));
         assert_eq!(ends("/a/round/x"), Err(libc::ELOOP));
     }
@@ -248,6 +265,9 @@ mod tests {
     fn what_is_no_directory_or_no_name_is_refused() {
         assert_eq!(ends("/a/file/x"), Err(libc::ENOTDIR));
         assert_eq!(ends("/none/x"), Err(libc::ENOENT));
-        assert_eq!(ends(&format!("/{}", "x".repeat(256))), Err(libc::ENAMETOOLONG));
+        assert_eq!(
+            ends(&format!("/{}", "x".repeat(256))),
+            Err(libc::ENAMETOOLONG)
+        );
     }
 }
