@@ -1,7 +1,7 @@
 //! The current directory, where it is one of the file system.
 //!
-//! The kernel's is then a directory that was removed, in which nothing can be found or made: a program that does not come
-//! by here is told so, in place of working elsewhere.
+//! The kernel's is then the same, if it is mounted, or one that was removed, in which nothing can be found or made: a program
+//! that does not come by here is told so, in place of working elsewhere.
 
 use crate::at::{Found, Path, errno};
 use crate::fds;
@@ -129,7 +129,11 @@ fn enter(place: Place) -> Result<isize, i32> {
         .client
         .access(&here.caller, place.ino, SEARCH)
         .map_err(errno)?;
-    if !is_inside() {
+    let is_there = here.config.is_mounted && {
+        let path = crate::at::c_string(here.config.prefix.outer(&place.path))?;
+        sys::call3(libc::SYS_chdir, path.as_ptr() as usize, 0, 0) == 0
+    };
+    if !is_there && (here.config.is_mounted || !is_inside()) {
         hide()?;
     }
     *lock() = Some(place);

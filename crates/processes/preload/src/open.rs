@@ -4,7 +4,7 @@ use crate::at::{Found, Here, Leaf, Path, Start, c_string, errno};
 use crate::complain::{self, About};
 use crate::fds;
 use crate::open_file::{OpenFile, READ, WRITE};
-use crate::session;
+use crate::session::{self, Config};
 use crate::sys;
 use crate::walk::{End, Walk};
 use pandofs_client::{ClientError, OpenHow};
@@ -65,6 +65,7 @@ pub(crate) fn open(path: Path<'_>, flags: i32, mode: usize) -> Result<Option<isi
     if flags & libc::O_TMPFILE == libc::O_TMPFILE {
         return match path.start()? {
             Start::Kernel => Ok(None),
+            Start::Inside(..) if by_mount().is_some() && !fds::is_ours(path.dir) => Ok(None),
             _ => Err(libc::EOPNOTSUPP),
         };
     }
@@ -82,6 +83,11 @@ pub(crate) fn open(path: Path<'_>, flags: i32, mode: usize) -> Result<Option<isi
     Ok(Some(fd as isize))
 }
 
+/// What the environment says, if the file system is mounted at the prefix.
+fn by_mount() -> Option<&'static Config> {
+    session::config().filter(|config| config.is_mounted)
+}
+
 fn by_kernel(path: &std::ffi::CStr, flags: Flags, mode: usize) -> Opened {
     let args = [
         libc::AT_FDCWD as usize,
@@ -97,13 +103,22 @@ fn by_kernel(path: &std::ffi::CStr, flags: Flags, mode: usize) -> Opened {
 /// Opens what is there.
 fn open_found(path: Path<'_>, flags: Flags, mode: usize) -> Result<Opened, i32> {
     for _ in 0..MAX_LOOKS {
-        let (node, path) = match path.find(flags.follows())? {
+        let (node, inner) = match path.find(flags.follows())? {
             Found::Kernel => return Ok(Opened::Kernel),
             Found::Elsewhere(path) => return Ok(by_kernel(&path, flags, mode)),
-            Found::Node(node, path) => (node, path),
+            Found::Node(node, inner) => (node, inner),
         };
-        match open_node(&Here::now()?, node.ino, node.kind, flags, path) {
+        match open_node(&Here::now()?, node.ino, node.kind, flags, inner.clone()) {
             Err(error) if error == FsError::Stale.errno() => {}
+            // A fifo, socket or device: only the kernel has those.
+            Err(libc::ENXIO) => {
+                let config = by_mount().ok_or(libc::ENXIO)?;
+                return Ok(by_kernel(
+                    &*c_string(config.prefix.outer(&inner))?,
+                    flags,
+                    mode,
+                ));
+            }
             opened => return opened.map(Opened::File),
         }
     }
@@ -134,7 +149,6 @@ fn open_node(
             return Ok(OpenFile::new(ino, kind, READ, kept, path, None));
         }
         FileKind::Symlink => return Err(libc::ELOOP),
-        // A fifo, socket or device: only the kernel has those.
         _ => return Err(libc::ENXIO),
     }
     let rights = match flags.truncates() {
