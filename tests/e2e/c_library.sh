@@ -11,7 +11,8 @@ BUILT=${PANDOFS%/*}
 
 # As a package does it, and as a person does.
 expect 'installing it below another root' env DESTDIR="$SCRATCH/root" "$LIBRARY/scripts/install-library.sh" "$BUILT" /usr
-for file in include/pandofs.h lib/libpandofs.a lib/libpandofs.so lib/libpandofs.so.0 lib/pkgconfig/pandofs.pc; do
+for file in include/pandofs.h lib/libpandofs.a lib/libpandofs.so lib/libpandofs.so.0 lib/libpandofs-preload.so \
+    lib/pkgconfig/pandofs.pc; do
     [[ -r $SCRATCH/root/usr/$file ]] || fail "there is no $file"
 done
 expect_equal 'the prefix of a package' "$(sed -n 's/^prefix=//p' "$SCRATCH/root/usr/lib/pkgconfig/pandofs.pc")" /usr

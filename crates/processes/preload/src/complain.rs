@@ -13,6 +13,7 @@ pub(crate) enum About {
     SharedMapping,
     Exec,
     LostLock,
+    NotShared,
     OwnDescriptor,
     SharedLock,
     Chroot,

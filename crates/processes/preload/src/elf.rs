@@ -115,6 +115,11 @@ impl Library {
             let fields: [i32; 4] = crate::memory::get(description)?;
             let begins = (description + 8).wrapping_add_signed(fields[2] as isize);
             let end = start + fields[3] as u32 as usize;
+            // What makes threads has no description from its call on, as a thread's stack begins there.
+            let end = match functions.get(behind) {
+                Some(next) if address >= end => next.0,
+                _ => end,
+            };
             let common = (description + 4).wrapping_sub(fields[1] as u32 as usize);
             // The frame of a signal begins a byte early, in the middle of nothing.
             let is_signal = crate::memory::text(common + AUGMENTATION)?.contains(&b'S');
@@ -144,6 +149,8 @@ mod tests {
             .find(|function| function.0 == read)
             .unwrap();
         assert!(found.1 - found.0 > 20, "{found:?}");
+        let clone = libc::clone as *const () as usize;
+        assert!(functions.iter().any(|function| function.0 == clone));
         assert!(functions.windows(2).all(|pair| pair[0].1 <= pair[1].0));
     }
 }

@@ -25,7 +25,7 @@ const MAX_LINE: usize = 255;
 /// The largest program that is copied into memory, in bytes.
 const MAX_PROGRAM: u64 = 1 << 30;
 /// Part of the name of this library, as `LD_PRELOAD` has it.
-const LIBRARY: &[u8] = b"preload";
+const LIBRARY: &[u8] = b"pandofs";
 
 /// What `exec` was given.
 #[derive(Clone, Copy, Debug)]

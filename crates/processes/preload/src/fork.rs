@@ -11,9 +11,14 @@ use crate::entry::Context;
 use crate::fds;
 use crate::guard;
 use crate::memory;
-use crate::session;
+use crate::session::{self, Session};
 use crate::sys::{self, Args};
+use crate::walk::Place;
+use std::cell::Cell;
+use std::panic::catch_unwind;
+use std::ptr;
 use std::sync::atomic::Ordering;
+use std::sync::{Arc, MutexGuard};
 
 /// Bytes of the first version of the arguments of `clone3`.
 const CLONE3_BYTES: usize = 64;
@@ -24,6 +29,11 @@ const FLAGS: usize = 0;
 const STACK: usize = 5;
 const STACK_BYTES: usize = 6;
 
+/// Flags by which a process is not another one than by `fork`: handlers of signals end by `exec` anyway.
+const PLAIN: u64 = MEMORY | libc::CLONE_VFORK as u64 | CLEAR_HANDLERS;
+const CLEAR_HANDLERS: u64 = 1 << 32;
+/// The signal at a process's end, of `clone`.
+const SIGNAL: u64 = 0xff;
 const THREAD: u64 = libc::CLONE_THREAD as u64;
 const MEMORY: u64 = libc::CLONE_VM as u64;
 
@@ -66,6 +76,12 @@ impl New {
         })
     }
 
+    /// Whether it is as by `fork`, but for what the memory of the caller has to do with it.
+    fn is_plain(self) -> bool {
+        self.number != libc::SYS_clone3 && self.flags & !PLAIN & !SIGNAL == 0
+            || self.number == libc::SYS_clone3 && self.flags & !PLAIN == 0
+    }
+
     /// Makes the process, with a copy of the caller's memory and stack.
     fn make(self, args: Args) -> isize {
         let flags = self.flags & !MEMORY;
@@ -104,40 +120,109 @@ pub(crate) fn begins_inside(number: i64, args: Args) {
     }
 }
 
-/// Makes a process; `None` for a thread, which the kernel is to make.
-///
-/// # Errors
-/// Error numbers.
-pub(crate) fn fork(number: i64, args: Args, context: &mut Context) -> Result<Option<isize>, i32> {
-    let Some(new) = New::of(number, args).filter(|new| new.flags & THREAD == 0) else {
-        return Ok(None);
-    };
-    let mut table = fds::table();
-    for (_, file) in table.all() {
-        // Who reads it in the child sees what was written here. What cannot be reported now stays to be.
-        let _ = file.flush();
-        if file.is_locked.load(Ordering::Relaxed) {
-            complain::once(
-                About::LostLock,
-                "locks of flock() and F_OFD_SETLK stay with the process that made them, not with its children",
-            );
+/// What is locked while a process is made, so that the child finds it whole.
+struct Held {
+    table: MutexGuard<'static, fds::Table>,
+    session: MutexGuard<'static, Option<Arc<Session>>>,
+    _cwd: MutexGuard<'static, Option<Place>>,
+    _inside: guard::Inside,
+}
+
+thread_local! {
+    /// Of the thread that makes a process by the C library's `fork`.
+    static HELD: Cell<*mut Held> = const { Cell::new(ptr::null_mut()) };
+}
+
+impl Held {
+    /// Gets ready for a child. What fails is told when the child uses it.
+    fn new() -> Held {
+        let inside = guard::enter();
+        let mut table = fds::table();
+        for (_, file) in table.all() {
+            // Who reads it in the child sees what was written here. What cannot be reported now stays to be.
+            let _ = file.flush();
+            if file.is_locked.load(Ordering::Relaxed) {
+                complain::once(
+                    About::LostLock,
+                    "locks of flock() and F_OFD_SETLK stay with the process that made them, not with its children",
+                );
+            }
+        }
+        if let Err(error) = table.share() {
+            let words = format!("open files cannot be passed on to a child: error {error}");
+            complain::once(About::NotShared, &words);
+        }
+        Held {
+            table,
+            session: session::lock(),
+            _cwd: cwd::lock(),
+            _inside: inside,
         }
     }
-    table.share()?;
-    let mut session = session::lock();
-    let cwd = cwd::lock();
-    let child = new.make(args);
-    if child == 0 {
-        // Its threads and sockets are the parent's.
-        std::mem::forget(session::take(&mut session));
-        table.forked();
+
+    /// In the child: its threads and sockets were the parent's.
+    fn begin_child(&mut self) {
+        std::mem::forget(session::take(&mut self.session));
+        self.table.forked();
         calls::forget_counts();
+    }
+}
+
+/// Has the C library's `fork` come by here, before and after. Its system call is too late: the C library allows no memory
+/// to be allocated then.
+pub(crate) fn begin() -> bool {
+    // SAFETY: these are functions without arguments, which stay.
+    unsafe { libc::pthread_atfork(Some(before), Some(in_parent), Some(in_child)) == 0 }
+}
+
+// SAFETY: it takes nothing, and no panic leaves it: what may panic in it is the client library's.
+unsafe extern "C" fn before() {
+    if guard::is_within() {
+        return;
+    }
+    let held = catch_unwind(Held::new);
+    HELD.set(held.map_or(ptr::null_mut(), |held| Box::into_raw(Box::new(held))));
+}
+
+fn held() -> Option<Box<Held>> {
+    let held = HELD.replace(ptr::null_mut());
+    // SAFETY: it is from a box, and the only one that leads to it.
+    (!held.is_null()).then(|| unsafe { Box::from_raw(held) })
+}
+
+// SAFETY: as above.
+unsafe extern "C" fn in_parent() {
+    drop(held());
+}
+
+// SAFETY: as above.
+unsafe extern "C" fn in_child() {
+    if let Some(mut held) = held() {
+        held.begin_child();
+    }
+}
+
+/// Makes a process; `None` for a thread, which the kernel is to make.
+pub(crate) fn fork(number: i64, args: Args, context: &mut Context) -> Option<isize> {
+    let new = New::of(number, args).filter(|new| new.flags & THREAD == 0)?;
+    let mut held = Held::new();
+    let child = match new.is_plain() {
+        // Memory can be allocated in the child then, whatever other threads were doing.
+        // SAFETY: the thread is in no function of the C library but the one that makes a process.
+        true => match unsafe { libc::fork() } {
+            // SAFETY: it is this thread's.
+            -1 => -(unsafe { *libc::__errno_location() } as isize),
+            child => child as isize,
+        },
+        false => new.make(args),
+    };
+    if child == 0 {
+        held.begin_child();
         if new.stack_end != 0 {
             context.stack = new.stack_end;
         }
     }
-    drop(cwd);
-    Ok(Some(child))
+    Some(child)
 }
 
 #[cfg(test)]

@@ -63,6 +63,11 @@ pub(crate) fn is_inside(context: &Context) -> bool {
     THREAD.get() == Thread::Library
 }
 
+/// Returns whether the thread is inside, or this library's.
+pub(crate) fn is_within() -> bool {
+    DEPTH.get() > 0 || THREAD.get() == Thread::Library
+}
+
 /// A thread is begun from within, with this stack.
 pub(crate) fn begins(start: usize, end: usize) {
     let start = match start {

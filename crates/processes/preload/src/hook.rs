@@ -171,7 +171,7 @@ fn serve(number: i64, args: Args, context: &mut Context) -> Answer {
     let [a, b, c, d, e, _] = args;
     match number {
         libc::SYS_fork | libc::SYS_vfork | libc::SYS_clone | libc::SYS_clone3 => {
-            fork::fork(number, args, context)
+            Ok(fork::fork(number, args, context))
         }
         libc::SYS_execve => exec::exec(Exec {
             path: path(CWD, a)?,

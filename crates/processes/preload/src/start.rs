@@ -5,6 +5,7 @@ use crate::cwd;
 use crate::entry;
 use crate::exec;
 use crate::fds;
+use crate::fork;
 use crate::mounts;
 use crate::patch;
 use crate::route::Prefix;
@@ -75,6 +76,9 @@ fn begin() -> Result<(), String> {
     let umask = sys::call3(libc::SYS_umask, 0o77, 0, 0);
     sys::call3(libc::SYS_umask, umask as usize, 0, 0);
     session::set_umask(umask as u32);
+    if !fork::begin() {
+        return Err("the C library has no room to tell of new processes".to_owned());
+    }
     patch::patch(entry::address())?;
     pandofs_client::place_sockets(|socket| {
         let fd = fds::make_own(socket.into_raw_fd());
