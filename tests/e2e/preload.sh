@@ -169,7 +169,7 @@ rsync -a tree/ synced
 diff -r tree synced && echo synced
 echo more >>tree/sub/5
 rm tree/sub/6
-rsync -ai --delete tree/ synced | LC_ALL=C sort | grep -v '/$'
+rsync -a --checksum --delete --out-format='%o %n' tree/ synced | LC_ALL=C sort | grep -v '/$'
 rsync -a --checksum --inplace tree/ synced
 find synced -newer tree.tar -type f | wc -l
 rm tree.tar
@@ -311,8 +311,8 @@ expect_contains 'the report' "$out" 'kernel: write 1'
 say "$(sed -n 's/.*PandoFS: /cat: /p' <<<"$out")"
 
 # What cannot be had.
-expect_refused 'shared mapping' preload python3 -c "import mmap; mmap.mmap(open('$PREFIX/shell/a', 'r+').fileno(), 0)"
-expect_refused 'No such device' preload python3 -c "import mmap; mmap.mmap(open('$PREFIX/shell/a', 'r+').fileno(), 0)"
+expect_refused 'shared mapping' preload python3 -c "import mmap; f = open('$PREFIX/shell/a', 'r+'); mmap.mmap(f.fileno(), 0)"
+expect_refused 'No such device' preload python3 -c "import mmap; f = open('$PREFIX/shell/a', 'r+'); mmap.mmap(f.fileno(), 0)"
 expect_refused 'No locks available' preload bash -c "exec 9>$PREFIX/lock; flock 9"
 preload flock "$PREFIX/lock" true || fail 'flock by one process'
 # shellcheck disable=SC2016 # The inner shell's.
@@ -320,7 +320,7 @@ expect_refused 'without LD_PRELOAD' preload bash -c 'env -u LD_PRELOAD cat <"$1"
 # Its own mount can have a shared mapping.
 mapped=$(LD_PRELOAD=$SCRATCH/lib/libpandofs-preload.so PANDOFS_PRELOAD_PREFIX=$MNT python3 -c "
 import mmap
-m = mmap.mmap(open('$MNT/shell/a', 'r+').fileno(), 0); m[0:3] = b'ONE'; m.flush(); print(m[:7])")
+f = open('$MNT/shell/a', 'r+'); m = mmap.mmap(f.fileno(), 0); m[0:3] = b'ONE'; m.flush(); print(m[:7])")
 expect_equal 'a shared mapping by the mount' "$mapped" "b'ONE\\ntwo'"
 expect_equal 'what it left' "$(head -n 1 "$MNT/shell/a")" ONE
 out=$(cd "$MNT/shell" && LD_PRELOAD=$SCRATCH/lib/libpandofs-preload.so PANDOFS_PRELOAD_REPORT=1 cat a 2>&1)
