@@ -236,7 +236,7 @@ impl<'p> Path<'p> {
             Start::Inside(from, path) => (from, path),
         };
         let here = Here::now()?;
-        let end = Walk::new(&here, &here.config.prefix).to_name(from, &path)?;
+        let end = Walk::new(&here, &here.config.prefix).go_to_name(from, &path)?;
         Ok(match end {
             End::Outside(path) => Leaf::Elsewhere(c_string(path)?),
             End::Dir(_) => Leaf::Dir,
@@ -250,7 +250,7 @@ fn find_from(here: &Here, from: Place, path: Vec<u8>, follow: bool) -> Result<Fo
     let mut walk = Walk::new(here, &here.config.prefix);
     let (mut from, mut path) = (from, path);
     loop {
-        let (dir, name, slash) = match walk.to_name(from, &path)? {
+        let (dir, name, slash) = match walk.go_to_name(from, &path)? {
             End::Outside(path) => return Ok(Found::Elsewhere(c_string(path)?)),
             End::Dir(place) => {
                 let node = client.node(&here.caller, place.ino).map_err(errno)?;

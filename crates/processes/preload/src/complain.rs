@@ -9,6 +9,7 @@ use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 #[repr(u32)]
 pub(crate) enum About {
     Start,
+    Left,
     Connection,
     SharedMapping,
     Exec,

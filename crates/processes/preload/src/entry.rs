@@ -27,6 +27,7 @@ const _: () = assert!(std::mem::offset_of!(Context, behind) == 56);
 const _: () = assert!(std::mem::offset_of!(Context, stack) == 64);
 const _: () = assert!(std::mem::offset_of!(Context, next) == 72);
 
+// SAFETY: it is below, and is only jumped to.
 unsafe extern "C" {
     fn pandofs_preload_entry();
 }

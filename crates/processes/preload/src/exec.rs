@@ -336,6 +336,11 @@ pub(crate) fn exit() {
         let (pid, name) = (std::process::id(), name.trim_end());
         complain::say(&format!("{name} ({pid}): PandoFS: {ours}"));
         complain::say(&format!("{name} ({pid}): kernel: {kernels}"));
+        let patched = crate::patch::patched();
+        let (led, left) = (patched.led, patched.left);
+        complain::say(&format!(
+            "{name} ({pid}): of the C library's system calls {led} are led here, {left} are not"
+        ));
     }
 }
 

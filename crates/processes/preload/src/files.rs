@@ -1,4 +1,4 @@
-//! What is done with open files: reading, writing, offsets, space.
+//! Calls on open files: reading, writing, offsets, space.
 
 use crate::at::errno;
 use crate::fds;

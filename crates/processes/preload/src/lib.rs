@@ -54,7 +54,6 @@ mod walk;
 
 /// What the dynamic loader calls when it has loaded the library.
 // SAFETY: it is the place for such functions, and this is one.
-#[cfg(not(test))]
+#[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
 #[used]
-#[unsafe(link_section = ".init_array")]
 static START: extern "C" fn() = start::start;

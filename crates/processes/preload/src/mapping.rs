@@ -86,7 +86,7 @@ fn map_shared(args: sys::Args, file: &Arc<OpenFile>) -> Result<isize, i32> {
     );
     sys::close(fd as i32);
     match got {
-        error if error < 0 && error >= -4_095 => Err(-error as i32),
+        error @ -4_095..0 => Err(-error as i32),
         got => Ok(got),
     }
 }

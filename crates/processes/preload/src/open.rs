@@ -46,7 +46,7 @@ impl Flags {
     }
 
     fn follows(self) -> bool {
-        !self.has(libc::O_NOFOLLOW) && !(self.has(libc::O_CREAT) && self.has(libc::O_EXCL))
+        !(self.has(libc::O_NOFOLLOW) || self.has(libc::O_CREAT | libc::O_EXCL))
     }
 }
 
@@ -114,7 +114,7 @@ fn open_found(path: Path<'_>, flags: Flags, mode: usize) -> Result<Opened, i32> 
             Err(libc::ENXIO) => {
                 let config = by_mount().ok_or(libc::ENXIO)?;
                 return Ok(by_kernel(
-                    &*c_string(config.prefix.outer(&inner))?,
+                    &c_string(config.prefix.outer(&inner))?,
                     flags,
                     mode,
                 ));
@@ -184,8 +184,8 @@ fn create(path: Path<'_>, flags: Flags, mode: usize) -> Result<Opened, i32> {
         umask: session::umask(),
     };
     for _ in 0..MAX_LOOKS {
-        let (dir, name) = match walk.to_name(from.clone(), &text)? {
-            End::Outside(path) => return Ok(by_kernel(&*c_string(path)?, flags, mode)),
+        let (dir, name) = match walk.go_to_name(from.clone(), &text)? {
+            End::Outside(path) => return Ok(by_kernel(&c_string(path)?, flags, mode)),
             End::Dir(_) | End::Name { slash: true, .. } => return Err(libc::EISDIR),
             End::Name { dir, name, .. } => (dir, name),
         };
@@ -217,7 +217,7 @@ fn create(path: Path<'_>, flags: Flags, mode: usize) -> Result<Opened, i32> {
         if node.kind == FileKind::Symlink && flags.follows() {
             match walk.through(dir, node.ino, b"")? {
                 Ok((on, rest)) => (from, text) = (on, rest),
-                Err(outside) => return Ok(by_kernel(&*c_string(outside)?, flags, mode)),
+                Err(outside) => return Ok(by_kernel(&c_string(outside)?, flags, mode)),
             }
             continue;
         }

@@ -2,8 +2,10 @@
 
 use crate::calls;
 use crate::code;
+use crate::complain::{self, About};
 use crate::elf::{self, Library};
 use crate::sys;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Bytes that the trampolines of one library take at most.
 const ROOM: usize = 256 << 10;
@@ -22,22 +24,39 @@ pub(crate) struct Patched {
     pub left: usize,
 }
 
+static LED: AtomicUsize = AtomicUsize::new(0);
+static LEFT: AtomicUsize = AtomicUsize::new(0);
+
+/// How many there were.
+pub(crate) fn patched() -> Patched {
+    Patched {
+        led: LED.load(Ordering::Relaxed),
+        left: LEFT.load(Ordering::Relaxed),
+    }
+}
+
 /// Leads the system calls of the C library and of the dynamic loader to `entry`.
 ///
 /// # Errors
 /// In words, what stands in the way; the library is as it was then.
-pub(crate) fn patch(entry: usize) -> Result<Patched, String> {
+pub(crate) fn patch(entry: usize) -> Result<(), String> {
     let libraries = elf::libraries();
     if !libraries.iter().any(|library| library.name == "libc.so.6") {
         return Err("the program has no libc.so.6".to_owned());
     }
-    let mut all = Patched::default();
     for library in &libraries {
         let patched = patch_library(library, entry)?;
-        all.led += patched.led;
-        all.left += patched.left;
+        LED.fetch_add(patched.led, Ordering::Relaxed);
+        LEFT.fetch_add(patched.left, Ordering::Relaxed);
     }
-    Ok(all)
+    let left = patched().left;
+    if left > 0 {
+        let words = format!(
+            "{left} system calls of the C library cannot be led here, and are the kernel's"
+        );
+        complain::once(About::Left, &words);
+    }
+    Ok(())
 }
 
 fn patch_library(library: &Library, entry: usize) -> Result<Patched, String> {

@@ -77,7 +77,7 @@ impl<'t, T: Tree> Walk<'t, T> {
     ///
     /// # Errors
     /// Error numbers.
-    pub(crate) fn to_name(&mut self, from: Place, path: &[u8]) -> Result<End, i32> {
+    pub(crate) fn go_to_name(&mut self, from: Place, path: &[u8]) -> Result<End, i32> {
         let mut at = from;
         let mut rest: Vec<u8> = path.to_vec();
         loop {
@@ -209,7 +209,7 @@ mod tests {
 
     fn ends(path: &str) -> Result<End, i32> {
         let prefix = Prefix::new(b"/pfs").unwrap();
-        Walk::new(&Few, &prefix).to_name(Place::root(), path.as_bytes())
+        Walk::new(&Few, &prefix).go_to_name(Place::root(), path.as_bytes())
     }
 
     fn named(dir: Ino, path: &str, name: &str, slash: bool) -> Result<End, i32> {
