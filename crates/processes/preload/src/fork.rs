@@ -24,6 +24,13 @@ use std::sync::{Arc, MutexGuard};
 const CLONE3_BYTES: usize = 64;
 /// Bytes of them that are known.
 const MAX_CLONE3_BYTES: usize = 88;
+/// Bytes of the stack of a child that was to have one of its own.
+const CHILD_STACK_BYTES: usize = 1 << 20;
+/// Bytes left free at its end.
+const STACK_END_BYTES: usize = 256;
+const STACK_ALIGNMENT: usize = 16;
+/// Bytes that `clone` has at the end of a stack.
+const CLONE_STACK_BYTES: usize = 16;
 /// The words of `clone3`'s arguments: flags, stack, its size.
 const FLAGS: usize = 0;
 const STACK: usize = 5;
@@ -80,6 +87,23 @@ impl New {
     fn is_plain(self) -> bool {
         self.number != libc::SYS_clone3 && self.flags & !PLAIN & !SIGNAL == 0
             || self.number == libc::SYS_clone3 && self.flags & !PLAIN == 0
+    }
+
+    /// A stack for the child in place of the one that it was to have, which is too small for what is done here: `posix_spawn`
+    /// gives it 32 KiB. What lies at its end comes along.
+    fn own_stack(self) -> usize {
+        let rights = (libc::PROT_READ | libc::PROT_WRITE) as usize;
+        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
+        let args = [0, CHILD_STACK_BYTES, rights, flags, usize::MAX, 0];
+        let Ok(start @ 1..) = usize::try_from(sys::call(libc::SYS_mmap, args)) else {
+            return self.stack_end;
+        };
+        let end = start + CHILD_STACK_BYTES - STACK_END_BYTES + self.stack_end % STACK_ALIGNMENT;
+        if self.number == libc::SYS_clone {
+            // The C library has put there what the child calls, and with what.
+            memory::put_bytes(end, memory::bytes(self.stack_end, CLONE_STACK_BYTES));
+        }
+        end
     }
 
     /// Makes the process, with a copy of the caller's memory and stack.
@@ -219,7 +243,7 @@ pub(crate) fn fork(number: i64, args: Args, context: &mut Context) -> Option<isi
     if child == 0 {
         held.begin_child();
         if new.stack_end != 0 {
-            context.stack = new.stack_end;
+            context.stack = new.own_stack();
         }
     }
     Some(child)
