@@ -9,7 +9,7 @@ use crate::memory;
 use crate::open_file::{Listed, OpenFile};
 use crate::session;
 use pandofs_types::limits::MAX_READDIR_ENTRIES;
-use pandofs_types::{FileKind, Ino, Position};
+use pandofs_types::{Credentials, FileKind, Ino, Position};
 
 const DOT: u64 = 1;
 const DOT_DOT: u64 = 2;
@@ -96,10 +96,11 @@ fn next(file: &OpenFile, cookie: u64) -> Result<Option<(Vec<u8>, u64, Ino, FileK
         };
     }
     if listed.entries.is_empty() && listed.next < Position::END {
+        // The right was seen when it was opened, and lasts.
         let (from, most) = (listed.next, MAX_READDIR_ENTRIES);
         let page = session
             .client
-            .readdir(&caller, file.ino, from, false, most)
+            .readdir(&Credentials::ROOT, file.ino, from, false, most)
             .map_err(errno)?;
         listed.entries = page.entries.into();
         listed.next = page.next;

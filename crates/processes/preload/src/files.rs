@@ -267,7 +267,7 @@ pub(crate) fn allocate(fd: i32, mode: usize, offset: usize, length: usize) -> Re
 /// Error numbers.
 pub(crate) fn control(fd: i32, command: i32, argument: usize) -> Result<Option<isize>, i32> {
     /// What of the flags can be set.
-    const SETTABLE: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME;
+    const SETTABLE: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME | libc::O_DIRECT;
     let file = fds::get(fd)?;
     match command {
         libc::F_GETFD | libc::F_SETFD => Ok(None),

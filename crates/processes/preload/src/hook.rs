@@ -226,6 +226,17 @@ fn of_descriptor(number: i64, args: Args, fd: i32) -> Answer {
         // Nothing of the program's was there before.
         return Err(libc::EBADF);
     }
+    // What was opened with O_PATH is there to be looked at.
+    let looks = [
+        libc::SYS_dup,
+        libc::SYS_fcntl,
+        libc::SYS_fstat,
+        libc::SYS_fstatfs,
+        libc::SYS_epoll_ctl,
+    ];
+    if fds::get(fd)?.access == 0 && !looks.contains(&number) {
+        return Err(libc::EBADF);
+    }
     let xattr = |number: i64, rest: [usize; 4]| XattrCall {
         subject: Subject::fd(fd),
         number,

@@ -54,6 +54,8 @@ fn make(
 /// # Errors
 /// Error numbers.
 pub(crate) fn mkdir(path: Path<'_>, mode: usize) -> Answer {
+    // Of a directory the kernel leaves the set-id bits to its parent's group.
+    let mode = mode & 0o1777;
     make(
         path,
         true,
@@ -143,10 +145,17 @@ pub(crate) fn unlink(path: Path<'_>, flags: usize) -> Answer {
     match leaf {
         Leaf::Kernel | Leaf::Dir => Ok(None),
         Leaf::Elsewhere(path) => Ok(Some(at(libc::SYS_unlinkat, &path, flags, 0))),
-        Leaf::Name { slash: true, .. } if !is_dir => match path.find(true)? {
-            Found::Node(..) => Err(libc::EISDIR),
-            Found::Kernel | Found::Elsewhere(_) => Err(libc::ENOTDIR),
-        },
+        Leaf::Name {
+            dir,
+            name,
+            slash: true,
+        } if !is_dir => {
+            let here = Here::now()?;
+            match crate::walk::Tree::entry(&here, dir.ino, &name)? {
+                (_, FileKind::Dir) => Err(libc::EISDIR),
+                _ => Err(libc::ENOTDIR),
+            }
+        }
         Leaf::Name { dir, name, .. } => {
             let here = Here::now()?;
             let client = &here.session.client;

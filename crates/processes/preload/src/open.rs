@@ -21,6 +21,7 @@ const KEPT_FLAGS: i32 = libc::O_ACCMODE
     | libc::O_DIRECTORY
     | libc::O_PATH
     | libc::O_NOATIME
+    | libc::O_DIRECT
     | libc::O_LARGEFILE;
 
 /// Flags with which something is opened.

@@ -16,6 +16,8 @@ pub(crate) struct Config {
     pub cluster: Vec<u8>,
     /// Milliseconds for which a call waits for a server that does not answer.
     pub timeout_ms: u32,
+    /// Bytes for what is remembered; with 0 nothing is leased.
+    pub cache_bytes: u64,
     /// Prints at the end which calls went where.
     pub report: bool,
     /// The file system is mounted at the prefix.
@@ -52,6 +54,12 @@ pub(crate) fn timeout_ms(text: Option<&str>) -> u32 {
         .unwrap_or(DEFAULT_TIMEOUT_MS)
 }
 
+/// The bytes for what is remembered, as the environment has them.
+pub(crate) fn cache_bytes(text: Option<&str>) -> u64 {
+    text.and_then(|text| text.parse().ok())
+        .unwrap_or(DEFAULT_CACHE_BYTES)
+}
+
 /// Returns whether there is a session.
 pub(crate) fn is_begun() -> bool {
     IS_BEGUN.load(Ordering::Acquire)
@@ -78,7 +86,7 @@ pub(crate) fn get() -> Result<Arc<Session>, i32> {
         return Ok(Arc::clone(session));
     }
     let config = config().ok_or(libc::EIO)?;
-    match pandofs_handles::connect(&config.cluster, config.timeout_ms, DEFAULT_CACHE_BYTES) {
+    match pandofs_handles::connect(&config.cluster, config.timeout_ms, config.cache_bytes) {
         Ok(client) => {
             IS_BEGUN.store(true, Ordering::Release);
             Ok(Arc::clone(session.insert(Arc::new(Session { client }))))

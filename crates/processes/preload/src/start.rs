@@ -22,6 +22,8 @@ const PREFIX: &str = "PANDOFS_PRELOAD_PREFIX";
 const REPORT: &str = "PANDOFS_PRELOAD_REPORT";
 /// Milliseconds for which a call waits for a server that does not answer.
 const TIMEOUT: &str = "PANDOFS_PRELOAD_TIMEOUT_MS";
+/// Bytes for what is remembered.
+const CACHE: &str = "PANDOFS_PRELOAD_CACHE_BYTES";
 /// Those of the command: the cluster map or addresses of servers, and the directory of a cluster made by `up`.
 const CLUSTER: &str = "PANDOFS_CLUSTER";
 const DATA: &str = "PANDOFS_DATA";
@@ -40,6 +42,7 @@ pub(crate) extern "C" fn start() {
 
 fn begin() -> Result<(), String> {
     let variable = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty());
+    let text = |name: &str| variable(name).and_then(|value| value.into_string().ok());
     let inherited = variable(exec::STATE);
     let _inside = crate::guard::enter();
     let mounted = mounts::pandofs();
@@ -68,9 +71,8 @@ fn begin() -> Result<(), String> {
         is_mounted: mount.is_some(),
         prefix,
         cluster,
-        timeout_ms: session::timeout_ms(
-            variable(TIMEOUT).as_deref().and_then(|text| text.to_str()),
-        ),
+        timeout_ms: session::timeout_ms(text(TIMEOUT).as_deref()),
+        cache_bytes: session::cache_bytes(text(CACHE).as_deref()),
         report: variable(REPORT).is_some_and(|value| value == "1"),
     };
     let umask = sys::call3(libc::SYS_umask, 0o77, 0, 0);
