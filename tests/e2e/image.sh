@@ -46,7 +46,9 @@ container() {
         | .mounts |= map(select(.destination != "/var/lib/pandofs"))
         | .mounts += [{destination: "/var/lib/pandofs", type: "bind", source: $data, options: ["rbind", "rw"]}]
         ' "$SCRATCH/config.json" >"$config"
-    crun --cgroup-manager=disabled --root "$SCRATCH/crun" run --bundle "$SCRATCH/bundle" "$name" >"$SCRATCH/said.txt" 2>&1 &
+    # At once: what an earlier one said is not what this one says.
+    : >"$SCRATCH/said.txt"
+    crun --cgroup-manager=disabled --root "$SCRATCH/crun" run --bundle "$SCRATCH/bundle" "$name" >>"$SCRATCH/said.txt" 2>&1 &
     CONTAINER=$!
     started+=("$CONTAINER")
     NAME=$name
