@@ -153,6 +153,9 @@ impl<'p> Subject<'p> {
     fn set(self, attributes: SetAttr, elsewhere: impl FnOnce(CString) -> isize) -> Answer {
         self.with(
             |here, node| {
+                if attributes == SetAttr::default() {
+                    return Ok(0);
+                }
                 let set = attributes.clone();
                 here.session
                     .client

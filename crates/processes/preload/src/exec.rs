@@ -177,6 +177,10 @@ fn of_file_system(node: &Node) -> Result<Program, i32> {
         return Err(libc::EACCES);
     }
     client.access(caller, node.ino, EXECUTE).map_err(errno)?;
+    if node.attr.mode & 0o111 == 0 {
+        // Not the superuser either.
+        return Err(libc::EACCES);
+    }
     if node.attr.size > MAX_PROGRAM {
         return Err(libc::ENOMEM);
     }
