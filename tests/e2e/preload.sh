@@ -183,7 +183,7 @@ with open('lines', 'w+') as f:
     f.write('x' * 100000); f.seek(10); f.write('y'); f.flush(); f.seek(0); print(len(f.read()), f.tell())
 with open('lines', 'ab') as f: f.write(b'end'); print(f.tell())
 shutil.copytree('dir', 'copy'); shutil.copy2('lines', 'copy/lines'); shutil.move('copy', 'moved')
-print(sorted(os.listdir('moved')), sorted(e.name for e in os.scandir('.')), glob.glob('*/a'))
+print(sorted(os.listdir('moved')), sorted(e.name for e in os.scandir('.')), sorted(glob.glob('*/a')))
 fd = os.open('dir', os.O_RDONLY); g = os.open('a', os.O_RDWR, dir_fd=fd); print(os.pread(g, 2, 1))
 print(os.pwrite(g, b'T', 0), os.fstat(g).st_size, os.stat('a', dir_fd=fd).st_size, os.path.samestat(os.fstat(g), os.stat('dir/a')))
 os.ftruncate(g, 2); h = os.dup(g); os.close(g); print(os.read(h, 9), os.read(h, 9)); os.close(h)
