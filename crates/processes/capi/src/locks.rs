@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn modes_are_those_of_fcntl() {
-        assert_eq!(mode(libc::F_UNLCK.into()), Ok(None));
+        assert_eq!(mode(libc::F_UNLCK), Ok(None));
         assert_eq!(mode(77).unwrap_err().errno(), libc::EINVAL);
     }
 }
