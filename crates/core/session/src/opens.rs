@@ -162,9 +162,9 @@ pub struct Closes {
     queued: HashMap<ShardId, Vec<Ino>>,
     /// Closes that are on their way, to which shard and how often.
     sending: HashMap<(ShardId, Ino), u32>,
-    /// How many of what is queued had been taken to be sent before.
-    put_back: HashMap<ShardId, usize>,
-    /// There is a message full of closes that were not.
+    /// How many of what is queued were not taken to be sent before.
+    new: HashMap<ShardId, usize>,
+    /// They are a message full for one of the shards.
     is_full: bool,
 }
 
@@ -175,10 +175,10 @@ impl Closes {
             return false;
         };
         if let Some(shard) = shard {
-            let inos = self.queued.entry(shard).or_default();
-            inos.push(ino);
-            let put_back = self.put_back.get(&shard).copied().unwrap_or(0);
-            self.is_full |= inos.len() - put_back >= MAX_RELEASES_PER_MESSAGE;
+            self.queued.entry(shard).or_default().push(ino);
+            let new = self.new.entry(shard).or_default();
+            *new += 1;
+            self.is_full |= *new >= MAX_RELEASES_PER_MESSAGE;
         }
         true
     }
@@ -233,6 +233,7 @@ impl Closes {
         open: impl IntoIterator<Item = (Ino, u32)>,
     ) -> Vec<(ShardId, Vec<(Ino, u32)>)> {
         self.queued.retain(|shard, _| !shards.contains(shard));
+        self.new.retain(|shard, _| !shards.contains(shard));
         let mut counts: BTreeMap<Ino, u32> = BTreeMap::new();
         for (&(shard, ino), &times) in &self.sending {
             if !shards.contains(&shard) {
@@ -258,7 +259,7 @@ impl Closes {
     /// [given up](Closes::given_up).
     pub fn take(&mut self, registration_of: impl Fn(ShardId) -> u64) -> Vec<Batch> {
         self.is_full = false;
-        self.put_back.clear();
+        self.new.clear();
         let queued = std::mem::take(&mut self.queued);
         for (&shard, inos) in &queued {
             for &ino in inos {
@@ -296,7 +297,6 @@ impl Closes {
         for &(ino, shard) in left {
             if !is_known || !is_of_server(shard) {
                 self.queued.entry(shard).or_default().push(ino);
-                *self.put_back.entry(shard).or_default() += 1;
             }
         }
     }

@@ -225,6 +225,21 @@ fn closes_that_are_put_back_make_no_message_full() {
 }
 
 #[test]
+fn closes_that_were_put_back_and_then_registered_make_no_message_full() {
+    let mut opens = Opens::of(&[(5, 1), (6, 1), (6, 1)]);
+    opens.release(5);
+    opens.release(6);
+    let batch = opens.closes.take(|_| 1).remove(0);
+    let left = batch.whole();
+    let registrations = opens.registrations;
+    opens.closes.sent(&batch, &left, registrations, |_| true);
+    opens.register(&[ShardId(1)]);
+    opens.release(6);
+    assert!(!opens.closes.is_full());
+    assert_eq!(opens.closes.take(|_| 1)[0].inos, [Ino(6)]);
+}
+
+#[test]
 fn a_batch_is_divided() {
     let batch = Batch {
         shard: ShardId(3),
