@@ -161,14 +161,11 @@ impl Deputy {
                     }
                 }
             }
-            let first_lost = left.lost.first().and_then(|first| {
-                let queue = &self.shards.get(&first.shard)?.queue;
-                Some((first.shard, queue.ended() - left.lost.len() as u64))
-            });
             lost.extend(left.lost);
             let is_vain = |order: &Order| {
                 let is_lost_before = |(shard, until)| {
-                    first_lost.is_some_and(|(of, first)| of == shard && first < until)
+                    left.lost_after
+                        .is_some_and(|(of, first)| of == shard && first < until)
                 };
                 order.after.is_some_and(|dir| unmade.contains(&dir))
                     || order.after_queue.is_some_and(is_lost_before)

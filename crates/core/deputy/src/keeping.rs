@@ -278,8 +278,28 @@ impl Deputy {
 
     /// Returns whether something of the shard is recalled, or of one that waits for its queue.
     pub fn is_recalled(&self, shard: ShardId) -> bool {
-        let mut recalled = self.shards.values().filter(|of| !of.recalled.is_empty());
-        recalled.any(|of| of.image.shard == shard || of.queue.waits_for() == Some(shard))
+        let recalled = self.shards.values().filter(|of| !of.recalled.is_empty());
+        let mut hurried: Vec<ShardId> = recalled.map(|of| of.image.shard).collect();
+        let mut next = 0;
+        while let Some(at) = hurried.get(next).copied() {
+            if at == shard {
+                return true;
+            }
+            let waits_for = self.shards.get(&at).and_then(|of| self.waits_for(of));
+            hurried.extend(waits_for.filter(|other| !hurried.contains(other)));
+            next += 1;
+        }
+        false
+    }
+
+    /// The queue that the first operation of this one waits for.
+    fn waits_for(&self, of: &OfShard) -> Option<ShardId> {
+        let order = of.queue.first()?;
+        let makes = order.after.and_then(|dir| self.away.get(&dir)).copied();
+        let queue = order
+            .after_queue
+            .filter(|(shard, until)| !self.has_ended(*shard, *until));
+        makes.or(queue.map(|(shard, _)| shard))
     }
 
     /// Gives up a directory that was recalled although something is queued: it may be refused now.

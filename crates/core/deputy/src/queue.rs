@@ -26,6 +26,8 @@ pub struct Lost {
 
 #[derive(Debug)]
 struct Queued {
+    /// Its number among all that were ever put into the queue.
+    serial: u64,
     caller: Credentials,
     early: Early,
     bytes: usize,
@@ -57,6 +59,8 @@ pub(crate) enum Away {
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Left {
     pub lost: Vec<Lost>,
+    /// The queue of what is lost, and how many had been put into it before.
+    pub lost_after: Option<(ShardId, u64)>,
     /// What has become of directories of other shards.
     pub done: Vec<Away>,
     /// What will never become of others.
@@ -66,6 +70,7 @@ pub(crate) struct Left {
 impl Left {
     fn lost_by(mut self, shard: ShardId, lost: Vec<Queued>, refusal: Option<Refusal>) -> Left {
         let mut refusal = refusal;
+        self.lost_after = lost.first().map(|first| (shard, first.serial));
         for queued in lost {
             self.undone.extend(queued.order.away);
             self.lost.push(Lost {
@@ -100,8 +105,8 @@ pub(crate) struct Queue {
     bytes: usize,
     /// Operations that are under way, in a batch or one by itself.
     under_way: usize,
-    /// Operations that have left the queue, ever.
-    ended: u64,
+    /// Operations that were put into the queue, ever.
+    begun: u64,
     /// Directories and inodes that operations are about, and how many.
     about: HashMap<Ino, u32>,
 }
@@ -114,7 +119,7 @@ impl Queue {
             queued: VecDeque::new(),
             bytes: 0,
             under_way: 0,
-            ended,
+            begun: ended,
             about: HashMap::new(),
         }
     }
@@ -127,14 +132,16 @@ impl Queue {
         self.queued.len() >= MAX_QUEUED_OPERATIONS || self.bytes >= MAX_QUEUED_BYTES
     }
 
-    /// Operations that have left the queue, ever.
+    /// Operations that have left the queue with all that were put into it before them. (The end of the queue may be lost while
+    /// its beginning is still to be sent.)
     pub(crate) fn ended(&self) -> u64 {
-        self.ended
+        let first = self.queued.front();
+        first.map_or(self.begun, |first| first.serial)
     }
 
     /// Operations that were put into the queue, ever: all of them have ended when [`Queue::ended`] is as large.
     pub(crate) fn begun(&self) -> u64 {
-        self.ended + self.queued.len() as u64
+        self.begun
     }
 
     /// Operations that are in the queue.
@@ -160,7 +167,10 @@ impl Queue {
         }
         let bytes = OPERATION_BYTES + bytes_of(&early.operation);
         self.bytes += bytes;
+        let serial = self.begun;
+        self.begun += 1;
         self.queued.push_back(Queued {
+            serial,
             caller: caller.clone(),
             early,
             bytes,
@@ -182,13 +192,9 @@ impl Queue {
         first.is_some_and(|first| first.order.away.is_some())
     }
 
-    /// The queue that the first operation waits for, or has waited for.
-    pub(crate) fn waits_for(&self) -> Option<ShardId> {
-        self.queued
-            .front()?
-            .order
-            .after_queue
-            .map(|(shard, _)| shard)
+    /// Place of the first operation among those of other queues.
+    pub(crate) fn first(&self) -> Option<&Order> {
+        self.queued.front().map(|first| &first.order)
     }
 
     /// How many operations may be sent, in one or more requests, if nothing is under way: none of them `waits`.
@@ -273,7 +279,6 @@ impl Queue {
         let taken: Vec<Queued> = self.queued.drain(places).collect();
         for queued in &taken {
             self.bytes -= queued.bytes;
-            self.ended += 1;
             for ino in &queued.about {
                 let Some(count) = self.about.get_mut(ino) else {
                     panic!("an operation about {ino} was not counted");

@@ -481,13 +481,13 @@ impl Core {
             return Some(Vec::new());
         }
         let mut state = self.grants.state();
-        let cached = state.errands.recall(&dirs, waits, boottime::now());
-        let is_queued = |dir: &&Ino| state.errands.deputy.queued(dir.birth_shard()) > 0;
-        for dir in dirs.iter().filter(is_queued).filter(|_| !waits) {
+        let is_queued = |dir: &&Ino| state.errands.deputy.queued_of(**dir).is_some();
+        for dir in dirs.iter().filter(|_| !waits).filter(is_queued) {
             tracing::warn!(
                 "directory {dir} is given up with changes that were answered and are not sent"
             );
         }
+        let cached = state.errands.recall(&dirs, waits, boottime::now());
         drop(state);
         if cached.is_none() {
             self.grants.wake_senders();

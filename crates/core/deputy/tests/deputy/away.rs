@@ -123,6 +123,27 @@ fn what_is_in_it_is_lost_with_it() {
 }
 
 #[test]
+fn what_is_queued_before_something_that_is_lost_has_not_ended() {
+    let (mut session, top) = with_both();
+    let other = make_away(&mut session, top);
+    session.drain();
+    let dir = make_away(&mut session, top);
+    session.ask(create(other, "first")).unwrap();
+    let until = session.begun(AWAY);
+    session.ask(create(dir, "file")).unwrap();
+    let Some(ToSend::Alone { .. }) = session.deputy.next_to_send(SHARD) else {
+        panic!("it is sent by itself");
+    };
+    let refusal = Refusal::Fs(FsError::NoSpace);
+    let lost = session.deputy.alone_answered(SHARD, Some(Err(refusal)));
+    assert_eq!(lost.len(), 2, "{lost:?}");
+    assert_eq!(session.deputy.queued(AWAY), 1);
+    assert!(!session.deputy.has_ended(AWAY, until));
+    assert!(session.send());
+    assert!(session.deputy.has_ended(AWAY, until));
+}
+
+#[test]
 fn numbers_that_are_in_use_are_waited_for() {
     let (mut session, top) = with_both();
     let mut taken = 0;
