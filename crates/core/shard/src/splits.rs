@@ -372,6 +372,11 @@ impl Shard {
             if copying.put_off_until > self.commands.now {
                 return Ok(());
             }
+            if self.is_in_the_way(&view, dir, &record)? {
+                let split = record.split;
+                self.propose(&Record::SplitAbandon { dir, split });
+                return Ok(());
+            }
             let (start, end) = split::moving_range(&record);
             let since = self.commands.now;
             let gate = self

@@ -173,6 +173,11 @@ impl Leases {
         self.table.is_held(LeaseKey::Inode(ino), Some(session))
     }
 
+    /// Whether anybody has the directory.
+    pub(crate) fn is_granted(&self, dir: Ino) -> bool {
+        self.table.is_held(LeaseKey::Grant(dir), None)
+    }
+
     /// Whether somebody else has the directory.
     pub(crate) fn is_granted_to_others(&self, dir: Ino, session: SessionId) -> bool {
         self.table.grants() > 0 && self.table.is_held(LeaseKey::Grant(dir), Some(session))

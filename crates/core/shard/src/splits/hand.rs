@@ -5,6 +5,7 @@ use crate::file_locks::FileLocks;
 use crate::opens::Opens;
 use crate::shard::{Shard, view_of};
 use pandofs_api::{Adopt, NewPart, PeerMessage, SplitChunk, SplitId, SplitItem};
+use pandofs_namespace::records::SplitRecord;
 use pandofs_namespace::{Choices, Stop, View, split};
 use pandofs_storage::store::Overlay;
 use pandofs_types::limits::{MAX_MOVED_OPENS, SPLIT_CHUNK_BYTES, SPLIT_CHUNK_ENTRIES};
@@ -142,6 +143,21 @@ impl Shard {
         self.sessions.opens.count(inos.iter()) > MAX_MOVED_OPENS
             || self.file_locks.keep(inos.iter())
             || inos.iter().any(|&ino| self.may_be_open_unknown(ino))
+    }
+
+    /// Whether a directory is split that was emptied under a grant: its session gives that up once the directory is removed, which
+    /// waits for the end of the split, and the split for the grant.
+    pub(super) fn is_in_the_way(
+        &self,
+        view: &View<'_>,
+        dir: Ino,
+        record: &SplitRecord,
+    ) -> Result<bool, Stop> {
+        if record.back || !self.leases.is_granted(dir) {
+            return Ok(false);
+        }
+        let parts = view.parts(dir)?;
+        Ok(parts.is_some_and(|parts| parts.entries() == 0))
     }
 
     pub(crate) fn hand_aborted(

@@ -13,7 +13,11 @@ pub(crate) const HOME: ShardId = ShardId(1);
 
 /// Two shards, of which the second has grants of the holder, and numbers there for its use in any order.
 pub(crate) fn cluster() -> (Cluster, Granted, Vec<Ino>) {
-    let mut cluster = Cluster::new(2, DirPolicy::Random, Settings::default());
+    cluster_with(Settings::default())
+}
+
+pub(crate) fn cluster_with(settings: Settings) -> (Cluster, Granted, Vec<Ino>) {
+    let mut cluster = Cluster::new(2, DirPolicy::Random, settings);
     for session in [HOLDER, OTHER] {
         let session = SessionId(session);
         cluster.input(HOME.0, Input::TakesLeases { session });

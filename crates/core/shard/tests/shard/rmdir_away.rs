@@ -1,9 +1,10 @@
 //! Directories that a session has removed on another shard than their names' before servers hear of it.
 
 use crate::grants::{HOLDER, OTHER, answer, lookup, made, recalls, unlink};
-use crate::mkdir_away::{HOME, are_replayed, call, cluster, make};
+use crate::mkdir_away::{HOME, are_replayed, call, cluster, cluster_with, make};
 use crate::support::{Cluster, create_file, name};
 use pandofs_api::{Refusal, Reply, Request, op};
+use pandofs_placement::Settings;
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::MAX_TIME_AHEAD;
 use pandofs_types::{FsError, Ino, SessionId, Time};
@@ -110,6 +111,30 @@ fn one_that_has_got_a_name_stays() {
     assert_eq!(refused, Err(FsError::NotEmpty.into()));
     call(&mut cluster, HOME.0, HOLDER, unlink(dir, "f")).expect("it is still the holder's");
     assert!(remove(&mut cluster, HOLDER, dir).is_ok());
+    are_replayed(&cluster);
+}
+
+#[test]
+fn one_that_was_about_to_split_is_removed_without_its_grant_being_given_up() {
+    let (mut cluster, _, numbers) = cluster_with(Settings {
+        split_threshold: 8,
+        max_partitions: Some(2),
+        ..Settings::default()
+    });
+    let dir = numbers[0];
+    make(&mut cluster, "d", dir).expect("it is made");
+    let names: Vec<String> = (0..20).map(|number| format!("f{number}")).collect();
+    for text in &names {
+        call(&mut cluster, HOME.0, HOLDER, create_file(dir, name(text))).expect("it is made");
+    }
+    // The last step waits for the grant, and its session does not give it up.
+    for text in &names {
+        call(&mut cluster, HOME.0, HOLDER, unlink(dir, text)).expect("it is still the holder's");
+    }
+    let step = cluster.input(HOME.0, Input::Tick);
+    cluster.carry(step.outputs, &mut None);
+    let done = remove(&mut cluster, HOLDER, dir);
+    assert_eq!(done, Ok(Reply::Removed { ino: dir }));
     are_replayed(&cluster);
 }
 
