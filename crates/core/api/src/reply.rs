@@ -163,7 +163,7 @@ pub struct DirReply {
 pub enum FileBody {
     /// No file.
     None,
-    /// The bytes are in the inode; the file's size may be larger, the rest reads as zeros.
+    /// The bytes are kept beside the inode; the file's size may be larger, the rest reads as zeros.
     /// `data` is only given in answer to `ReadInline`; otherwise it is empty.
     Inline {
         /// Shorter than the size where zeros follow.

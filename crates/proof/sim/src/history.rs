@@ -189,7 +189,10 @@ impl History {
         may_be_lost: bool,
     ) {
         let ended = self.tick();
-        self.asked(open.begun, ended, &open.caller, request, result);
+        // Rights that somebody believes may be lost as well.
+        if !may_be_lost {
+            self.asked(open.begun, ended, &open.caller, request, result);
+        }
         let attr = attributes::told(result);
         let changed: BTreeSet<Attribute> = open.attributes.iter().map(|(key, _)| *key).collect();
         for place in open.attributes {

@@ -262,7 +262,6 @@ impl Scenario {
         self.shape.early.contains(&true) && self.faults.iter().any(is_set)
     }
 
-    /// The first cluster map.
     /// The map that servers begin with; without addresses.
     pub fn map(&self) -> ClusterMap {
         let settings = Settings {

@@ -12,7 +12,7 @@ pub struct RmdirAway {
     pub rmdir: Rmdir,
     /// By the clock of the name's server, as far as the session knows it.
     pub time: Time,
-    /// Drawn by the session, as a shard draws one for each record.
+    /// Drawn by the session for each operation that it has answered; nothing of a removal depends on it.
     pub random: u64,
     /// The directory, which was granted to the session and had no names.
     pub ino: Ino,
