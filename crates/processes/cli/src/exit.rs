@@ -1,6 +1,7 @@
 //! Exit codes of the command.
 
 use crate::error_text::error_text;
+use std::io::{self, ErrorKind};
 use std::process::ExitCode;
 
 /// How a command ended. A wrong command line ends with 2, mostly before any command runs.
@@ -56,6 +57,29 @@ impl Misconfigured {
     pub(crate) fn because(error: &anyhow::Error) -> anyhow::Error {
         Misconfigured(error_text(error)).into()
     }
+
+    /// The same of what was wrong with a file, unless the system had a trouble that may be over the next time.
+    pub(crate) fn unless_passing(error: anyhow::Error) -> anyhow::Error {
+        let mut causes = error.chain().filter_map(|cause| cause.downcast_ref());
+        match causes.all(is_lasting) {
+            true => Misconfigured::because(&error),
+            false => error,
+        }
+    }
+}
+
+/// Whether a file stays as it is until somebody changes it, or what leads to it.
+fn is_lasting(error: &io::Error) -> bool {
+    matches!(
+        error.kind(),
+        ErrorKind::NotFound
+            | ErrorKind::PermissionDenied
+            | ErrorKind::NotADirectory
+            | ErrorKind::IsADirectory
+            | ErrorKind::InvalidFilename
+            // It is not in UTF-8.
+            | ErrorKind::InvalidData
+    )
 }
 
 /// How a command ended that has failed.

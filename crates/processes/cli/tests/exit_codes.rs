@@ -50,6 +50,8 @@ fn a_server_that_is_given_the_wrong_things_says_that_it_is_of_no_use_to_start_it
     let map = scratch.path().join("map");
     let bad_map = scratch.path().join("bad");
     fs::write(&bad_map, "{").unwrap();
+    let no_text = scratch.path().join("no-text");
+    fs::write(&no_text, [0xff]).unwrap();
     let empty = scratch.path().join("empty");
     fs::create_dir(&empty).unwrap();
     let data = scratch.path().join("0");
@@ -73,6 +75,8 @@ fn a_server_that_is_given_the_wrong_things_says_that_it_is_of_no_use_to_start_it
             "there is no cluster map",
         ),
         (&bad_map, "0", &data, "cannot be used"),
+        (&no_text, "0", &data, "cannot read the cluster map"),
+        (&empty, "0", &data, "cannot read the cluster map"),
         (&map, "1", &data, "has no server 1"),
         (&map, "0", &empty, "holds no server"),
         (
@@ -102,12 +106,28 @@ fn a_mount_that_is_given_the_wrong_things_says_so_but_to_mount8() {
         (&none, scratch.path()),
         (&map, none.as_path()),
         (&map, map.as_path()),
+        // It would hide the map.
+        (&map, scratch.path()),
     ] {
         let line = ["mount", "--cluster", text(map), text(point)];
         let (code, said) = ended(&line);
         assert_eq!(code, MISCONFIGURED, "{said}");
         let by_mount = ended(&[&line[..], &["--by-mount"]].concat());
         assert_eq!(by_mount, (1, said));
+    }
+}
+
+#[test]
+fn a_cluster_map_that_cannot_be_read_this_time_is_worth_another_start() {
+    let (scratch, point) = (formatted(), tempfile::tempdir().unwrap());
+    // Nothing is at the first address of a process: EIO, as from a disk or a file server in trouble.
+    let map = ["--cluster", "/proc/self/mem"];
+    let data = scratch.path().join("0");
+    let serve = ["serve", "--id", "0", "--data", text(&data)];
+    for line in [&serve[..], &["mount", text(point.path())]] {
+        let (code, said) = ended(&[line, &map].concat());
+        assert!(said.contains("Input/output error"), "{said}");
+        assert_eq!(code, 1, "{said}");
     }
 }
 

@@ -102,12 +102,13 @@ impl Mount {
             .map_err(|error| self.misconfigured(error))?;
         // The servers whose directories it hid would wait for the mount, and that for them.
         if cluster.map_path.starts_with(&point) {
-            bail!(
+            let error = anyhow!(
                 "cannot mount on {}: that would hide the cluster map {} and what is beside it; \
                  choose another directory",
                 point.display(),
                 cluster.map_path.display()
             );
+            return Err(self.misconfigured(error));
         }
         if self.fake {
             return Ok(Outcome::Done);
@@ -120,11 +121,11 @@ impl Mount {
         Ok(Outcome::Done)
     }
 
-    /// The error, with an exit code of its own: but for mount(8), whose codes mean something else.
+    /// The error, unless it may pass with an exit code of its own: but for mount(8), whose codes mean something else.
     fn misconfigured(&self, error: Error) -> Error {
         match self.by_mount {
             true => error,
-            false => Misconfigured::because(&error),
+            false => Misconfigured::unless_passing(error),
         }
     }
 

@@ -53,8 +53,7 @@ impl Serve {
     /// When it cannot start, or had to stop by itself.
     pub(crate) fn run(&self) -> Result<Outcome> {
         self.started_by.tie_to_parent()?;
-        let cluster =
-            read_cluster(&self.cluster, None).map_err(|error| Misconfigured::because(&error))?;
+        let cluster = read_cluster(&self.cluster, None).map_err(Misconfigured::unless_passing)?;
         let id = ServerId(self.id);
         backend::serve(
             &self.data,
