@@ -154,9 +154,11 @@ expect_equal 'what ended when, as the machine went down' "$(inside journalctl --
     $'unmounted /mnt/pando\nserver stopped\nserver stopped\nserver stopped'
 say 'the machine was started again'
 
-# 8. Removed: nothing runs or is mounted, and what the servers hold is there, also for who installs it again.
+# 8. Removed: nothing runs or is mounted, by a unit or by fstab, and what the servers hold is there, also for who installs it
+# again.
+expect 'mounting by fstab' inside mount /mnt/other
 expect 'removing' inside apt-get remove --yes pandofs >>"$SCRATCH/apt.txt" 2>&1
-! inside mountpoint --quiet /mnt/pando || fail 'it is mounted still'
+expect 'no mount to be left' inside bash -c '! grep " fuse.pandofs " /proc/mounts'
 expect_equal 'processes' "$(inside bash -c 'grep -l pandofs /proc/[0-9]*/comm' || true)" ''
 expect_equal 'programs' "$(find "$ROOT"/usr/{bin,sbin} -name '*pandofs*')" ''
 expect 'installing it again' inside apt-get install --yes --no-install-recommends "/packages/$(basename "$new")" >>"$SCRATCH/apt.txt" 2>&1
