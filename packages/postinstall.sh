@@ -21,6 +21,10 @@ if command -v ldconfig >/dev/null; then
 fi
 if [ -d /run/systemd/system ]; then
     systemctl daemon-reload
-    # Programs wait for servers meanwhile. A mount stays as it is, since programs use it.
-    [ -z "$upgraded" ] || systemctl try-restart 'pandofs-server@*.service'
+    # Programs wait for servers meanwhile. A mount stays as it is, since programs use it. A server takes what time it needs to
+    # apply its log, and the package manager waits no longer than this; the server goes on.
+    if [ -n "$upgraded" ] && ! timeout 90 systemctl try-restart 'pandofs-server@*.service'; then
+        echo "pandofs: servers are not all started again: see 'systemctl list-units pandofs-server@*' and" \
+            "'journalctl -u pandofs-server@N'" >&2
+    fi
 fi
