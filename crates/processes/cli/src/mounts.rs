@@ -2,19 +2,15 @@
 
 use crate::datadir::DataDir;
 use anyhow::{Context, Result};
-use pandofs_fuse::FS_TYPE;
+use pandofs_handles::mounts::{self, Line, SOURCE_PREFIX};
 use rustix::io::Errno;
 use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::io;
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Component, Path, PathBuf};
 use std::sync::mpsc;
 use std::time::Duration;
-
-/// Prefix of the source of a PandoFS mount in the system's list, unless `mount(8)` was given
-/// another; its cluster map follows, or the directory of a cluster made by `up`.
-const SOURCE_PREFIX: &[u8] = b"pandofs:";
 
 /// The source that a mount of the file system with this cluster map is to have, unless it is given.
 pub(crate) fn source_of(cluster_map: &Path) -> OsString {
@@ -50,10 +46,7 @@ impl Mount {
 
     /// Path that the source of a PandoFS mount names.
     fn named(&self) -> Option<&Path> {
-        let named = named_by(&self.source);
-        let is_fuse = self.fs_type == "fuse" || self.fs_type.starts_with("fuse.");
-        let has_prefix = named.as_os_str() != self.source;
-        (is_fuse && has_prefix || self.fs_type == FS_TYPE).then_some(named)
+        mounts::named(&self.fs_type, &self.source)
     }
 
     /// The cluster map of a PandoFS mount.
@@ -144,40 +137,14 @@ pub(crate) fn is_dead(point: &Path) -> bool {
             .is_ok_and(|error| gone.contains(&error))
 }
 
-/// One line: `36 35 98:0 /root /mount/point options optional... - type source superoptions`.
 fn parse_line(line: &[u8]) -> Option<Mount> {
-    let fields: Vec<&[u8]> = line.split(|&byte| byte == b' ').collect();
-    let separator = fields.iter().position(|&field| field == b"-")?;
-    let minor = fields.get(2)?.split(|&byte| byte == b':').nth(1)?;
+    let line = Line::parse(line)?;
     Some(Mount {
-        point: PathBuf::from(unescape(fields.get(4)?)),
-        fs_type: String::from_utf8_lossy(fields.get(separator + 1)?).into_owned(),
-        source: unescape(fields.get(separator + 2)?),
-        device: std::str::from_utf8(minor).ok()?.parse().ok()?,
+        point: PathBuf::from(line.point),
+        fs_type: line.fs_type,
+        source: line.source,
+        device: line.device,
     })
-}
-
-/// The kernel writes space, tab, line end and backslash as `\ooo`.
-fn unescape(field: &[u8]) -> OsString {
-    let mut bytes = Vec::with_capacity(field.len());
-    let mut rest = field;
-    while let Some((&byte, after)) = rest.split_first() {
-        let octal = after.get(..3).filter(|_| byte == b'\\').and_then(|digits| {
-            let digits = std::str::from_utf8(digits).ok()?;
-            u8::from_str_radix(digits, 8).ok()
-        });
-        match octal {
-            Some(value) => {
-                bytes.push(value);
-                rest = &after[3..];
-            }
-            None => {
-                bytes.push(byte);
-                rest = after;
-            }
-        }
-    }
-    OsString::from_vec(bytes)
 }
 
 #[cfg(test)]

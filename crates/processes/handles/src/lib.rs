@@ -1,8 +1,10 @@
-//! Parts of a C interface to the client library: a connection, the process as a caller, reading and writing by calls.
+//! Parts of an interface to the client library: a connection, the process as a caller, reading and writing by calls, mounts.
 //!
-//! The library for C and the preloaded one stand on it.
+//! The library for C and the preloaded one stand on it; the command has lines of mounts from here.
 //!
 //! Invariant: nothing in it outlives a call or knows what a handle is; errors are the client library's.
+
+pub mod mounts;
 
 use pandofs_api::Allocation;
 use pandofs_client::{CacheLimits, Client, ClientError, Options};
