@@ -116,6 +116,37 @@ pub fn read(
     Ok(read)
 }
 
+/// Reads as [`read`] does, but all: fewer than `wanted` bytes only where the file ends.
+///
+/// # Errors
+/// The client library's, also if something was read and given to `put` before.
+pub fn read_whole(
+    client: &Client,
+    caller: &Credentials,
+    ino: Ino,
+    offset: u64,
+    wanted: usize,
+    mut put: impl FnMut(usize, &[u8]),
+) -> Result<usize, ClientError> {
+    whole(wanted, |done| {
+        let put = |place: usize, data: &[u8]| put(done + place, data);
+        let from = offset.saturating_add(done as u64);
+        read(client, caller, ino, from, wanted - done, put)
+    })
+}
+
+/// Calls what goes on behind so many bytes, and says how many more it did, until all are done or it does none.
+fn whole<E>(wanted: usize, mut go_on: impl FnMut(usize) -> Result<usize, E>) -> Result<usize, E> {
+    let mut done = 0;
+    while done < wanted {
+        match go_on(done)? {
+            0 => break,
+            more => done += more,
+        }
+    }
+    Ok(done)
+}
+
 /// Writes at `offset`, and answers how many bytes: fewer if an error came in between.
 ///
 /// # Errors
@@ -190,6 +221,15 @@ mod tests {
     fn the_superuser_may_do_everything() {
         assert!(caller(0, 5, vec![]).has(Capabilities::ALL));
         assert_eq!(caller(7, 5, vec![1]), Credentials::user(7, 5, vec![1]));
+    }
+
+    #[test]
+    fn a_whole_goes_on_to_its_end_or_an_error() {
+        let by_three = |end: usize| move |done: usize| Ok::<usize, ()>(3.min(end - done));
+        assert_eq!(whole(7, by_three(7)), Ok(7));
+        assert_eq!(whole(7, by_three(4)), Ok(4));
+        let fails = |done: usize| if done < 6 { Ok(3) } else { Err("error") };
+        assert_eq!(whole(7, fails), Err("error"));
     }
 
     #[test]

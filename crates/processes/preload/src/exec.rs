@@ -188,8 +188,12 @@ fn of_file_system(node: &Node) -> Result<Program, i32> {
     let root = &pandofs_types::Credentials::ROOT;
     let mut bytes = Vec::new();
     let put = |_: usize, data: &[u8]| bytes.extend_from_slice(data);
-    pandofs_handles::read(client, root, node.ino, 0, node.attr.size as usize, put)
-        .map_err(errno)?;
+    let size = node.attr.size as usize;
+    let read = pandofs_handles::read_whole(client, root, node.ino, 0, size, put).map_err(errno)?;
+    if read != size {
+        // It is being cut, and a part of a program is none.
+        return Err(libc::EIO);
+    }
     if let Some(script) = script(&bytes) {
         return script;
     }

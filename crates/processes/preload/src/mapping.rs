@@ -9,6 +9,9 @@ use crate::session;
 use crate::sys;
 use std::sync::Arc;
 
+/// Bytes that offsets of mappings are multiples of.
+const PAGE: usize = 4_096;
+
 /// As `mmap` of a file of the file system.
 ///
 /// # Errors
@@ -17,7 +20,7 @@ pub(crate) fn map(args: sys::Args) -> Result<isize, i32> {
     let [place, length, rights, flags, fd, offset] = args;
     let file = fds::get(fd as i32)?;
     let (rights, flags) = (rights as i32, flags as i32);
-    if length == 0 {
+    if length == 0 || !offset.is_multiple_of(PAGE) {
         return Err(libc::EINVAL);
     }
     let opened = file.opened(READ).map_err(|_| libc::EACCES)?;
@@ -29,6 +32,7 @@ pub(crate) fn map(args: sys::Args) -> Result<isize, i32> {
     if is_shared {
         return map_shared(args, &file);
     }
+    let (client, caller) = (&opened.session.client, session::caller()?);
     // A copy: what is written to the file later is not seen in it, which POSIX leaves open.
     let flags = flags | libc::MAP_ANONYMOUS;
     let writable = (libc::PROT_READ | libc::PROT_WRITE) as usize;
@@ -41,16 +45,17 @@ pub(crate) fn map(args: sys::Args) -> Result<isize, i32> {
     }
     let start = got as usize;
     let put = |at: usize, data: &[u8]| memory::put_bytes(start + at, data);
-    let (client, caller) = (&opened.session.client, session::caller()?);
-    let read = pandofs_handles::read(client, &caller, file.ino, offset as u64, length, put);
-    if let Err(error) = read {
+    let read = pandofs_handles::read_whole(client, &caller, file.ino, offset as u64, length, put);
+    let done = read.map_err(errno).and_then(|_| {
+        match sys::call3(libc::SYS_mprotect, start, length, rights as usize) {
+            0 => Ok(got),
+            error => Err(-error as i32),
+        }
+    });
+    if done.is_err() {
         sys::call3(libc::SYS_munmap, start, length, 0);
-        return Err(errno(error));
     }
-    if rights as usize != writable {
-        sys::call3(libc::SYS_mprotect, start, length, rights as usize);
-    }
-    Ok(got)
+    done
 }
 
 /// Maps the same file below the mount, if there is one.
