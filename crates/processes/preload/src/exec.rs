@@ -9,6 +9,7 @@ use crate::calls;
 use crate::complain::{self, About};
 use crate::cwd;
 use crate::fds;
+use crate::guard;
 use crate::memory;
 use crate::session;
 use crate::sys;
@@ -115,12 +116,13 @@ pub(crate) fn exec(exec: Exec<'_>) -> Result<Option<isize>, i32> {
         flags,
         0,
     ];
-    let answer = match flags {
+    // What is blocked now stays blocked in the program.
+    let answer = guard::with_own_signals(|| match flags {
         0 if dir as i32 == libc::AT_FDCWD => {
             sys::call3(libc::SYS_execve, args[1], args[2], args[3])
         }
         _ => sys::call(libc::SYS_execveat, args),
-    };
+    });
     if let Program::Memory(fd) = program {
         sys::close(fd);
     }

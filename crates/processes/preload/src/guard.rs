@@ -45,7 +45,8 @@ pub(crate) fn is_inside(context: &Context) -> bool {
     if THREAD.get() == Thread::NotSeen {
         let was_begun_here = NEW_STACKS.iter().any(|(start, end)| {
             let (from, to) = (start.load(Ordering::Acquire), end.load(Ordering::Acquire));
-            let is_it = (from..to).contains(&context.stack);
+            // The start is set last.
+            let is_it = from != 0 && (from..to).contains(&context.stack);
             is_it
                 && start
                     .compare_exchange(from, 0, Ordering::AcqRel, Ordering::Relaxed)
@@ -107,10 +108,11 @@ impl Drop for Inside {
     fn drop(&mut self) {
         // SAFETY: it is this thread's.
         unsafe { *libc::__errno_location() = self.errno };
+        // Handlers run within the next call, and are the program's.
+        DEPTH.set(DEPTH.get() - 1);
         if let Some(blocked) = self.blocked {
             change(SET, blocked);
         }
-        DEPTH.set(DEPTH.get() - 1);
     }
 }
 
@@ -163,9 +165,52 @@ pub(crate) fn is_interrupted() -> bool {
     if pending & !RESTARTED.load(Ordering::Relaxed) != 0 {
         return true;
     }
-    let depth = DEPTH.replace(0);
-    let blocked = change(libc::SIG_UNBLOCK as usize, pending);
-    change(SET, blocked);
-    DEPTH.set(depth);
+    outside(pending, || ());
     false
+}
+
+/// Does something with the signals blocked that were before the thread came inside.
+pub(crate) fn with_own_signals<T>(work: impl FnOnce() -> T) -> T {
+    outside(PENDING.get(), work)
+}
+
+/// Does something while these signals are not blocked, and handlers run as the program's.
+fn outside<T>(signals: u64, work: impl FnOnce() -> T) -> T {
+    let (depth, pending) = (DEPTH.replace(0), PENDING.get());
+    let blocked = change(libc::SIG_UNBLOCK as usize, signals);
+    let done = work();
+    change(SET, blocked);
+    PENDING.set(pending);
+    DEPTH.set(depth);
+    done
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_handler_runs_outside() {
+        static DEPTHS: AtomicU64 = AtomicU64::new(u64::MAX);
+        extern "C" fn handler(_: libc::c_int) {
+            DEPTHS.store(DEPTH.get().into(), Ordering::Relaxed);
+        }
+        let raise = || {
+            // SAFETY: the signal has a handler by now, which touches an atomic number and a plain one.
+            unsafe { libc::raise(libc::SIGUSR1) };
+        };
+        // SAFETY: as above.
+        unsafe { libc::signal(libc::SIGUSR1, handler as *const () as libc::sighandler_t) };
+        let action = [handler as *const () as usize, 0];
+        handles(libc::SIGUSR1 as usize, action.as_ptr() as usize);
+        let inside = enter();
+        raise();
+        assert_eq!(DEPTHS.load(Ordering::Relaxed), u64::MAX);
+        with_own_signals(|| ());
+        assert_eq!(DEPTHS.swap(u64::MAX, Ordering::Relaxed), 0);
+        raise();
+        drop(inside);
+        assert_eq!(DEPTHS.load(Ordering::Relaxed), 0);
+        assert_eq!(DEPTH.get(), 0);
+    }
 }
