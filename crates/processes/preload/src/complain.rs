@@ -17,7 +17,6 @@ pub(crate) enum About {
     NotShared,
     OwnDescriptor,
     SharedLock,
-    Chroot,
     NotDone,
     Exit,
 }

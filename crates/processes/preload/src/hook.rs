@@ -43,6 +43,15 @@ pub(crate) unsafe extern "C" fn hook(context: *mut Context) {
         }
         return;
     }
+    if changes_caller(entry.number) {
+        // Made here, since what another thread finds until it is done is still the user before.
+        let answer = sys::call(entry.number, args);
+        let by_thread = [libc::SYS_setfsuid, libc::SYS_setfsgid].contains(&entry.number);
+        session::changed_caller(by_thread);
+        calls::count(number, false);
+        done(context, answer);
+        return;
+    }
     if session::config().is_none() || !concerns(entry.number, entry.shape, args) {
         calls::count(number, false);
         return;
@@ -69,6 +78,22 @@ pub(crate) unsafe extern "C" fn hook(context: *mut Context) {
 fn done(context: &mut Context, answer: isize) {
     context.rax = answer as usize;
     context.next = context.behind;
+}
+
+/// Whether the call changes the user or groups.
+fn changes_caller(number: i64) -> bool {
+    matches!(
+        number,
+        libc::SYS_setuid
+            | libc::SYS_setgid
+            | libc::SYS_setreuid
+            | libc::SYS_setregid
+            | libc::SYS_setgroups
+            | libc::SYS_setresuid
+            | libc::SYS_setresgid
+            | libc::SYS_setfsuid
+            | libc::SYS_setfsgid
+    )
 }
 
 /// A system call of this library: its own descriptors are to be out of the way, and its threads to be known.
@@ -135,18 +160,6 @@ fn concerns(number: i64, shape: Shape, args: Args) -> bool {
                 attributes::set_umask(args[0]);
                 false
             }
-            libc::SYS_setuid
-            | libc::SYS_setgid
-            | libc::SYS_setreuid
-            | libc::SYS_setregid
-            | libc::SYS_setgroups
-            | libc::SYS_setresuid
-            | libc::SYS_setresgid
-            | libc::SYS_setfsuid
-            | libc::SYS_setfsgid => {
-                session::changes_caller();
-                false
-            }
             libc::SYS_socket | libc::SYS_accept4 | libc::SYS_eventfd2 | libc::SYS_epoll_create1 => {
                 false
             }
@@ -199,10 +212,6 @@ fn serve(number: i64, args: Args, context: &mut Context) -> Answer {
         libc::SYS_close_range => open::close_range(a, b, c).map(Some),
         libc::SYS_dup2 => open::duplicate_to(a as i32, b as i32, 0, true).map(Some),
         libc::SYS_dup3 => open::duplicate_to(a as i32, b as i32, c, false).map(Some),
-        libc::SYS_chroot => {
-            complain::once(About::Chroot, "chroot() into the file system needs a mount");
-            Err(libc::ENOSYS)
-        }
         _ => match calls::entry(number as usize).map(|entry| entry.shape) {
             Some(Shape::Fd(index)) => of_descriptor(number, args, args[index] as i32),
             Some(Shape::Fds(..)) => match number {

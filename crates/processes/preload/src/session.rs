@@ -2,10 +2,11 @@
 
 use crate::complain::{self, About};
 use crate::route::Prefix;
+use crate::sys;
 use pandofs_client::Client;
 use pandofs_handles::{DEFAULT_CACHE_BYTES, DEFAULT_TIMEOUT_MS};
 use pandofs_types::Credentials;
-use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 /// What the environment says.
@@ -33,8 +34,11 @@ pub(crate) struct Session {
 static CONFIG: OnceLock<Config> = OnceLock::new();
 static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
 static IS_BEGUN: AtomicBool = AtomicBool::new(false);
-static CALLER: Mutex<Option<Arc<Credentials>>> = Mutex::new(None);
-static IS_OTHER_CALLER: AtomicBool = AtomicBool::new(false);
+/// The caller, and how often it had changed before it was asked for.
+static CALLER: Mutex<Option<(u64, Arc<Credentials>)>> = Mutex::new(None);
+static CALLER_CHANGES: AtomicU64 = AtomicU64::new(0);
+/// Threads may have callers of their own.
+static BY_THREAD: AtomicBool = AtomicBool::new(false);
 static UMASK: AtomicU32 = AtomicU32::new(0);
 
 /// Sets what the environment says.
@@ -102,25 +106,42 @@ pub(crate) fn get() -> Result<Arc<Session>, i32> {
     }
 }
 
-/// The process as a caller.
+/// The process as a caller; the thread, once one has a user or group for the file system alone.
 ///
 /// # Errors
 /// `EIO` when its groups are not known.
 pub(crate) fn caller() -> Result<Arc<Credentials>, i32> {
-    let mut caller = CALLER.lock().unwrap_or_else(PoisonError::into_inner);
-    if IS_OTHER_CALLER.swap(false, Ordering::AcqRel) {
-        *caller = None;
+    if BY_THREAD.load(Ordering::Acquire) {
+        return thread_caller().map(Arc::new);
     }
-    if let Some(caller) = &*caller {
+    let mut caller = CALLER.lock().unwrap_or_else(PoisonError::into_inner);
+    // First: what is found before a change is done is not kept behind it.
+    let changes = CALLER_CHANGES.load(Ordering::Acquire);
+    if let Some((before, caller)) = &*caller
+        && *before == changes
+    {
         return Ok(Arc::clone(caller));
     }
-    let own = pandofs_handles::own_caller().ok_or(libc::EIO)?;
-    Ok(Arc::clone(caller.insert(Arc::new(own))))
+    let own = Arc::new(thread_caller()?);
+    *caller = Some((changes, Arc::clone(&own)));
+    Ok(own)
 }
 
-/// The process changes its user or groups.
-pub(crate) fn changes_caller() {
-    IS_OTHER_CALLER.store(true, Ordering::Release);
+/// The thread as a caller, with its user and group for the file system.
+fn thread_caller() -> Result<Credentials, i32> {
+    let own = pandofs_handles::own_caller().ok_or(libc::EIO)?;
+    // A number that is no user's changes nothing, and the answer is the one that it is.
+    let id = |number: i64| sys::call3(number, usize::MAX, 0, 0) as u32;
+    let (user, group) = (id(libc::SYS_setfsuid), id(libc::SYS_setfsgid));
+    Ok(pandofs_handles::caller(user, group, own.groups))
+}
+
+/// The process, or a thread alone, has changed its user or groups.
+pub(crate) fn changed_caller(by_thread: bool) {
+    if by_thread {
+        BY_THREAD.store(true, Ordering::Release);
+    }
+    CALLER_CHANGES.fetch_add(1, Ordering::AcqRel);
 }
 
 /// The process's umask.
