@@ -175,6 +175,7 @@ impl<'p> Subject<'p> {
 pub(crate) fn get(subject: Subject<'_>, room: usize, flags: usize) -> Answer {
     subject.with(
         |_, node| {
+            memory::check(room, 1)?;
             memory::put(room, stat(&node.attr));
             Ok(0)
         },
@@ -189,6 +190,7 @@ pub(crate) fn get(subject: Subject<'_>, room: usize, flags: usize) -> Answer {
 pub(crate) fn get_more(subject: Subject<'_>, flags: usize, mask: usize, room: usize) -> Answer {
     subject.with(
         |_, node| {
+            memory::check(room, 1)?;
             memory::put(room, statx(&node.attr));
             Ok(0)
         },
@@ -305,6 +307,7 @@ pub(crate) fn of_microseconds(pointer: usize) -> Result<Option<[[i64; 2]; 2]>, i
 pub(crate) fn room(subject: Subject<'_>, place: usize) -> Answer {
     subject.with(
         |here, _| {
+            memory::check(place, 1)?;
             let space = here.session.client.statfs().map_err(errno)?;
             // SAFETY: it is all numbers.
             let mut statfs: libc::statfs = unsafe { std::mem::zeroed() };
@@ -403,6 +406,7 @@ impl XattrCall<'_> {
             libc::XATTR_REPLACE => XattrMode::Replace,
             _ => return Err(libc::EINVAL),
         };
+        memory::check(value, size)?;
         let value = memory::bytes(value, size);
         self.with(|here, ino| {
             let client = &here.session.client;
@@ -434,7 +438,10 @@ fn give(bytes: &[u8], room: usize, size: usize) -> Result<isize, i32> {
     match size {
         0 => {}
         size if size < bytes.len() => return Err(libc::ERANGE),
-        _ => memory::put_bytes(room, bytes),
+        _ => {
+            memory::check(room, bytes.len())?;
+            memory::put_bytes(room, bytes);
+        }
     }
     Ok(bytes.len() as isize)
 }

@@ -118,6 +118,7 @@ pub(crate) fn get(room: usize, size: usize) -> Result<Option<isize>, i32> {
     if size < path.len() {
         return Err(libc::ERANGE);
     }
+    memory::check(room, size)?;
     memory::put_bytes(room, &path);
     Ok(Some(path.len() as isize))
 }

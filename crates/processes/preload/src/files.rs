@@ -57,6 +57,7 @@ impl Offset {
 pub(crate) fn read(fd: i32, room: usize, size: usize, offset: Offset) -> Result<isize, i32> {
     let file = fds::get(fd)?;
     let opened = file.opened(READ)?;
+    memory::check(room, size)?;
     let caller = session::caller()?;
     offset.with(&file, |at| {
         let put = |place: usize, data: &[u8]| memory::put_bytes(room + place, data);
@@ -73,6 +74,8 @@ pub(crate) fn read(fd: i32, room: usize, size: usize, offset: Offset) -> Result<
 /// Error numbers.
 pub(crate) fn write(fd: i32, data: usize, size: usize, offset: Offset) -> Result<isize, i32> {
     let file = fds::get(fd)?;
+    file.opened(WRITE)?;
+    memory::check(data, size)?;
     write_bytes(&file, memory::bytes(data, size), offset)
 }
 
@@ -104,8 +107,18 @@ fn buffers(array: usize, count: usize) -> Result<Vec<Buffer>, i32> {
     if count > MAX_BUFFERS {
         return Err(libc::EINVAL);
     }
+    let mut whole = 0_usize;
     (0..count)
-        .map(|index| memory::get(array + index * size_of::<Buffer>()).ok_or(libc::EFAULT))
+        .map(|index| {
+            let buffer: Buffer =
+                memory::get(array + index * size_of::<Buffer>()).ok_or(libc::EFAULT)?;
+            memory::check(buffer.start, buffer.length)?;
+            let sum = whole.checked_add(buffer.length);
+            whole = sum
+                .filter(|sum| isize::try_from(*sum).is_ok())
+                .ok_or(libc::EINVAL)?;
+            Ok(buffer)
+        })
         .collect()
 }
 
@@ -277,5 +290,25 @@ pub(crate) fn control(fd: i32, command: i32, argument: usize) -> Result<Option<i
             Ok(Some(0))
         }
         _ => Err(libc::EINVAL),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffers_are_somewhere_and_not_endless() {
+        let of =
+            |array: &[Buffer]| buffers(array.as_ptr() as usize, array.len()).map(|all| all.len());
+        let buffer = |start: usize, length: usize| Buffer { start, length };
+        assert_eq!(of(&[buffer(8, 5), buffer(0, 0)]), Ok(2));
+        assert_eq!(of(&[buffer(8, 5), buffer(0, 1)]), Err(libc::EFAULT));
+        let most = isize::MAX as usize;
+        assert_eq!(of(&[buffer(8, most), buffer(8, 1)]), Err(libc::EINVAL));
+        assert_eq!(
+            of(&[buffer(8, usize::MAX), buffer(8, 2)]),
+            Err(libc::EINVAL)
+        );
     }
 }

@@ -15,6 +15,17 @@ pub(crate) fn text<'a>(pointer: usize) -> Option<&'a [u8]> {
     Some(unsafe { CStr::from_ptr(pointer as *const c_char) }.to_bytes())
 }
 
+/// Looks whether there can be so much where a pointer leads.
+///
+/// # Errors
+/// `EFAULT` for a null pointer to more than nothing.
+pub(crate) fn check(pointer: usize, length: usize) -> Result<(), i32> {
+    match pointer {
+        0 if length > 0 => Err(libc::EFAULT),
+        _ => Ok(()),
+    }
+}
+
 /// Bytes that a system call is to read.
 pub(crate) fn bytes<'a>(pointer: usize, length: usize) -> &'a [u8] {
     if pointer == 0 || length == 0 {
@@ -64,4 +75,16 @@ pub(crate) fn texts<'a>(array: usize) -> Vec<&'a [u8]> {
 pub(crate) fn put_page<T>(address: usize, page: T) {
     // SAFETY: its caller has just mapped it, writable and aligned to a page.
     unsafe { (address as *mut T).write(page) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nothing_is_at_a_null_pointer() {
+        assert_eq!(check(0, 1), Err(libc::EFAULT));
+        assert_eq!(check(0, 0), Ok(()));
+        assert_eq!(check(1, 1), Ok(()));
+    }
 }

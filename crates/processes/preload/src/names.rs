@@ -198,6 +198,7 @@ fn give(target: &[u8], room: usize, size: usize) -> Result<isize, i32> {
     if size as i32 <= 0 {
         return Err(libc::EINVAL);
     }
+    memory::check(room, size)?;
     let fits = &target[..target.len().min(size)];
     memory::put_bytes(room, fits);
     Ok(fits.len() as isize)
