@@ -31,9 +31,17 @@ pub(crate) fn list(fd: i32, room: usize, size: usize) -> Result<isize, i32> {
     if file.access == 0 {
         return Err(libc::EBADF);
     }
+    memory::check(room, size)?;
     file.with_offset(|offset| {
         let mut bytes = Vec::new();
-        while let Some((name, cookie, ino, kind)) = next(&file, *offset)? {
+        loop {
+            let (name, cookie, ino, kind) = match next(&file, *offset) {
+                Ok(Some(entry)) => entry,
+                Ok(None) => break,
+                // What was found is given, and the error to who goes on.
+                Err(_) if !bytes.is_empty() => break,
+                Err(error) => return Err(error),
+            };
             let length = (HEAD + name.len() + 1).next_multiple_of(ALIGNMENT);
             if bytes.len() + length > size {
                 if bytes.is_empty() {
