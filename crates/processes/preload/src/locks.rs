@@ -168,7 +168,9 @@ fn change(
     waits: bool,
 ) -> Result<isize, i32> {
     let (client, ino, number) = (&opened.session.client, file.ino, opened.number);
-    if owner == Owner::OpenFile && file.page_id().is_some() {
+    // What this process has locked is its own to change and to unlock.
+    let is_new = mode.is_some() && !file.is_locked.load(Ordering::Relaxed);
+    if owner == Owner::OpenFile && is_new && file.page_id().is_some() {
         complain::once(
             About::SharedLock,
             "flock() and F_OFD_SETLK are refused for files that another process has open by inheritance: the lock \
@@ -182,21 +184,22 @@ fn change(
         client
             .unlock(ino, number, kind, owner, range)
             .map_err(errno)?;
+        if owner == number && range == LockRange::WHOLE {
+            file.is_locked.store(false, Ordering::Relaxed);
+        }
         return Ok(0);
     };
-    if owner == Owner::OpenFile {
-        file.is_locked.store(true, Ordering::Relaxed);
-    }
     let wanted = lock(opened, owner, kind, range, mode);
     let mut pause = FIRST_PAUSE;
     loop {
         match client.try_lock(ino, number, wanted).map_err(errno)? {
-            Tried::Locked => return Ok(0),
+            Tried::Locked => break,
             Tried::NotYet if !waits => {
                 let wait = client
                     .lock_wait(ino, number, wanted, false)
                     .map_err(errno)?;
-                return wait.wait().map(|()| 0).map_err(errno);
+                wait.wait().map_err(errno)?;
+                break;
             }
             Tried::Busy if !waits => return Err(libc::EAGAIN),
             Tried::Busy | Tried::NotYet => {}
@@ -207,4 +210,8 @@ fn change(
         std::thread::sleep(pause);
         pause = (pause * 2).min(MAX_PAUSE);
     }
+    if owner == Owner::OpenFile {
+        file.is_locked.store(true, Ordering::Relaxed);
+    }
+    Ok(0)
 }
