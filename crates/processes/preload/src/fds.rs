@@ -333,11 +333,15 @@ mod tests {
         let inherited = next.all();
         assert!(Arc::ptr_eq(&inherited[0].1, &inherited[1].1));
         // And one that is forked has a file of its own, at the same offset.
-        one.with_offset(|offset| *offset = 9);
+        one.with_offset(|offset| {
+            *offset = 9;
+            Ok(())
+        })
+        .unwrap();
         table.forked();
         let child = table.all();
         assert!(Arc::ptr_eq(&child[0].1, &child[1].1) && !Arc::ptr_eq(&child[0].1, &one));
-        assert_eq!(child[0].1.with_offset(|offset| *offset), 9);
+        assert_eq!(child[0].1.with_offset(|offset| Ok(*offset)), Ok(9));
         for fd in [fd, other] {
             assert!(table.remove(fd).is_some());
             assert!(!is_ours(fd));

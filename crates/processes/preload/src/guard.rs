@@ -151,6 +151,27 @@ pub(crate) fn handles(signal: usize, action: usize) {
 /// Returns whether a signal came meanwhile that interrupts what a program waits for. One after which calls go on has its
 /// turn here.
 pub(crate) fn is_interrupted() -> bool {
+    let pending = pending();
+    if ends_calls(pending) {
+        return true;
+    }
+    if pending != 0 {
+        outside(pending, || ());
+    }
+    false
+}
+
+/// Returns whether a signal came meanwhile after which calls do not go on; no handler has its turn here.
+pub(crate) fn is_to_leave() -> bool {
+    ends_calls(pending())
+}
+
+fn ends_calls(signals: u64) -> bool {
+    signals & !RESTARTED.load(Ordering::Relaxed) != 0
+}
+
+/// Signals that wait because the thread is inside.
+fn pending() -> u64 {
     let mut pending = [0_u64];
     sys::call3(
         libc::SYS_rt_sigpending,
@@ -158,15 +179,7 @@ pub(crate) fn is_interrupted() -> bool {
         SIGNALS_BYTES,
         0,
     );
-    let pending = pending[0] & PENDING.get();
-    if pending == 0 {
-        return false;
-    }
-    if pending & !RESTARTED.load(Ordering::Relaxed) != 0 {
-        return true;
-    }
-    outside(pending, || ());
-    false
+    pending[0] & PENDING.get()
 }
 
 /// Does something with the signals blocked that were before the thread came inside.

@@ -119,7 +119,7 @@ fn range(file: &OpenFile, opened: &Opened, asked: &libc::flock) -> Result<LockRa
     let client = &opened.session.client;
     let from = match i32::from(asked.l_whence) {
         libc::SEEK_SET => 0,
-        libc::SEEK_CUR => file.with_offset(|offset| *offset) as i64,
+        libc::SEEK_CUR => file.with_offset(|offset| Ok(*offset))? as i64,
         libc::SEEK_END => {
             client
                 .getattr(&*session::caller()?, file.ino)

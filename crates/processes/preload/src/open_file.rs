@@ -151,7 +151,13 @@ impl OpenFile {
     }
 
     /// The offset, for as long as `work` takes.
-    pub(crate) fn with_offset<T>(&self, work: impl FnOnce(&mut u64) -> T) -> T {
+    ///
+    /// # Errors
+    /// Those of `work`; `EINTR` when a signal came while another process had it.
+    pub(crate) fn with_offset<T>(
+        &self,
+        work: impl FnOnce(&mut u64) -> Result<T, i32>,
+    ) -> Result<T, i32> {
         match &mut *lock(&self.place) {
             Place::Here(offset) => work(offset),
             Place::Shared(page) => page.with_offset(work),

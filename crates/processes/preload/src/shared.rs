@@ -3,6 +3,7 @@
 //! The descriptor that stands for the file is one of this memory, open to write alone, and at an offset where that fails:
 //! what does not know of this library is told so, whatever it tries.
 
+use crate::guard;
 use crate::sys;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::time::Duration;
@@ -124,29 +125,33 @@ fn memory_file(bytes: usize) -> Result<i32, i32> {
         0,
     );
     let fd = answer(fd)? as i32;
-    answer(sys::call3(libc::SYS_ftruncate, fd as usize, bytes, 0))?;
-    let seals = libc::F_SEAL_GROW | libc::F_SEAL_SHRINK;
-    answer(sys::call3(
-        libc::SYS_fcntl,
-        fd as usize,
-        libc::F_ADD_SEALS as usize,
-        seals as usize,
-    ))?;
-    Ok(fd)
+    let seals = (libc::F_SEAL_GROW | libc::F_SEAL_SHRINK) as usize;
+    let sized = answer(sys::call3(libc::SYS_ftruncate, fd as usize, bytes, 0));
+    let seal = |_| {
+        let command = libc::F_ADD_SEALS as usize;
+        answer(sys::call3(libc::SYS_fcntl, fd as usize, command, seals))
+    };
+    or_close(fd, sized.and_then(seal))
+}
+
+/// The descriptor, which is closed if what was done with it failed.
+fn or_close(fd: i32, done: Result<isize, i32>) -> Result<i32, i32> {
+    match done {
+        Ok(_) => Ok(fd),
+        Err(error) => {
+            sys::close(fd);
+            Err(error)
+        }
+    }
 }
 
 fn to_write_alone(fd: i32) -> Result<i32, i32> {
     let path = sys::proc_path(fd);
     let flags = (libc::O_WRONLY | libc::O_CLOEXEC) as usize;
-    let other = answer(sys::call3(libc::SYS_open, path.as_ptr() as usize, flags, 0))?;
-    let end = BYTES.saturating_mul(2);
-    answer(sys::call3(
-        libc::SYS_lseek,
-        other as usize,
-        end,
-        libc::SEEK_SET as usize,
-    ))?;
-    Ok(other as i32)
+    let other = answer(sys::call3(libc::SYS_open, path.as_ptr() as usize, flags, 0))? as i32;
+    let (end, whence) = (BYTES.saturating_mul(2), libc::SEEK_SET as usize);
+    let set = answer(sys::call3(libc::SYS_lseek, other as usize, end, whence));
+    or_close(other, set)
 }
 
 fn map(fd: i32) -> Result<usize, i32> {
@@ -167,6 +172,26 @@ fn page(address: usize) -> &'static Page {
     unsafe { &*(address as *const Page) }
 }
 
+/// A page that this process has; also one that panics lets go of it.
+struct Held<'p>(&'p Page);
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        self.0.holder.store(0, Ordering::Release);
+    }
+}
+
+/// Whether there is no such process, or only what nobody has waited for yet.
+fn has_ended(process: u32) -> bool {
+    let is_none = sys::call3(libc::SYS_kill, process as usize, 0, 0) == -libc::ESRCH as isize;
+    is_none
+        || std::fs::read(format!("/proc/{process}/stat")).is_ok_and(|stat| {
+            // The state is behind the name, which may have anything in it but ends in the last bracket.
+            let behind = stat.rsplit(|&byte| byte == b')').next();
+            behind.is_some_and(|rest| matches!(rest.trim_ascii().first(), Some(b'Z' | b'X')))
+        })
+}
+
 impl Page {
     /// The path below the file system's root that it was opened by.
     pub(crate) fn path(&self) -> &[u8] {
@@ -174,7 +199,13 @@ impl Page {
     }
 
     /// The offset, for as long as `work` takes.
-    pub(crate) fn with_offset<T>(&self, work: impl FnOnce(&mut u64) -> T) -> T {
+    ///
+    /// # Errors
+    /// Those of `work`; `EINTR` when a signal came while another process had it.
+    pub(crate) fn with_offset<T>(
+        &self,
+        work: impl FnOnce(&mut u64) -> Result<T, i32>,
+    ) -> Result<T, i32> {
         let me = std::process::id();
         let mut looks = 0;
         while let Err(holder) =
@@ -183,19 +214,22 @@ impl Page {
         {
             looks += 1;
             std::thread::sleep(PAUSE);
+            if looks % LOOKS != 0 {
+                continue;
+            }
             // Who was killed meanwhile does not let go of it.
-            if looks % LOOKS == 0
-                && sys::call3(libc::SYS_kill, holder as usize, 0, 0) == -libc::ESRCH as isize
-            {
+            if has_ended(holder) {
                 let _ =
                     self.holder
                         .compare_exchange(holder, 0, Ordering::Relaxed, Ordering::Relaxed);
+            } else if guard::is_to_leave() {
+                return Err(libc::EINTR);
             }
         }
+        let _held = Held(self);
         let mut offset = self.offset.load(Ordering::Relaxed);
         let done = work(&mut offset);
         self.offset.store(offset, Ordering::Relaxed);
-        self.holder.store(0, Ordering::Release);
         done
     }
 
@@ -233,10 +267,29 @@ mod tests {
             (other.id, other.ino, other.path()),
             (page.id, 77, &b"/a/b"[..])
         );
-        page.with_offset(|offset| *offset += 7);
-        assert_eq!(other.with_offset(|offset| *offset), 12);
+        let moved = page.with_offset(|offset| {
+            *offset += 7;
+            Ok(())
+        });
+        assert_eq!(moved, Ok(()));
+        assert_eq!(other.with_offset(|offset| Ok(*offset)), Ok(12));
         sys::close(fd);
         other.unmap();
+        page.unmap();
+    }
+
+    #[test]
+    fn who_has_ended_lets_go() {
+        let (page, fd) = make(&what()).unwrap();
+        let mut child = std::process::Command::new("true").spawn().unwrap();
+        // It is not waited for, and so it stays as a process that has ended.
+        page.holder.store(child.id(), Ordering::Relaxed);
+        assert_eq!(page.with_offset(|offset| Ok(*offset)), Ok(5));
+        child.wait().unwrap();
+        let panics = || -> Result<(), i32> { page.with_offset(|_| panic!("on purpose")) };
+        assert!(std::panic::catch_unwind(panics).is_err());
+        assert_eq!(page.holder.load(Ordering::Relaxed), 0);
+        sys::close(fd);
         page.unmap();
     }
 
