@@ -13,6 +13,9 @@ const MAX_NEW_STACKS: usize = 64;
 const LEAST_STACK: usize = 64 << 10;
 /// Bytes of the kernel's set of signals.
 const SIGNALS_BYTES: usize = 8;
+/// The C library's signal by which each thread changes its user. Who changes it waits for all threads, this library's as well,
+/// and its handler does nothing else: it is let through.
+const CHANGES_USER: usize = 33;
 /// `SIG_SETMASK` and `SIG_BLOCK`.
 const BLOCK: usize = libc::SIG_BLOCK as usize;
 const SET: usize = libc::SIG_SETMASK as usize;
@@ -133,6 +136,9 @@ fn change(how: usize, signals: u64) -> u64 {
 
 /// A signal's handler was set.
 pub(crate) fn handles(signal: usize, action: usize) {
+    if signal == CHANGES_USER {
+        return;
+    }
     // The kernel's structure: the handler, and flags.
     let Some([handler, flags]) = crate::memory::get::<[usize; 2]>(action) else {
         return;
@@ -216,6 +222,8 @@ mod tests {
         unsafe { libc::signal(libc::SIGUSR1, handler as *const () as libc::sighandler_t) };
         let action = [handler as *const () as usize, 0];
         handles(libc::SIGUSR1 as usize, action.as_ptr() as usize);
+        handles(CHANGES_USER, action.as_ptr() as usize);
+        assert_eq!(HANDLED.load(Ordering::Relaxed) >> (CHANGES_USER - 1), 0);
         let inside = enter();
         raise();
         assert_eq!(DEPTHS.load(Ordering::Relaxed), u64::MAX);
