@@ -303,6 +303,93 @@ expect_refused 'Invalid cross-device link' preload python3 -c "import os; os.ren
 preload mv "$SCRATCH/listing" "$PREFIX/moved" && preload mv "$PREFIX/moved" "$SCRATCH/listing"
 [[ -s $SCRATCH/listing ]] || fail 'what was moved there and back is empty'
 
+# Signals: blocked as before in what is run, and handlers are the program's.
+# shellcheck disable=SC2016 # Perl's.
+blocked='$SIG{INT} = sub {}; exec "grep", "SigBlk", "/proc/self/status"'
+# shellcheck disable=SC2016
+out=$(preload bash -c 'cd "$1" && exec perl -e "$2"' - "$PREFIX/shell" "$blocked")
+expect_equal 'signals that are blocked by exec' "$out" $'SigBlk:\t0000000000000000'
+cat >"$SCRATCH/calls.c" <<'C'
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/file.h>
+#include <sys/fsuid.h>
+#include <sys/stat.h>
+#include <sys/time.h>
+#include <sys/uio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int log_file;
+static volatile int came, failed;
+static void handler(int signal)
+{
+    failed += write(log_file, &signal, 1) != 1;
+    came++;
+}
+static int gives(int error, long answer)
+{
+    return answer == -1 && errno == error;
+}
+#define EXPECT(what) do { if (!(what)) { printf("not so: %s\n", #what); return 1; } } while (0)
+int main(int argc, char **argv)
+{
+    void *volatile nowhere = 0;
+    struct stat stat_of;
+    int file = open("calls", O_RDWR | O_CREAT | O_TRUNC, 0600);
+    log_file = open("log", O_WRONLY | O_CREAT | O_TRUNC, 0600);
+    struct sigaction action = {.sa_handler = handler, .sa_flags = SA_RESTART};
+    struct itimerval often = {{0, 1000}, {0, 1000}}, never = {{0, 0}, {0, 0}};
+    EXPECT(!sigaction(SIGALRM, &action, 0) && !setitimer(ITIMER_REAL, &often, 0));
+    while (came < 50)
+        EXPECT(pwrite(file, "x", 1, 0) == 1);
+    EXPECT(!setitimer(ITIMER_REAL, &never, 0));
+    EXPECT(!failed && !fstat(log_file, &stat_of) && stat_of.st_size == came);
+
+    struct iovec vectors[2] = {{&stat_of, 1}, {nowhere, 1}}, endless[2] = {{&stat_of, -1}, {&stat_of, 2}};
+    EXPECT(gives(EFAULT, write(file, nowhere, 100)) && gives(EFAULT, read(file, nowhere, 100)));
+    EXPECT(gives(EFAULT, fstat(file, nowhere)) && read(file, nowhere, 0) == 0);
+    EXPECT(gives(EFAULT, readv(file, vectors, 2)) && gives(EINVAL, readv(file, endless, 2)));
+
+    EXPECT(!flock(file, LOCK_EX));
+    pid_t child = fork();
+    if (!child)
+        _exit(gives(ENOLCK, flock(file, LOCK_EX | LOCK_NB)) ? 0 : 1);
+    int status;
+    EXPECT(waitpid(child, &status, 0) == child && !status);
+    EXPECT(!flock(file, LOCK_SH) && !flock(file, LOCK_UN) && gives(ENOLCK, flock(file, LOCK_EX)));
+
+    if (!geteuid()) {
+        setfsuid(65534);
+        EXPECT(gives(EACCES, open("calls", O_RDONLY)));
+        setfsuid(0);
+        EXPECT(open("calls", O_RDONLY) >= 0);
+        EXPECT(!setuid(65534) && gives(EACCES, open("calls", O_RDONLY)));
+    }
+    return 0;
+}
+C
+cc -O1 -o "$SCRATCH/calls" "$SCRATCH/calls.c"
+# shellcheck disable=SC2016 # The inner shell's.
+out=$(preload bash -c 'cd "$1" && exec "$2"' - "$PREFIX/shell" "$SCRATCH/calls" 2>&1) || fail "calls: $out"
+if [[ $EUID -eq 0 ]]; then
+    out=$(preload python3 -c "
+import os, threading
+changed = threading.Event()
+def work():
+    open('$PREFIX/shell/calls').close()
+    began.set()
+    changed.wait()
+    try: open('$PREFIX/shell/calls')
+    except PermissionError: print('refused')
+began = threading.Event()
+thread = threading.Thread(target=work)
+thread.start(); began.wait(); os.setuid(65534); changed.set(); thread.join()")
+    expect_equal 'another thread, once the user has changed' "$out" refused
+fi
+say 'signals, null pointers, locks after a fork and changes of the user are as they are to be'
+
 # What is counted.
 out=$(PANDOFS_PRELOAD_REPORT=1 preload cat "$PREFIX/shell/a" 2>&1 >/dev/null)
 expect_contains 'the report' "$out" 'PandoFS: read '
