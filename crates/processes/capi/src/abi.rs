@@ -3,7 +3,8 @@
 //! All fields have fixed sizes, and no structure has bytes that belong to no field.
 
 use pandofs_client::{Entry, Space};
-use pandofs_types::{Attr, FileKind};
+use pandofs_handles::format;
+use pandofs_types::Attr;
 use std::ffi::c_char;
 
 /// The library's version, as pandofs_version_number() has it: major * 1000000 + minor * 1000 + patch. A program that was
@@ -146,19 +147,6 @@ pub struct Lock {
     pub kind: i32,
     /// Of who has it, by its own account; another machine's, perhaps.
     pub pid: u32,
-}
-
-/// The bits of a mode that say the kind.
-fn format(kind: FileKind) -> u32 {
-    match kind {
-        FileKind::File => libc::S_IFREG,
-        FileKind::Dir => libc::S_IFDIR,
-        FileKind::Symlink => libc::S_IFLNK,
-        FileKind::Fifo => libc::S_IFIFO,
-        FileKind::Socket => libc::S_IFSOCK,
-        FileKind::Char => libc::S_IFCHR,
-        FileKind::Block => libc::S_IFBLK,
-    }
 }
 
 impl From<&Attr> for Stat {

@@ -8,7 +8,7 @@ pub mod mounts;
 
 use pandofs_api::Allocation;
 use pandofs_client::{CacheLimits, Client, ClientError, Options};
-use pandofs_types::{Capabilities, Credentials, FsError, Ino, LockRange};
+use pandofs_types::{Capabilities, Credentials, FileKind, FsError, Ino, LockRange};
 use std::ffi::{OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
@@ -181,6 +181,19 @@ pub fn release(client: &Client, ino: Ino, handle: u64) -> Result<(), ClientError
     let unlocked = client.unlock_handle(ino, handle);
     let released = client.release(ino);
     unlocked.and(released)
+}
+
+/// The bits of a mode (`S_IFMT`) that say the kind.
+pub fn format(kind: FileKind) -> u32 {
+    match kind {
+        FileKind::File => libc::S_IFREG,
+        FileKind::Dir => libc::S_IFDIR,
+        FileKind::Symlink => libc::S_IFLNK,
+        FileKind::Fifo => libc::S_IFIFO,
+        FileKind::Socket => libc::S_IFSOCK,
+        FileKind::Char => libc::S_IFCHR,
+        FileKind::Block => libc::S_IFBLK,
+    }
 }
 
 /// What a mode of fallocate(2) means; `None` if the client library does not have it.

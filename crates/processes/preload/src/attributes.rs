@@ -8,7 +8,7 @@ use crate::sys;
 use pandofs_api::XattrMode;
 use pandofs_client::Node;
 use pandofs_types::limits::{MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES};
-use pandofs_types::{Attr, FileKind, Ino, SetAttr, SetTime, Time};
+use pandofs_types::{Attr, Ino, SetAttr, SetTime, Time};
 use std::ffi::CString;
 
 /// The device number of the file system where it is not mounted: one that no device has.
@@ -25,16 +25,7 @@ const ROOM_BLOCK: u64 = 4_096;
 pub(crate) type Answer = Result<Option<isize>, i32>;
 
 fn mode(attr: &Attr) -> u32 {
-    let kind = match attr.kind {
-        FileKind::File => libc::S_IFREG,
-        FileKind::Dir => libc::S_IFDIR,
-        FileKind::Symlink => libc::S_IFLNK,
-        FileKind::Fifo => libc::S_IFIFO,
-        FileKind::Socket => libc::S_IFSOCK,
-        FileKind::Char => libc::S_IFCHR,
-        FileKind::Block => libc::S_IFBLK,
-    };
-    kind | u32::from(attr.mode)
+    pandofs_handles::format(attr.kind) | u32::from(attr.mode)
 }
 
 fn seconds(time: Time) -> (i64, i64) {

@@ -63,15 +63,8 @@ fn put(bytes: &mut Vec<u8>, length: usize, name: &[u8], cookie: u64, ino: Ino, k
     bytes.extend(ino.0.to_le_bytes());
     bytes.extend(cookie.to_le_bytes());
     bytes.extend((length as u16).to_le_bytes());
-    bytes.push(match kind {
-        FileKind::File => libc::DT_REG,
-        FileKind::Dir => libc::DT_DIR,
-        FileKind::Symlink => libc::DT_LNK,
-        FileKind::Fifo => libc::DT_FIFO,
-        FileKind::Socket => libc::DT_SOCK,
-        FileKind::Char => libc::DT_CHR,
-        FileKind::Block => libc::DT_BLK,
-    });
+    // The kind as in a mode, where its bits begin at this one.
+    bytes.push((pandofs_handles::format(kind) >> 12) as u8);
     bytes.extend(name);
     bytes.resize(end, 0);
 }
