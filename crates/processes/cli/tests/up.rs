@@ -264,7 +264,7 @@ fn a_file_system_made_by_hand_is_served_and_checked() {
     );
     let serve = ["serve", "--cluster", &map, "--id", "0", "--data", &dir];
     let unprepared = run(&serve);
-    assert_eq!(unprepared.status.code(), Some(1));
+    assert_eq!(unprepared.status.code(), Some(78));
     assert!(
         stderr(&unprepared).contains(&dir),
         "{}",

@@ -102,7 +102,7 @@ fn inode(plant: Plant, before: Option<&[u8]>, value: &[u8]) -> Vec<u8> {
             }
         }
         (Plant::KeepsSizes, Some(before)) if now.size < before.size => {
-            (now.size, now.body) = (before.size, before.body);
+            now.size = before.size;
         }
         (Plant::TurnsTimesBack, Some(before)) if now.ctime > before.ctime => {
             now.ctime.0 = before.ctime.0 - 1;
