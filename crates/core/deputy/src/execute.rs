@@ -6,10 +6,11 @@ use crate::image::Image;
 use pandofs_api::{Refusal, Reply, Request, Step, op};
 use pandofs_namespace::keys::{self, Kind};
 use pandofs_namespace::ops::{self, Mutation, here};
+use pandofs_namespace::records::EntryRecord;
 use pandofs_namespace::{Choices, Context, Effect, Locks, Meta, Stop, Txn};
 use pandofs_placement::ClusterMap;
 use pandofs_storage::store::{Batch, Overlay};
-use pandofs_types::{Credentials, FileKind, FsError, Ino, SessionId, ShardId};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, SessionId, ShardId};
 
 /// Figures that an image does not have are counted from here, so that none falls below 0.
 const COUNTED_FROM: u64 = 1 << 40;
@@ -163,6 +164,24 @@ impl Image {
         self.forget_the_dead(batch);
     }
 
+    /// The entry of a name, as far as it is known.
+    fn entry_of(&self, map: &ClusterMap, dir: Ino, name: &Name) -> Option<EntryRecord> {
+        let position = map.hash_key.position(name.as_bytes());
+        let entry = self.view(map).entry(dir, position, name);
+        entry.ok().flatten()
+    }
+
+    /// The directory that a name leads to, and its home, if that is another shard.
+    pub(crate) fn removed_elsewhere(
+        &self,
+        map: &ClusterMap,
+        rmdir: &op::Rmdir,
+    ) -> Option<(ShardId, Ino)> {
+        let entry = self.entry_of(map, rmdir.dir, &rmdir.name)?;
+        let is_elsewhere = entry.kind == FileKind::Dir && entry.shard != self.shard;
+        is_elsewhere.then_some((entry.shard, entry.ino))
+    }
+
     /// Inodes and directories whose records are gone.
     fn forget_the_dead(&mut self, batch: &Batch) {
         for (key, _) in batch.iter().filter(|(_, value)| value.is_none()) {
@@ -176,24 +195,8 @@ impl Image {
     }
 }
 
-impl Image {
-    /// The directory that a name leads to, and its home, if that is another shard.
-    pub(crate) fn removed_elsewhere(
-        &self,
-        map: &ClusterMap,
-        rmdir: &op::Rmdir,
-    ) -> Option<(ShardId, Ino)> {
-        let position = map.hash_key.position(rmdir.name.as_bytes());
-        let entry = self.view(map).entry(rmdir.dir, position, &rmdir.name);
-        let entry = entry.ok().flatten()?;
-        let is_elsewhere = entry.kind == FileKind::Dir && entry.shard != self.shard;
-        is_elsewhere.then_some((entry.shard, entry.ino))
-    }
-}
-
 /// The inode that the request takes a name from, as far as the image knows, if it is no directory.
 pub(crate) fn victims(image: &Image, map: &ClusterMap, request: &Request) -> Vec<Ino> {
-    let view = image.view(map);
     let taken = match request {
         Request::Unlink(unlink) => Some((unlink.dir, &unlink.name)),
         Request::Rename(rename) => Some((rename.new_dir, &rename.new_name)),
@@ -202,9 +205,8 @@ pub(crate) fn victims(image: &Image, map: &ClusterMap, request: &Request) -> Vec
     let Some((dir, name)) = taken else {
         return Vec::new();
     };
-    let position = map.hash_key.position(name.as_bytes());
-    match view.entry(dir, position, name) {
-        Ok(Some(entry)) if entry.kind != FileKind::Dir => vec![entry.ino],
+    match image.entry_of(map, dir, name) {
+        Some(entry) if entry.kind != FileKind::Dir => vec![entry.ino],
         _ => Vec::new(),
     }
 }

@@ -63,12 +63,19 @@ impl Image {
     }
 
     fn put(&mut self, key: Vec<u8>, value: Vec<u8>) {
-        self.delete(&key);
-        self.bytes += key.len() + value.len();
-        if kind(&key) == Some(Kind::Data) {
-            self.data_bytes += value.len();
+        let is_data = kind(&key) == Some(Kind::Data);
+        let (of_key, of_value) = (key.len(), value.len());
+        let old = self.pairs.insert(key, value);
+        let of_old = old.as_ref().map_or(0, Vec::len);
+        self.bytes += of_value;
+        self.bytes -= of_old;
+        if old.is_none() {
+            self.bytes += of_key;
         }
-        self.pairs.insert(key, value);
+        if is_data {
+            self.data_bytes += of_value;
+            self.data_bytes -= of_old;
+        }
     }
 
     fn delete(&mut self, key: &[u8]) {

@@ -112,7 +112,7 @@ pub(crate) fn plain(text: &str) -> String {
     text.replace('…', "...")
 }
 
-/// What comes after the options in the help. A line that ends with a colon above lines that are further in begins a section;
+/// Text after the options in the help. A line that ends with a colon above lines that are further in begins a section;
 /// text that belongs to none is a section of notes. Lines that are further in stay as they are, others are set as text.
 fn sections(help: &str) -> Roff {
     let lines: Vec<&str> = help.lines().collect();

@@ -68,7 +68,7 @@ impl Misconfigured {
     }
 }
 
-/// Whether a file stays as it is until somebody changes it, or what leads to it.
+/// Test that a file stays as it is until somebody changes it, or what leads to it.
 fn is_lasting(error: &io::Error) -> bool {
     matches!(
         error.kind(),

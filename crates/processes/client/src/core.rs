@@ -358,8 +358,10 @@ impl Core {
         // The shard may not have made what was closed.
         let queued = self.grants.queued_among(&batch.inos);
         let (early, batch) = batch.divided(|ino| queued.contains(&ino));
-        self.opens
-            .sent(&early, &early.whole(), &server.registrations, |_| true);
+        if !early.inos.is_empty() {
+            self.opens
+                .sent(&early, &early.whole(), &server.registrations, |_| true);
+        }
         if batch.inos.is_empty() {
             return;
         }

@@ -18,7 +18,7 @@ use std::time::Duration;
 pub const DEFAULT_TIMEOUT_MS: u32 = 30_000;
 /// Memory for what is remembered: a tenth of what a mount takes, since a process may have several of these.
 pub const DEFAULT_CACHE_BYTES: u64 = 16 << 20;
-/// What finding servers, and telling which changes were lost, takes at least.
+/// Shortest time for finding servers, and for telling which changes were lost.
 const LEAST_CACHE_BYTES: usize = 1 << 20;
 /// Bytes that one request to the client library is about, so that what a call takes of memory does not grow with it.
 const PIECE_BYTES: usize = 16 << 20;
@@ -196,7 +196,7 @@ pub fn format(kind: FileKind) -> u32 {
     }
 }
 
-/// What a mode of fallocate(2) means; `None` if the client library does not have it.
+/// Meaning of a mode of fallocate(2); `None` if the client library does not have it.
 pub fn allocation(mode: c_int) -> Option<Allocation> {
     let keep_size = mode & libc::FALLOC_FL_KEEP_SIZE != 0;
     match mode & !libc::FALLOC_FL_KEEP_SIZE {

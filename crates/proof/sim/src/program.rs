@@ -69,26 +69,7 @@ impl Job {
             }
             Op::Link(file, path) => (vec![file], vec![path]),
             Op::Rename { from, to, .. } | Op::Exchange(from, to) => (vec![], vec![from, to]),
-            Op::Lookup(path)
-            | Op::Stat(path)
-            | Op::List(path)
-            | Op::Chmod(path, _)
-            | Op::Chown { path, .. }
-            | Op::SetXattr { path, .. }
-            | Op::RemoveXattr(path, _)
-            | Op::GetXattr(path, _)
-            | Op::ListXattr(path)
-            | Op::Truncate(path, _)
-            | Op::Write { path, .. }
-            | Op::Utimens(path, _)
-            | Op::Stripe(path)
-            | Op::Open { path, .. }
-            | Op::Sync(path) => (vec![path], vec![]),
-            Op::Close(_)
-            | Op::StatOpen(_)
-            | Op::WriteOpen(_)
-            | Op::Lock { .. }
-            | Op::Unlock { .. } => (vec![], vec![]),
+            other => (other.paths(), vec![]),
         };
         let held = match op {
             Op::StatOpen(place)

@@ -143,7 +143,7 @@ fn set_times(inode: &mut InodeRecord, set: &SetAttr, now: Time) {
     inode.mtime = set.mtime.map_or(inode.mtime, time);
 }
 
-/// What is left of `held` bytes beside the inode of a file that is given this size; `None` if that is all of them.
+/// Rest of the `held` bytes beside the inode of a file that is given this size; `None` if that is all of them.
 fn cut(view: &View<'_>, ino: Ino, held: u32, size: u64) -> Result<Option<Vec<u8>>, Stop> {
     if size >= u64::from(held) {
         return Ok(None);

@@ -64,7 +64,7 @@ pub(super) fn fitting(
     Err(Refusal::NotInline { layout, striped }.into())
 }
 
-/// What is kept of a file, if something of it stays where so much is written. Checks read it too, so that it is in memory
+/// Bytes that are kept of a file, if some of them stay where so much is written. Checks read it too, so that it is in memory
 /// when the record is applied.
 pub(super) fn around(
     view: &View<'_>,

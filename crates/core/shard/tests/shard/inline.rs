@@ -51,7 +51,7 @@ fn allocate(ino: Ino, offset: u64, length: u64, allocation: Allocation) -> Reque
     })
 }
 
-/// What a file holds inline, and its size.
+/// Bytes that a file holds inline, and its size.
 fn read(cluster: &mut Cluster, shard: u16, ino: Ino) -> (Vec<u8>, u64) {
     match cluster.call(shard, Request::ReadInline(op::ReadInline { ino })) {
         Ok(Reply::Inode(inode)) => match inode.body {

@@ -179,7 +179,7 @@ fn with_enough_memory_the_lane_waits_for_nothing() {
     assert_eq!((answer, rounds), (Ok(Reply::Done), 6 + 1));
 }
 
-/// Who writes over a part waits for what is there, and who writes over all of it, or changes attributes, does not.
+/// A write over a part waits for the bytes that are there; one over all of them, or a change of attributes, does not.
 #[test]
 fn bytes_of_a_file_are_waited_for_where_some_of_them_stay() {
     let (mut cluster, inos) = cluster_with(1);
