@@ -11,7 +11,7 @@ use pandofs_api::{InodeReply, Refusal, Reply, Request};
 use pandofs_namespace::{Choices, ops};
 use pandofs_placement::ClusterMap;
 use pandofs_session::Boottime;
-use pandofs_types::{Credentials, Ino, SessionId, ShardId, Time};
+use pandofs_types::{Credentials, FileKind, Ino, SessionId, ShardId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -360,7 +360,8 @@ impl Deputy {
             },
             false => None,
         };
-        let mut closed = victims(&of.image, &map, offer.request);
+        let victims = victims(&of.image, &map, offer.request);
+        let mut closed = victims.clone();
         if let Some(ino) = closed
             .iter()
             .find(|ino| (offer.opened)(**ino) == Opened::Untold)
@@ -395,8 +396,15 @@ impl Deputy {
                     operation,
                 };
                 of.last_time = choices.time;
+                self.executed += 1;
+                if is_of_file(&reply, choices.time)
+                    && of.queue.take_up(offer.caller, &early, choices.placing)
+                {
+                    return Some(Taken::Answered(Ok(reply)));
+                }
                 let mut about = subjects.to_vec();
                 about.extend(ino_of(&reply));
+                about.extend(victims);
                 let unmade = subjects.iter().find(|ino| self.away.contains_key(*ino));
                 let order = Order {
                     after: unmade.copied(),
@@ -405,7 +413,6 @@ impl Deputy {
                 of.queue
                     .push(offer.caller, early, choices.placing, about, order);
                 self.queued_one(shard);
-                self.executed += 1;
                 Some(Taken::Answered(Ok(reply)))
             }
         }
@@ -562,6 +569,11 @@ fn ino_of(reply: &Reply) -> Option<Ino> {
         Reply::Removed { ino } | Reply::Renamed { ino } => Some(*ino),
         _ => None,
     }
+}
+
+/// Whether it is about an inode that is no directory, and was changed then, as its shard will have it changed.
+fn is_of_file(reply: &Reply, time: Time) -> bool {
+    matches!(reply, Reply::Inode(inode) if inode.attr.kind != FileKind::Dir && inode.attr.ctime == time)
 }
 
 /// Directories and inodes that an operation is about, as far as its request tells.

@@ -43,6 +43,7 @@ mod execute;
 mod image;
 mod keeping;
 pub mod limits;
+mod merge;
 mod of_shard;
 mod queue;
 mod wishes;

@@ -12,6 +12,8 @@ pub const MAX_IMAGE_DATA_BYTES: usize = 16 << 20;
 pub const MAX_QUEUED_OPERATIONS: usize = 4_096;
 /// Bytes that are queued for one shard, about.
 pub const MAX_QUEUED_BYTES: usize = 8 << 20;
+/// Operations at the end of a queue among which one is looked for that the next can be merged into.
+pub const MAX_MERGE_LOOK: usize = 32;
 /// Inode numbers that are asked for at once.
 pub const NUMBERS_PER_BLOCK: u32 = 4_096;
 /// With fewer left the next block is asked for.

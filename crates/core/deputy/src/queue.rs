@@ -1,6 +1,7 @@
 //! Queue of what was executed on an image and is to be executed by its shard.
 
-use crate::limits::{MAX_QUEUED_BYTES, MAX_QUEUED_OPERATIONS};
+use crate::limits::{MAX_MERGE_LOOK, MAX_QUEUED_BYTES, MAX_QUEUED_OPERATIONS};
+use crate::merge::merged;
 use hashbrown::HashMap;
 use pandofs_api::op::{Batch, Early, EarlyOperation, MkdirAway, RmdirAway};
 use pandofs_api::{Refusal, Request};
@@ -178,6 +179,34 @@ impl Queue {
             about,
             order,
         });
+    }
+
+    /// Has the last operation about the same inode do what this one does, too, if it is not sent and one can be made of both.
+    /// (What came in between is not about the inode, and so comes to the same after both as before the second.)
+    pub(crate) fn take_up(
+        &mut self,
+        caller: &Credentials,
+        early: &Early,
+        placing: Option<Placing>,
+    ) -> bool {
+        let Some(ino) = early.operation.operation().inode() else {
+            return false;
+        };
+        let unsent = self.queued.iter_mut().skip(self.under_way);
+        let mut last = unsent.rev().take(MAX_MERGE_LOOK);
+        let Some(before) = last.find(|queued| queued.about.contains(&ino)) else {
+            return false;
+        };
+        if before.caller != *caller || before.placing != placing {
+            return false;
+        }
+        match merged(caller, &before.early, early) {
+            Some(merged) => {
+                before.early = merged;
+                true
+            }
+            None => false,
+        }
     }
 
     /// Whether something is to be sent, nothing is under way, and the first operation does not wait.

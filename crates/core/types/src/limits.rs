@@ -313,7 +313,7 @@ pub const RECALL_WAIT: Duration = Duration::from_secs(5);
 /// would cost them a recall for each name that they make.
 pub const LEASE_QUIET: Duration = Duration::from_millis(100);
 /// Bytes that a new file is given in one request together with what its inode becomes by them.
-pub const MAX_NEW_FILE_BYTES: usize = 64 << 10;
+pub const MAX_NEW_FILE_BYTES: usize = 128 << 10;
 /// Operations in a batch of what was executed under grants.
 pub const MAX_BATCH_OPERATIONS: usize = 512;
 /// Bytes of such a batch, about.
@@ -426,5 +426,7 @@ const _: () = {
     );
     assert!(MIN_SERVER_MEMORY_BYTES / 6 >= MAX_IO_BYTES as u64 * 2);
     assert!(MAX_DUMP_BYTES + MAX_XATTR_VALUE_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
+    assert!(MAX_DUMP_BYTES + MAX_NEW_FILE_BYTES + (64 << 10) <= MAX_FRAME_BYTES);
+    assert!(MAX_INLINE_BYTES <= MAX_NEW_FILE_BYTES && MAX_NEW_FILE_BYTES <= MAX_IO_BYTES);
     assert!(MAX_FRAME_BYTES <= MAX_LOG_APPEND_BYTES);
 };

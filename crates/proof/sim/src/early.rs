@@ -26,6 +26,8 @@ pub(crate) struct Entry {
     pub answered: u64,
     pub settled: Option<u64>,
     pub fate: Fate,
+    /// Changes of attributes that are sent with it as one.
+    merged: Vec<Entry>,
 }
 
 /// Queue of a session for a shard, ever.
@@ -41,6 +43,16 @@ impl Entry {
         self.dir
             .filter(|_| matches!(self.request, Request::Rmdir(_)))
     }
+
+    /// It, and what is sent with it.
+    fn all(&self) -> impl Iterator<Item = &Entry> {
+        std::iter::once(self).chain(&self.merged)
+    }
+
+    fn settle(&mut self, fate: Fate, now: u64) {
+        (self.fate, self.settled) = (fate, Some(now));
+        self.merged.iter_mut().for_each(|of| of.settle(fate, now));
+    }
 }
 
 #[derive(Debug, Default)]
@@ -52,24 +64,37 @@ pub(crate) struct Ledger {
 }
 
 impl Ledger {
-    /// An operation that began then is answered early.
+    /// An operation that began then is answered early. `is_merged`: nothing was queued for it, as what is queued of its inode
+    /// does what it does, too. (Where nothing does, it is left over at the end.)
     pub(crate) fn answered(
         &mut self,
         place: Place,
-        random: u64,
+        (random, is_merged): (u64, bool),
         (request, dir): (&Request, Option<Ino>),
         (begun, answered): (u64, u64),
     ) {
         let queue = self.queues.entry(place).or_default();
-        self.of.insert(random, (place, queue.len()));
-        queue.push(Entry {
+        let entry = Entry {
             request: request.clone(),
             dir,
             begun,
             answered,
             settled: None,
             fate: Fate::Queued,
-        });
+            merged: Vec::new(),
+        };
+        let about = request.operation().inode();
+        let takes_up = |of: &&mut Entry| {
+            let is_same = matches!(&of.request, Request::SetAttr(set) if Some(set.ino) == about);
+            is_same && of.fate == Fate::Queued
+        };
+        match queue.iter_mut().rev().find(takes_up) {
+            Some(before) if is_merged => before.merged.push(entry),
+            _ => {
+                self.of.insert(random, (place, queue.len()));
+                queue.push(entry);
+            }
+        }
     }
 
     /// A shard says that it has done these. Returns those that it had not said so of before.
@@ -113,9 +138,8 @@ impl Ledger {
             let queue = self.queues.get_mut(&place).expect("it is in there");
             let entry = &mut queue[at];
             if entry.fate == Fate::Queued {
-                entry.fate = Fate::Done;
-                entry.settled = Some(now);
-                done.push(entry.clone());
+                entry.settle(Fate::Done, now);
+                done.extend(entry.all().cloned());
             }
         }
         Ok(done)
@@ -137,9 +161,9 @@ impl Ledger {
             if entry.fate == Fate::Told {
                 return Err(format!("{:?} is told to be lost twice", entry.request));
             }
-            (entry.fate, entry.settled) = (Fate::Told, Some(now));
+            entry.settle(Fate::Told, now);
         }
-        let lost = queue[from..].to_vec();
+        let lost: Vec<Entry> = queue[from..].iter().flat_map(Entry::all).cloned().collect();
         for entry in &lost {
             let inos = inos(&entry.request).into_iter();
             self.untold.extend(inos.map(|ino| (place.0, ino)));
@@ -151,7 +175,8 @@ impl Ledger {
     pub(crate) fn left(&self, session: SessionId) -> Vec<Entry> {
         let queues = self.queues.iter().filter(|((of, _), _)| *of == session);
         let left = queues.flat_map(|(_, queue)| queue);
-        left.filter(|entry| entry.fate == Fate::Queued)
+        left.flat_map(Entry::all)
+            .filter(|entry| entry.fate == Fate::Queued)
             .cloned()
             .collect()
     }
@@ -199,7 +224,7 @@ impl Ledger {
 
     /// All that are not done yet, nor told to be lost.
     pub(crate) fn queued(&self) -> impl Iterator<Item = &Entry> {
-        let entries = self.queues.values().flatten();
+        let entries = self.queues.values().flatten().flat_map(Entry::all);
         entries.filter(|entry| entry.settled.is_none())
     }
 }

@@ -363,13 +363,12 @@ impl History {
     pub(crate) fn answered_early(
         &mut self,
         place: (SessionId, ShardId),
-        random: u64,
+        sent: (u64, bool),
         (request, made): (&Request, Option<Ino>),
         open: &Open,
     ) {
         let instants = (open.begun, self.tick());
-        self.early
-            .answered(place, random, (request, made), instants);
+        self.early.answered(place, sent, (request, made), instants);
     }
 
     /// A shard says that it has done these; `late`: when their session had not been heard of for so long that its grants

@@ -3,6 +3,7 @@
 
 mod away;
 mod errands;
+mod merged;
 mod model;
 mod queues;
 mod removed_away;

@@ -17,6 +17,7 @@ mod exchange;
 mod execute;
 mod getattr;
 pub mod here;
+mod joined;
 mod link;
 mod lookup;
 mod mkdir;
@@ -45,6 +46,7 @@ use pandofs_types::{FileKind, Ino, ShardId, Time};
 use serde::{Deserialize, Serialize};
 
 pub use execute::{ByLoad, Checked, Execute, operation};
+pub use joined::joined;
 
 /// Inputs that the state does not determine, fixed in the record.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

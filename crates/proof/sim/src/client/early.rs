@@ -44,6 +44,15 @@ pub(super) struct Early {
     listens: Vec<usize>,
 }
 
+impl Early {
+    /// Operations in the queue that the request belongs into.
+    fn queued_beside(&self, request: &Request) -> usize {
+        let operation = request.operation();
+        let ino = operation.dir().or(operation.inode());
+        ino.map_or(0, |ino| self.errands.deputy.queued(ino.birth_shard()))
+    }
+}
+
 impl Client {
     pub(super) fn begin_early(&mut self) {
         let mut deputy = Deputy::new(self.session, Arc::clone(&self.map));
@@ -95,6 +104,7 @@ impl Client {
         let Some(early) = &mut self.early else {
             return Offered::Ask(Asked::default(), open);
         };
+        let queued = early.queued_beside(&request);
         if let (Request::Sync(_), Some(ino)) = (&request, syncs) {
             let queued = early.errands.deputy.queued_of(ino);
             if queued.is_some() && plant != Some(Plant::SyncsWithoutQueue) {
@@ -129,7 +139,9 @@ impl Client {
         };
         match taken {
             Taken::Answered(answer) => {
-                self.answered_early(history, random, &request, &answer, open, todo);
+                let is_merged = early.queued_beside(&request) == queued;
+                let sent = (random, is_merged);
+                self.answered_early(history, sent, &request, &answer, open, todo);
                 self.run_errands(todo);
                 Offered::Answered(answer.map_err(|refusal| match refusal {
                     Refusal::Fs(error) => error,
@@ -172,7 +184,7 @@ impl Client {
     fn answered_early(
         &mut self,
         history: &mut History,
-        random: u64,
+        sent: (u64, bool),
         request: &Request,
         answer: &Result<Reply, Refusal>,
         open: Open,
@@ -198,7 +210,7 @@ impl Client {
                 (Request::Rmdir(_), Ok(Reply::Removed { ino })) => Some(*ino),
                 _ => None,
             };
-            history.answered_early(place, random, (request, dir), &open);
+            history.answered_early(place, sent, (request, dir), &open);
         }
         history.end(open, request, answer);
         let now = self.clock();
