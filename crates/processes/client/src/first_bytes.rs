@@ -39,7 +39,7 @@ impl Core {
         if !self.grants.is_on() || !self.kept_bytes.add(data.len()) {
             return false;
         }
-        let is_new = || self.grants.exclusive(file.ino).is_some();
+        let is_new = || self.grants.is_exclusive(file.ino);
         let is_kept = file.keep(&layout, (offset, data), caller, is_new);
         if !is_kept {
             self.kept_bytes.remove(data.len());

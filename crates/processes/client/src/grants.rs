@@ -133,6 +133,12 @@ impl Grants {
         }
     }
 
+    /// Returns whether nobody else changes or sees the inode.
+    pub(crate) fn is_exclusive(&self, ino: Ino) -> bool {
+        let until = || self.state().errands.deputy.exclusive_until(ino);
+        self.is_on() && until().is_some_and(|until| until > boottime::now())
+    }
+
     /// Those of these about which something is queued; it is sent soon.
     pub(crate) fn queued_among(&self, inos: &[Ino]) -> HashSet<Ino> {
         if !self.is_on() {

@@ -151,6 +151,11 @@ impl Client {
         (until > boottime::now()).then_some(attr.mode)
     }
 
+    /// Returns whether this client has made the file and nobody else has come to know it since.
+    pub fn is_own(&self, ino: Ino) -> bool {
+        self.core().grants.is_exclusive(ino)
+    }
+
     /// Opens what is there for `access` (4 read, 2 write, 1 execute) and answers with its
     /// attributes. Until it was released as often as it was opened, the inode stays, also without a
     /// name.

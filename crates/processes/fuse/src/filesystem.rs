@@ -269,7 +269,7 @@ impl PandoFs {
                 // A read that is answered from pages is not told, and so changes no time of access.
                 let may_keep = answer & open::DIRECT_IO == 0
                     && self.flags.get().atime != Atime::Changed(AtimeRule::Strict);
-                if may_keep && self.pages.opened(&attr, handle) {
+                if may_keep && self.pages.opened(&attr, handle, self.client.is_own(ino)) {
                     answer |= open::KEEP_CACHE;
                 }
                 reply.opened(handle, answer);

@@ -10,7 +10,8 @@
 //! program B:                                opens at version 2          reads pages of version 1
 //! ```
 //!
-//! What this mount itself writes makes a later version, too: its pages are read once more.
+//! A file that this mount has made and nobody else has come to know (`is_own`) the kernel has written itself: all of its pages
+//! are kept. Of other files what this mount writes makes a later version, too, and their pages are read once more.
 
 use hashbrown::HashMap;
 use pandofs_fuse_kernel::FileHandle;
@@ -52,7 +53,7 @@ impl Pages {
     }
 
     /// A file is opened that is like this, as its shard says now. Returns whether the kernel may keep its pages.
-    pub(crate) fn opened(&self, attr: &Attr, handle: FileHandle) -> bool {
+    pub(crate) fn opened(&self, attr: &Attr, handle: FileHandle, is_own: bool) -> bool {
         let version = Version {
             changed: attr.ctime,
             written: attr.mtime,
@@ -60,7 +61,7 @@ impl Pages {
         };
         let mut state = self.state();
         state.opened.insert(handle, (attr.ino, version));
-        state.known.get(&attr.ino) == Some(&version)
+        is_own || state.known.get(&attr.ino) == Some(&version)
     }
 
     /// The kernel says that the file is closed, perhaps not for the first time.
@@ -94,29 +95,40 @@ mod tests {
     fn pages_are_kept_of_what_has_not_changed_since_an_opening_that_was_closed() {
         let pages = Pages::within(10);
         assert!(
-            !pages.opened(&attr(1, 1), FileHandle(1)),
+            !pages.opened(&attr(1, 1), FileHandle(1), false),
             "nothing is known"
         );
         assert!(
-            !pages.opened(&attr(1, 1), FileHandle(2)),
+            !pages.opened(&attr(1, 1), FileHandle(2), false),
             "the kernel may not have dropped them yet"
         );
         pages.closed(FileHandle(2));
-        assert!(pages.opened(&attr(1, 1), FileHandle(3)));
-        assert!(!pages.opened(&attr(1, 2), FileHandle(4)), "it has changed");
-        assert!(!pages.opened(&attr(2, 1), FileHandle(5)), "another file");
+        assert!(pages.opened(&attr(1, 1), FileHandle(3), false));
+        assert!(!pages.opened(&attr(1, 2), FileHandle(4), false), "it has changed");
+        assert!(!pages.opened(&attr(2, 1), FileHandle(5), false), "another file");
         pages.closed(FileHandle(4));
         pages.closed(FileHandle(4));
-        assert!(pages.opened(&attr(1, 2), FileHandle(6)));
+        assert!(pages.opened(&attr(1, 2), FileHandle(6), false));
         // One that was opened at an older version is closed last.
         pages.closed(FileHandle(1));
-        assert!(!pages.opened(&attr(1, 2), FileHandle(7)));
+        assert!(!pages.opened(&attr(1, 2), FileHandle(7), false));
+    }
+
+    #[test]
+    fn pages_of_what_is_ones_own_are_kept_and_later_count_from_an_opening() {
+        let pages = Pages::within(10);
+        assert!(pages.opened(&attr(1, 1), FileHandle(1), true));
+        assert!(pages.opened(&attr(1, 2), FileHandle(2), true));
+        pages.closed(FileHandle(2));
+        // Others have come to know it.
+        assert!(pages.opened(&attr(1, 2), FileHandle(3), false));
+        assert!(!pages.opened(&attr(1, 3), FileHandle(4), false));
     }
 
     #[test]
     fn times_and_size_tell_versions_apart() {
         let pages = Pages::within(10);
-        pages.opened(&attr(1, 1), FileHandle(1));
+        pages.opened(&attr(1, 1), FileHandle(1), false);
         pages.closed(FileHandle(1));
         let longer = Attr {
             size: 6,
@@ -126,24 +138,24 @@ mod tests {
             mtime: Time(8),
             ..attr(1, 1)
         };
-        assert!(!pages.opened(&longer, FileHandle(2)));
-        assert!(!pages.opened(&later, FileHandle(3)));
+        assert!(!pages.opened(&longer, FileHandle(2), false));
+        assert!(!pages.opened(&later, FileHandle(3), false));
         let read = Attr {
             atime: Time(8),
             ..attr(1, 1)
         };
-        assert!(pages.opened(&read, FileHandle(4)));
+        assert!(pages.opened(&read, FileHandle(4), false));
     }
 
     #[test]
     fn no_more_is_remembered_than_there_is_room_for() {
         let pages = Pages::within(2);
         for number in 1..=3 {
-            pages.opened(&attr(number, 1), FileHandle(number));
+            pages.opened(&attr(number, 1), FileHandle(number), false);
             pages.closed(FileHandle(number));
         }
-        assert!(!pages.opened(&attr(1, 1), FileHandle(4)));
-        assert!(pages.opened(&attr(3, 1), FileHandle(5)));
+        assert!(!pages.opened(&attr(1, 1), FileHandle(4), false));
+        assert!(pages.opened(&attr(3, 1), FileHandle(5), false));
         assert_eq!(pages.state().known.len(), 1);
     }
 }
