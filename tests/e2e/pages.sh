@@ -32,6 +32,20 @@ read_all
 read_all
 expect_equal 'bytes that servers read for two more' $(($(read_bytes) - first)) 0
 
+# What this mount has made it reads without a server from the first time on, as `cp -a` gives it its times.
+mkdir "$MNT/own"
+cp -a "$SCRATCH"/file-* "$MNT/own"
+before=$(read_bytes)
+for ((i = 0; i < 20; i++)); do
+    cmp "$SCRATCH/file-$i" "$MNT/own/file-$i" || fail "own file $i is not what was written"
+done
+expect_equal 'bytes that servers read of what was written here' $(($(read_bytes) - before)) 0
+for ((i = 0; i < 20; i++)); do
+    printf '%d' "$i" | dd of="$OTHER/own/file-$i" conv=notrunc status=none
+    printf '%d' "$i" | dd of="$SCRATCH/file-$i" conv=notrunc status=none
+    cmp "$SCRATCH/file-$i" "$MNT/own/file-$i" || fail "own file $i is not what the other mount wrote"
+done
+
 # Each mount in turn writes over what the other has just read, and all but closes it: as many bytes, at once, also by a
 # mapping and to one place.
 for ((i = 0; i < 40; i++)); do

@@ -236,6 +236,7 @@ mod tests {
             ino,
             access: 4,
             truncate: false,
+            data: true,
         });
         let ask = |request| Call::shard(Target::Inode(ino), &Credentials::ROOT, request);
         assert!(!ask(open.clone()).is_mutation());

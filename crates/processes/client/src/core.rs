@@ -50,6 +50,8 @@ pub(crate) struct Core {
     pub listening: Listening,
     pub grants: Grants,
     pub kept_bytes: KeptBytes,
+    /// Of what openings have brought.
+    pub brought_bytes: Arc<KeptBytes>,
     slots: Slots,
     inner_slots: Slots,
     service_slots: Slots,
@@ -131,6 +133,7 @@ impl Core {
             listening: Listening::default(),
             grants,
             kept_bytes: KeptBytes::default(),
+            brought_bytes: Arc::default(),
             slots: Slots::new(0..lock_slots.start),
             locks: Locks::new(who.session, lock_slots),
             lock_turns: LockTurns::default(),

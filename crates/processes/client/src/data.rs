@@ -218,6 +218,9 @@ impl Core {
         offset: u64,
         length: usize,
     ) -> Result<Option<Vec<u8>>> {
+        if let Some(range) = self.read_brought(file, offset, length) {
+            return Ok(Some(range));
+        }
         let token = file.token();
         let request = Request::ReadInline(op::ReadInline { ino: file.ino });
         let inode = inode_of(self.ask(caller, Target::Inode(file.ino), request)?)?;
@@ -579,7 +582,7 @@ pub(crate) fn out_of_step(ino: Ino, truncations: u32, followed: u32) -> ClientEr
 }
 
 /// The range of a file kept inline, which may be longer than the bytes it has there.
-fn inline_range(data: &[u8], size: u64, offset: u64, length: usize) -> Vec<u8> {
+pub(crate) fn inline_range(data: &[u8], size: u64, offset: u64, length: usize) -> Vec<u8> {
     let end = size.min(offset.saturating_add(length as u64));
     if offset >= end {
         return Vec::new();

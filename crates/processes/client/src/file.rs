@@ -6,6 +6,8 @@ mod turns;
 
 pub(crate) use failures::NO_HANDLE;
 
+use crate::brought::Brought;
+use crate::data::inline_range;
 use crate::error::ClientError;
 use crate::limits::MAX_WRITES_BEHIND_PER_FILE;
 use crate::stay::Stay;
@@ -101,6 +103,8 @@ struct Known {
     writes_behind: Vec<WriteBehind>,
     /// All of a new file, which no shard has yet.
     first_bytes: Option<FirstBytes>,
+    /// What the last opening brought.
+    brought: Option<Brought>,
     /// Failures of acknowledged writes.
     failures: Failures,
     turns: Turns,
@@ -193,6 +197,7 @@ impl File {
             pending: None,
             writes_behind: Vec::new(),
             first_bytes: None,
+            brought: None,
             failures: Failures::default(),
             turns: Turns::default(),
         };
@@ -255,6 +260,32 @@ impl File {
         let mut known = self.known();
         known.body = Body::Striped(layout);
         known.truncations = known.truncations.max(FIRST_TRUNCATIONS);
+    }
+
+    /// Keeps what an opening has brought, in place of what an earlier one did.
+    pub(crate) fn bring(&self, brought: Brought) {
+        self.known().brought = Some(brought);
+    }
+
+    pub(crate) fn has_brought(&self) -> bool {
+        self.known().brought.is_some()
+    }
+
+    /// A range of what an opening has brought, if the file is as it was then by these attributes; else that is dropped.
+    pub(crate) fn brought_range(
+        &self,
+        attr: Option<&Attr>,
+        offset: u64,
+        length: usize,
+    ) -> Option<Vec<u8>> {
+        let mut known = self.known();
+        let brought = known.brought.as_ref()?;
+        let bytes = attr.and_then(|attr| Some((brought.bytes(attr)?, attr.size)));
+        let range = bytes.map(|(data, size)| inline_range(data, size, offset, length));
+        if range.is_none() {
+            known.brought = None;
+        }
+        range
     }
 
     /// Returns whether there are writes that were never reported to the shard.

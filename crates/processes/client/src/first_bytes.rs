@@ -10,13 +10,13 @@ use pandofs_session::Target;
 use pandofs_types::Credentials;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Bytes that are kept of all files.
+/// Number of bytes that are kept of all files.
 #[derive(Debug, Default)]
 pub(crate) struct KeptBytes(AtomicUsize);
 
 impl KeptBytes {
     /// Counts so many more, if there may be.
-    fn add(&self, bytes: usize) -> bool {
+    pub(crate) fn add(&self, bytes: usize) -> bool {
         let fits = |kept: usize| (kept + bytes <= MAX_KEPT_BYTES).then_some(kept + bytes);
         let added = self
             .0
@@ -24,7 +24,7 @@ impl KeptBytes {
         added.is_ok()
     }
 
-    fn remove(&self, bytes: usize) {
+    pub(crate) fn remove(&self, bytes: usize) {
         self.0.fetch_sub(bytes, Ordering::Relaxed);
     }
 }

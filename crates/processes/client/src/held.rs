@@ -53,7 +53,7 @@ impl Client {
     /// # Errors
     /// `Stale` when it is gone already.
     pub fn hold(&self, ino: Ino) -> Result<Attr> {
-        let attr = self.open_inode(&Credentials::ROOT, ino, 0, false)?;
+        let attr = self.open_inode(&Credentials::ROOT, ino, 0, false, false)?;
         if let Some(oldest) = self.core().held.add(Instant::now(), ino) {
             self.core().let_go(oldest);
         }

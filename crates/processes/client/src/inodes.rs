@@ -172,7 +172,25 @@ impl Client {
         self.traced(
             || Op::Open { ino, truncate },
             |_| Outcome::Done,
-            |client| client.open_inode(caller, ino, access, truncate),
+            |client| client.open_inode(caller, ino, access, truncate, true),
+        )
+    }
+
+    /// As [`Client::open_node`], by somebody who has the file's contents if it has not changed.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn open_again(
+        &self,
+        caller: &Credentials,
+        ino: Ino,
+        access: u16,
+        truncate: bool,
+    ) -> Result<Attr> {
+        self.traced(
+            || Op::Open { ino, truncate },
+            |_| Outcome::Done,
+            |client| client.open_inode(caller, ino, access, truncate, false),
         )
     }
 
@@ -182,6 +200,7 @@ impl Client {
         ino: Ino,
         access: u16,
         truncate: bool,
+        reads: bool,
     ) -> Result<Attr> {
         let core = self.core();
         let before = core.opens.file(ino);
@@ -194,14 +213,18 @@ impl Client {
             ino,
             access,
             truncate,
+            data: reads && core.brings(ino, access, truncate),
         });
         let mut call = Call::shard(Target::Inode(ino), caller, request);
-        let inode = inode_of(core.ask_call(&mut call)?)?;
+        let mut inode = inode_of(core.ask_call(&mut call)?)?;
         let place = match call.answered_by {
             Some(_) => (call.asked_shard(), true),
             None => (core.inodes.shard_of(ino), false),
         };
-        core.opened(&call, place, &inode, token);
+        let file = core.opened(&call, place, &inode, token);
+        if call.answered_by.is_some() {
+            core.take_brought(&file, &mut inode);
+        }
         core.attr(caller, inode)
     }
 
@@ -372,7 +395,7 @@ impl Core {
         (shard, is_told): (ShardId, bool),
         inode: &InodeReply,
         token: Token,
-    ) {
+    ) -> Arc<File> {
         let ino = inode.attr.ino;
         let mut is_new = false;
         let file = self.opens.opened(ino, shard, is_told, || {
@@ -384,7 +407,7 @@ impl Core {
             false => file.learn(token, inode),
         }
         let Some((server, registration)) = &call.answered_by else {
-            return;
+            return file;
         };
         // Granted by a process that is gone, and not among what was registered with the next one;
         // or granted before, and now only answered again by a process that does not know it.
@@ -394,6 +417,7 @@ impl Core {
             file.stay.doubt();
             self.register_one(ino);
         }
+        file
     }
 
     /// Returns how often anything was registered with any server, in all.

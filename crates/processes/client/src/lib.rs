@@ -45,6 +45,7 @@ mod admin;
 mod append;
 mod background;
 pub mod boottime;
+mod brought;
 mod by_path;
 mod cache_limits;
 mod call;

@@ -24,7 +24,7 @@ pub(crate) const MAX_WRITES_BEHIND: usize = 12;
 /// How long after a write failed all are answered only when the servers have them: the disk that
 /// was full will be full for the next one, and a program had better hear of it where it writes.
 pub(crate) const WRITE_THROUGH_AFTER_FAILURE: Duration = Duration::from_secs(30);
-/// Bytes of all new files that are kept until they are closed.
+/// Bytes of all new files that are kept until they are closed; and as many of files that openings have brought.
 pub(crate) const MAX_KEPT_BYTES: usize = 16 << 20;
 /// How often who waits for the end of such operations looks whether its caller still does.
 pub(crate) const DRAIN_LOOK_INTERVAL: Duration = Duration::from_millis(200);

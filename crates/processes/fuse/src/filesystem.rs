@@ -256,7 +256,10 @@ impl PandoFs {
         let opened = self
             .callers
             .ask_to_truncate(caller, truncate, groups_decide, |c| {
-                self.client.open_node(c, ino, access, truncate)
+                match self.pages.has(ino) {
+                    true => self.client.open_again(c, ino, access, truncate),
+                    false => self.client.open_node(c, ino, access, truncate),
+                }
             });
         match opened {
             Ok(_) if call.is_answered_early() => {

@@ -64,6 +64,11 @@ impl Pages {
         is_own || state.known.get(&attr.ino) == Some(&version)
     }
 
+    /// Whether the kernel may have pages of the file. If they are old, they are read anew.
+    pub(crate) fn has(&self, ino: Ino) -> bool {
+        self.state().known.contains_key(&ino)
+    }
+
     /// The kernel says that the file is closed, perhaps not for the first time.
     pub(crate) fn closed(&self, handle: FileHandle) {
         let mut state = self.state();
@@ -104,8 +109,14 @@ mod tests {
         );
         pages.closed(FileHandle(2));
         assert!(pages.opened(&attr(1, 1), FileHandle(3), false));
-        assert!(!pages.opened(&attr(1, 2), FileHandle(4), false), "it has changed");
-        assert!(!pages.opened(&attr(2, 1), FileHandle(5), false), "another file");
+        assert!(
+            !pages.opened(&attr(1, 2), FileHandle(4), false),
+            "it has changed"
+        );
+        assert!(
+            !pages.opened(&attr(2, 1), FileHandle(5), false),
+            "another file"
+        );
         pages.closed(FileHandle(4));
         pages.closed(FileHandle(4));
         assert!(pages.opened(&attr(1, 2), FileHandle(6), false));

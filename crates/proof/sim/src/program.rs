@@ -230,6 +230,7 @@ impl Job {
                 ino: found,
                 access: 6,
                 truncate: *truncate,
+                data: false,
             }),
             Op::Close(_) => return Next::Done("closed".to_owned()),
             Op::StatOpen(_) | Op::Stat(_) => Request::GetAttr(op::GetAttr { ino: found }),

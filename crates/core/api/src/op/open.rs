@@ -5,7 +5,8 @@ use pandofs_types::Ino;
 use serde::{Deserialize, Serialize};
 
 /// Opens a file for `access` (4 read, 2 write, 1 execute): checks the caller's rights, and from
-/// then on the session keeps the inode alive until it releases it. Answers `Inode`.
+/// then on the session keeps the inode alive until it releases it. Answers `Inode`, whose body holds what the file has
+/// inline if that is asked for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Open {
     /// A file on the addressed shard.
@@ -14,6 +15,8 @@ pub struct Open {
     pub access: u16,
     /// Whether it is cut to nothing, as with `O_TRUNC`.
     pub truncate: bool,
+    /// Whether the answer brings what the file has inline. Of one that is cut it brings nothing.
+    pub data: bool,
 }
 
 impl Operation for Open {

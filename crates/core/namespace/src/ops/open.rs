@@ -1,6 +1,7 @@
 //! Open: checks rights; with `truncate` also empties the file. That the session has it open is the
 //! driver's to remember.
 
+use super::read_inline::bring_data;
 use super::{Checked, Choices, Execute, Mutation, inode_reply, setattr::truncate};
 use crate::permission::{WRITE, check_inode};
 use crate::records::InodeRecord;
@@ -11,7 +12,11 @@ use pandofs_types::{FileKind, FsError, LeaseKey};
 impl Execute for op::Open {
     fn read(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Reply, Stop> {
         let inode = inode(self, view, cx, self.access)?;
-        Ok(Reply::Inode(inode_reply(view, self.ino, &inode)?))
+        let mut reply = inode_reply(view, self.ino, &inode)?;
+        if self.data {
+            bring_data(view, self.ino, &inode, &mut reply)?;
+        }
+        Ok(Reply::Inode(reply))
     }
 
     fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {

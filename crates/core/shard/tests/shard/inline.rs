@@ -62,6 +62,23 @@ fn read(cluster: &mut Cluster, shard: u16, ino: Ino) -> (Vec<u8>, u64) {
     }
 }
 
+/// Bytes that the opening of a file brings.
+fn brought(cluster: &mut Cluster, ino: Ino, data: bool) -> Vec<u8> {
+    let open = Request::Open(op::Open {
+        ino,
+        access: 4,
+        truncate: false,
+        data,
+    });
+    match cluster.call(0, open) {
+        Ok(Reply::Inode(inode)) => match inode.body {
+            FileBody::Inline { data, .. } => data,
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
 fn value(cluster: &Cluster, shard: u16, key: &[u8]) -> Option<Vec<u8>> {
     let mut found = None;
     let store = &cluster.nodes[usize::from(shard)].store;
@@ -108,6 +125,7 @@ fn each_operation_leaves_the_bytes_that_it_is_to_leave() {
         ino,
         access: 6,
         truncate: true,
+        data: false,
     });
     let steps: [(Request, &[u8], u64); 16] = [
         (write(ino, 0, b"first"), b"first", 5),
@@ -136,6 +154,8 @@ fn each_operation_leaves_the_bytes_that_it_is_to_leave() {
         assert!(done.is_ok(), "{request:?}: {done:?}");
         let found = read(&mut cluster, 0, ino);
         assert_eq!(found, (kept.to_vec(), size), "{request:?}");
+        assert_eq!(brought(&mut cluster, ino, true), kept, "{request:?}");
+        assert_eq!(brought(&mut cluster, ino, false), b"", "{request:?}");
         let stored = beside(&cluster, 0, ino);
         assert_eq!(stored.unwrap_or_default(), kept, "{request:?}");
     }

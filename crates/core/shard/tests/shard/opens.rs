@@ -25,6 +25,7 @@ fn a_file_that_is_being_opened_is_kept_when_its_name_goes() {
             ino,
             access: 6,
             truncate,
+            data: false,
         });
         let batch = vec![
             cluster.request_by(6, 0, open),
@@ -64,6 +65,7 @@ fn a_file_that_is_opened_by_a_repeated_request_is_open_once() {
             ino,
             access: 6,
             truncate,
+            data: false,
         });
         let first = cluster.request_by(6, 0, open);
         let mut again = cluster.request_by(6, 0, Request::Sync(op::Sync));
@@ -101,6 +103,7 @@ fn a_file_that_is_about_to_be_freed_is_not_opened_and_one_being_opened_not_freed
                 ino,
                 access: 6,
                 truncate,
+                data: false,
             })
         };
         let release = Request::Release(op::Release { inos: vec![ino] });
@@ -436,6 +439,7 @@ fn after_a_restart_a_close_frees_nothing_that_others_may_have_open() {
             ino,
             access: 6,
             truncate: false,
+            data: false,
         });
         let open = cluster.request_by(session, 0, open);
         cluster.input(0, open);

@@ -173,6 +173,7 @@ fn a_file_that_is_made_longer_is_cut_if_others_have_it_open() {
                 ino,
                 access: 6,
                 truncate: false,
+                data: false,
             });
             ask(&mut cluster, *session, open);
         }

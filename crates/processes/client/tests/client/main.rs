@@ -3,6 +3,7 @@
 
 mod accesses;
 mod away;
+mod brought;
 mod by_path;
 mod common;
 mod data;

@@ -451,7 +451,8 @@ fn an_existing_file_is_opened_unless_it_must_be_new() {
         Request::Open(op::Open {
             ino: there,
             access: 6,
-            truncate: true
+            truncate: true,
+            data: false,
         })
     );
     assert!(position(&name("a")) >= Position::FIRST);

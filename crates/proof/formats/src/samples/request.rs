@@ -149,6 +149,7 @@ pub fn requests() -> Named<Request> {
                 ino,
                 access: 6,
                 truncate: true,
+                data: true,
             }),
         ),
         (

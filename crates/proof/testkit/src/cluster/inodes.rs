@@ -431,6 +431,7 @@ impl Inodes for Cluster {
             ino,
             access,
             truncate,
+            data: false,
         });
         self.expect(client, by, Target::Inode(ino), request)?;
         self.sessions[client].opened(ino);
