@@ -32,14 +32,15 @@ read_all
 read_all
 expect_equal 'bytes that servers read for two more' $(($(read_bytes) - first)) 0
 
-# What this mount has made it reads without a server from the first time on, as `cp -a` gives it its times.
+# What this mount has made is in its kernel's memory from the first reading on (`cp -a` gives it its times), but for the last
+# page of each file, which it has not written whole.
 mkdir "$MNT/own"
 cp -a "$SCRATCH"/file-* "$MNT/own"
 before=$(read_bytes)
 for ((i = 0; i < 20; i++)); do
     cmp "$SCRATCH/file-$i" "$MNT/own/file-$i" || fail "own file $i is not what was written"
 done
-expect_equal 'bytes that servers read of what was written here' $(($(read_bytes) - before)) 0
+expect_below 'bytes that servers read of what was written here' $(($(read_bytes) - before)) $((20 * 4096))
 for ((i = 0; i < 20; i++)); do
     printf '%d' "$i" | dd of="$OTHER/own/file-$i" conv=notrunc status=none
     printf '%d' "$i" | dd of="$SCRATCH/file-$i" conv=notrunc status=none
