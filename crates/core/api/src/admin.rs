@@ -1,5 +1,6 @@
 //! Requests of administrators to a server, for `status`, `fsck` and the like.
 
+use crate::activity::Activity;
 use pandofs_placement::Granularity;
 use pandofs_types::{Epoch, FsId, ServerId, ShardId};
 use serde::{Deserialize, Serialize};
@@ -35,6 +36,8 @@ pub enum AdminRequest {
     Scrub(ScrubOrder),
     /// Go by this newer cluster map, as JSON. Answers `Done` when the server does, or by a newer one.
     TakeMap(String),
+    /// Answers `Activity`.
+    Activity,
 }
 
 /// Order to a server's scrubbing. Every order is answered with how it goes then.
@@ -81,6 +84,8 @@ pub enum AdminReply {
     Failed(String),
     /// How the scrubbing goes after the order.
     Scrub(Box<ScrubReport>),
+    /// What the server is doing, at the time of the answer.
+    Activity(Box<Activity>),
 }
 
 /// How a server's scrubbing goes. What it counts is of the pass under way, or else of the last one, unless

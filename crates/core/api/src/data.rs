@@ -209,6 +209,24 @@ pub enum DataRequest {
     },
 }
 
+impl DataRequest {
+    /// The inode of the object that it is about.
+    pub fn ino(&self) -> Option<Ino> {
+        match *self {
+            DataRequest::Read { ino, .. }
+            | DataRequest::Write { ino, .. }
+            | DataRequest::Truncate { ino, .. }
+            | DataRequest::Remove { ino }
+            | DataRequest::Sync { ino }
+            | DataRequest::Usage { ino }
+            | DataRequest::Allocate { ino, .. }
+            | DataRequest::Seek { ino, .. }
+            | DataRequest::Fill { ino, .. } => Some(ino),
+            DataRequest::Space => None,
+        }
+    }
+}
+
 /// The count of truncations with which a file gets its data objects. An object that is not there has followed so many.
 pub const FIRST_TRUNCATIONS: u32 = 1;
 

@@ -2,6 +2,7 @@
 //!
 //! Invariant: types only; no behaviour beyond looking into them, no encoding, no I/O.
 
+pub mod activity;
 pub mod admin;
 pub mod allocation;
 pub mod data;
@@ -14,6 +15,7 @@ pub mod reply;
 pub mod request;
 pub mod step;
 
+pub use activity::{Activity, Cause, HotDir, SeenOperation};
 pub use admin::{AdminReply, AdminRequest, ServerStatus, ShardStatus};
 pub use admin::{ScrubOrder, ScrubReport, ScrubState};
 pub use allocation::Allocation;

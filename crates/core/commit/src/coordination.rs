@@ -148,6 +148,21 @@ impl Coordination {
         progress
     }
 
+    /// A shard whose answer is missing before this can be decided.
+    pub fn awaited(&self) -> Option<ShardId> {
+        let is_asked = |entry: &&StepEntry| {
+            let state = entry.state;
+            matches!(
+                state,
+                StepState::Asked | StepState::Deciding | StepState::PreCommitting
+            )
+        };
+        match self.decision {
+            Decision::Open => self.steps.iter().find(is_asked).map(|entry| entry.shard),
+            _ => None,
+        }
+    }
+
     /// Results of all steps, for those that depend on others'.
     pub fn results(&self) -> Vec<StepResult> {
         self.steps

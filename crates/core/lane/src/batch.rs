@@ -6,8 +6,8 @@ use crate::error::LaneError;
 use crate::faults::{Stage, Subject};
 use crate::lane::{Held, Lane};
 use crate::limits::MAX_BATCH_INPUTS;
-use pandofs_api::{DataRequest, PeerMessage};
-use pandofs_shard::{Environment, Input, Output};
+use pandofs_api::{Cause, DataRequest, PeerMessage};
+use pandofs_shard::{Environment, Input, Note, Output};
 use pandofs_types::{ServerId, ShardId};
 
 impl<W> Lane<W> {
@@ -35,6 +35,7 @@ impl<W> Lane<W> {
         limit: usize,
     ) -> Result<(), LaneError> {
         self.points.begin_batch()?;
+        self.delays.time(environment.steady);
         let mut inputs = std::mem::take(&mut self.inputs);
         let mut outputs = std::mem::take(&mut self.outputs);
         let first = self.inbox.len().min(limit);
@@ -62,6 +63,7 @@ impl<W> Lane<W> {
                 self.counters.log_batches += appended.batches;
                 self.counters.log_bytes += appended.bytes;
             }
+            self.shards.take_notes(|note| self.delays.note(note));
             for (shard, output) in self.shards.take_outputs() {
                 match output {
                     Output::Send {
@@ -124,10 +126,17 @@ impl<W> Lane<W> {
         if self.keeps_nothing_back {
             return self.let_go(held);
         }
-        match self.durable.hold(held) {
-            Some(held) => self.let_go(held),
-            None => Ok(()),
+        let answers = match &held.output {
+            Output::Answer { ticket, .. } => Some(*ticket),
+            _ => None,
+        };
+        if let Some(held) = self.durable.hold(held) {
+            return self.let_go(held);
         }
+        if let Some(ticket) = answers {
+            self.delays.note(Note::Waits(ticket, Cause::Log));
+        }
+        Ok(())
     }
 
     /// Carries out what has waited for the disk.
@@ -155,6 +164,7 @@ impl<W> Lane<W> {
                 ticket,
                 result,
                 leased,
+                delays: self.delays.take(ticket),
             },
             Output::Recall(recall) => {
                 self.recall(shard, recall);
@@ -182,11 +192,14 @@ impl<W> Lane<W> {
                 ..
             } => return self.ask_for_data(shard, server, ticket, request),
             Output::Replaced { ticket } => Command::Replaced { ticket },
-            Output::Unreadable { ticket, error } => Command::Unreadable {
-                shard,
-                ticket,
-                error,
-            },
+            Output::Unreadable { ticket, error } => {
+                self.delays.take(ticket);
+                Command::Unreadable {
+                    shard,
+                    ticket,
+                    error,
+                }
+            }
             Output::Warm { keys, input } => Command::Warm { shard, keys, input },
             Output::Watch { session } => Command::Watch { session },
         };

@@ -1,5 +1,6 @@
 //! Commands: what a lane has its surroundings do.
 
+use crate::delays::Delays;
 use crate::flush::Written;
 use pandofs_api::{DataRequest, PeerMessage, Refusal, Reply};
 use pandofs_shard::{Input, Ticket};
@@ -18,6 +19,8 @@ pub enum Command<W> {
         result: Result<Reply, Refusal>,
         /// For one thing, or for each entry of a listing; empty for nothing.
         leased: Vec<Leased>,
+        /// What it has waited for, if for anything.
+        delays: Option<Delays>,
     },
     /// The ticket is not answered: the request has come again, and the answer goes there.
     Replaced {

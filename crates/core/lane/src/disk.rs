@@ -80,6 +80,7 @@ impl<W> FlushState<W> {
 impl<W> Lane<W> {
     /// Does what is due by the clock.
     pub fn run_timers(&mut self, now: Steady) {
+        self.hot.tick(now);
         if self.timers.next_tick <= now {
             self.timers.next_tick = now.after(TICK_INTERVAL);
             self.give_all(|| Input::Tick);

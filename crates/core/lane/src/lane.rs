@@ -2,15 +2,17 @@
 
 use crate::command::{Command, DataOrigin};
 use crate::data_tickets::DataTickets;
+use crate::delays::{DelayTable, Delays};
 use crate::disk::{FlushState, Timers};
 use crate::durable::Durable;
 use crate::error::LaneError;
 use crate::faults::{Points, Stage, Subject};
+use crate::hot::HotDirs;
 use crate::loads::Loads;
 use crate::map::NextMap;
 use crate::recalls::{Answer, Recalls, Said};
 use crate::shards::Shards;
-use pandofs_api::{DataReply, PeerMessage, Refusal, ShardRequest};
+use pandofs_api::{DataReply, HotDir, PeerMessage, Refusal, Request, ShardRequest};
 use pandofs_placement::{ClusterMap, ServerLoad};
 use pandofs_shard::{Input, Misfit, Output, Ticket, validate};
 use pandofs_storage::log::Log;
@@ -65,6 +67,8 @@ pub struct Lane<W> {
     pub(crate) timers: Timers,
     pub(crate) data_tickets: DataTickets,
     pub(crate) loads: Loads,
+    pub(crate) hot: HotDirs,
+    pub(crate) delays: DelayTable,
     recalls: Recalls<W>,
     pub(crate) commands: Vec<Command<W>>,
     /// Buffers of a batch.
@@ -156,6 +160,8 @@ impl<W> Lane<W> {
             timers: Timers::new(now, sync_interval),
             data_tickets: DataTickets::new(first_data_number),
             loads: Loads::default(),
+            hot: HotDirs::default(),
+            delays: DelayTable::default(),
             recalls: Recalls::default(),
             commands: Vec::new(),
             inputs: Vec::new(),
@@ -232,7 +238,44 @@ impl<W> Lane<W> {
 
     /// Takes a request that was admitted.
     pub fn request(&mut self, ticket: Ticket, request: ShardRequest) {
+        self.count_dirs(&request.request);
         self.give(request.shard, Input::Request { ticket, request });
+    }
+
+    fn count_dirs(&mut self, request: &Request) {
+        let Request::Batch(batch) = request else {
+            if let Some(dir) = request.operation().dir() {
+                self.hot.count(dir, 1);
+            }
+            return;
+        };
+        let dirs = batch.early.iter();
+        let mut dirs = dirs.filter_map(|early| early.operation.operation().dir());
+        // Nearly always all are of one.
+        let Some(mut dir) = dirs.next() else {
+            return;
+        };
+        let mut times = 1;
+        for next in dirs {
+            if next == dir {
+                times += 1;
+            } else {
+                self.hot.count(dir, times);
+                (dir, times) = (next, 1);
+            }
+        }
+        self.hot.count(dir, times);
+    }
+
+    /// Directories that are asked for most of late, the hottest first.
+    pub fn hottest(&mut self, now: Steady) -> Vec<HotDir> {
+        self.hot.tick(now);
+        self.hot.hottest(now)
+    }
+
+    /// What a request that is under way has waited for, if for anything.
+    pub fn delays(&self, ticket: Ticket) -> Option<&Delays> {
+        self.delays.get(ticket)
     }
 
     /// Whether the disk of the log or of the store is low: said before what needs space.
@@ -380,6 +423,7 @@ impl<W> Lane<W> {
         match input {
             Input::Request { ticket, .. } if error.is_of_the_place() => {
                 let ticket = *ticket;
+                self.delays.take(ticket);
                 self.commands.push(Command::Unreadable {
                     shard,
                     ticket,

@@ -10,11 +10,13 @@
 mod batch;
 mod command;
 mod data_tickets;
+mod delays;
 mod disk;
 mod durable;
 mod error;
 mod faults;
 mod flush;
+mod hot;
 mod lane;
 pub mod limits;
 mod loads;
@@ -25,6 +27,7 @@ mod removed;
 mod shards;
 
 pub use command::{Command, DataOrigin};
+pub use delays::Delays;
 pub use error::{LaneError, RecoverError};
 pub use faults::{FaultError, FaultPoints, Points, Stage, Subject};
 pub use flush::{Written, flush};

@@ -4,7 +4,7 @@ use crate::error::LaneError;
 use crate::faults::{Points, Stage, Subject};
 use pandofs_api::ShardStatus;
 use pandofs_placement::{ClusterMap, Granularity};
-use pandofs_shard::{Environment, Finished, Input, Output, Proposal, Shard, ShardError};
+use pandofs_shard::{Environment, Finished, Input, Note, Output, Proposal, Shard, ShardError};
 use pandofs_storage::log::{Entry, Log};
 use pandofs_storage::store::Overlay;
 use pandofs_types::ShardId;
@@ -200,6 +200,14 @@ impl Shards {
             );
         }
         outputs
+    }
+
+    /// Gives the notes of what requests wait for, of the shards that were given something.
+    pub fn take_notes(&mut self, mut give: impl FnMut(Note)) {
+        for &id in &self.touched {
+            let notes = get(&mut self.led, id).shard.take_notes();
+            notes.into_iter().for_each(&mut give);
+        }
     }
 
     /// Notes that a sync of the log begins.

@@ -3,7 +3,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use pandofs_api::{
-    DataReply, DataRequest, NewNode, PeerMessage, Refusal, Reply, Request, RequestKey,
+    Cause, DataReply, DataRequest, NewNode, PeerMessage, Refusal, Reply, Request, RequestKey,
     ShardRequest, op,
 };
 use pandofs_lane::{
@@ -679,4 +679,49 @@ fn a_lookup_is_answered_with_what_no_store_has() {
     });
     assert!(entries.count() >= 2, "{commands:?}");
     assert_eq!(driver.store.memory.unflushed(), 0);
+}
+
+#[test]
+fn an_answer_says_what_it_has_waited_for_and_hot_directories_are_known() {
+    let mut driver = Driver::new(0);
+    driver.now = Steady(0).after(Duration::from_secs(1));
+    driver.ask(1, create("a"));
+    driver.run().unwrap();
+    assert!(has_sync(&driver.work(NEVER)));
+    let delays = driver.lane.delays(Ticket(1)).unwrap();
+    assert_eq!(delays.waits_for(), Some(Cause::Log));
+    driver.lane.synced().unwrap();
+    let commands = driver.commands();
+    let [
+        Command::Answer {
+            ticket: Ticket(1),
+            delays: Some(delays),
+            ..
+        },
+    ] = &commands[..]
+    else {
+        panic!("{commands:?}");
+    };
+    let later = driver.now.after(Duration::from_millis(5));
+    let waited = [(Cause::Log, Duration::from_millis(5))];
+    assert_eq!(delays.parts(later), waited);
+    assert_eq!(driver.lane.delays(Ticket(1)), None, "it is answered");
+    // A read waits for nothing.
+    for ticket in 2..10 {
+        driver.ask(ticket, lookup("a"));
+    }
+    driver.run().unwrap();
+    let waited = |command: &Command<u8>| {
+        matches!(
+            command,
+            Command::Answer {
+                delays: Some(_),
+                ..
+            }
+        )
+    };
+    let commands = driver.commands();
+    assert!(commands.len() == 8 && !commands.iter().any(waited));
+    let hot = driver.lane.hottest(driver.now);
+    assert_eq!((hot.len(), hot[0].dir), (1, Ino::ROOT));
 }

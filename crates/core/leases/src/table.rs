@@ -8,7 +8,7 @@ use pandofs_types::limits::{
     SHORT_LEASE, VERY_MANY_LEASES_PER_SHARD,
 };
 use pandofs_types::{Ino, LeaseKey, SessionId, Steady, Term};
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// How much a shard leases, counted in leases that were given.
 #[derive(Clone, Copy, Debug)]
@@ -496,6 +496,21 @@ impl LeaseTable {
     /// Returns whether no session has a lease.
     pub fn is_empty(&self) -> bool {
         self.count == 0
+    }
+
+    /// A session whose leases somebody waits for, and how many other sessions there are; `None` if that is over.
+    pub fn in_the_way(&self, wait: WaitId) -> Option<(SessionId, u32)> {
+        let mut sessions = BTreeSet::new();
+        for key in &self.waits.get(&wait)?.keys {
+            let waits = self.waiting.get(key).into_iter().flatten();
+            let except = waits.filter(|(id, _)| *id == wait).find_map(|(_, of)| *of);
+            let holders = self.held.get(key).into_iter().flat_map(Holders::iter);
+            let others = holders.filter(|holder| Some(holder.session) != except);
+            sessions.extend(others.map(|holder| holder.session));
+        }
+        let first = sessions.first().copied()?;
+        let others = u32::try_from(sessions.len() - 1).unwrap_or(u32::MAX);
+        Some((first, others))
     }
 
     /// Those who wait.

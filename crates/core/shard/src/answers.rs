@@ -26,6 +26,11 @@ impl Answers {
         self.in_flight.insert(key, ticket)
     }
 
+    /// Where the answer goes, if it is under way.
+    pub(crate) fn ticket(&self, key: RequestKey) -> Option<Ticket> {
+        self.in_flight.get(&key).copied()
+    }
+
     /// Takes out where the answer goes; nowhere if the operation was begun before a restart.
     pub(crate) fn forget(&mut self, key: RequestKey) -> Option<Ticket> {
         self.in_flight.remove(&key)

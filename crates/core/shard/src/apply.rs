@@ -5,7 +5,7 @@ use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
 use crate::waiting::Until;
 use pandofs_api::op::{self, Operation};
-use pandofs_api::{Age, Refusal, Reply, Request, ShardRequest};
+use pandofs_api::{Age, Cause, Refusal, Reply, Request, ShardRequest};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::ops::Mutation;
 use pandofs_namespace::records::{ReclaimRecord, SlotRecord};
@@ -299,6 +299,9 @@ impl Shard {
     ) -> Result<(), Stop> {
         let view = view_of(&self.config, overlay, false);
         if let Some(ino) = left_to_follow(&view, &request.request)? {
+            if let Some(ticket) = self.sessions.answers.ticket(request.key) {
+                self.commands.waits(ticket, Cause::Objects);
+            }
             self.reclaims.wait_for_objects(ino, request, reply);
             return Ok(());
         }

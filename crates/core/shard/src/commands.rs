@@ -1,9 +1,10 @@
 //! Commands that come of an input or a record: records to append, outputs for the lane, inputs that wait.
 
+use crate::notes::{Note, Notes};
 use crate::port::{Input, Output, Proposal, Ticket};
 use crate::record::Record;
 use crate::waiting::{Until, WaitingRoom};
-use pandofs_api::{PeerMessage, Refusal, Reply};
+use pandofs_api::{Cause, PeerMessage, Refusal, Reply};
 use pandofs_namespace::Effect;
 use pandofs_types::{ShardId, Steady};
 
@@ -22,6 +23,7 @@ pub(crate) struct Commands {
     /// Of the record at hand, not looked at yet.
     pub effects: Vec<Effect>,
     pub waiting: WaitingRoom,
+    pub notes: Notes,
     /// Keys that were read for the input at hand, each as it was found not to be in memory.
     pub warmed: Vec<Vec<u8>>,
 }
@@ -38,6 +40,7 @@ impl Commands {
             outputs: Vec::new(),
             effects: Vec::new(),
             waiting: WaitingRoom::default(),
+            notes: Notes::default(),
             warmed: Vec::new(),
         }
     }
@@ -74,6 +77,16 @@ impl Commands {
     pub(crate) fn when_durable(&mut self, input: Input) {
         let shard = self.shard;
         self.outputs.push(Output::WhenDurable { shard, input });
+    }
+
+    /// Notes that a request waits for this from here on.
+    pub(crate) fn waits(&mut self, ticket: Ticket, cause: Cause) {
+        self.notes.add(Note::Waits(ticket, cause));
+    }
+
+    /// Notes that it waits no longer.
+    pub(crate) fn goes_on(&mut self, ticket: Ticket) {
+        self.notes.add(Note::GoesOn(ticket));
     }
 
     /// Has inputs that wait for this go on.

@@ -4,7 +4,7 @@ use crate::port::Input;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
 use pandofs_api::{
-    Adopt, Age, CommitMessage, Horizon, PeerMessage, Refusal, Refused, Reply, ShardRequest,
+    Adopt, Age, Cause, CommitMessage, Horizon, PeerMessage, Refusal, Refused, Reply, ShardRequest,
     SplitId, Step, StepNumber, StepResult, step,
 };
 use pandofs_commit::{Coordination, Decision, Progress, StepState};
@@ -79,6 +79,7 @@ impl Shard {
             origin,
             answer,
         };
+        self.note_awaited(&coordinated);
         self.store_coordination(overlay, &coordinated);
         self.operations
             .coordinations
@@ -253,6 +254,7 @@ impl Shard {
             self.operations.inherited.remove(&tx);
             self.splits.handed(tx);
         } else {
+            self.note_awaited(&coordinated);
             self.store_coordination(overlay, &coordinated);
             self.operations
                 .coordinations
@@ -262,6 +264,17 @@ impl Shard {
         // messages says that it has ended, and a participant that has not heard of it ignores it.
         self.send_commits(total.send);
         Ok(())
+    }
+
+    /// Notes for which shard the operation's client waits now.
+    fn note_awaited(&mut self, coordinated: &Coordinated) {
+        if let Origin::Client(request) = &coordinated.origin
+            && let Some(shard) = coordinated.coordination.awaited()
+            && let Some(ticket) = self.sessions.answers.ticket(request.key)
+        {
+            let server = self.config.map.server_of(shard);
+            self.commands.waits(ticket, Cause::Server { server, shard });
+        }
     }
 
     fn count_finished(&mut self, decision: &Decision) {
@@ -351,6 +364,7 @@ impl Shard {
             return;
         };
         self.sessions.answers.begin(request.key, ticket);
+        self.commands.waits(ticket, Cause::Pause);
         let longest = MAX_RETRY_PAUSE.as_nanos() as u64;
         let due = self
             .commands

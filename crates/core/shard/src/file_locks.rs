@@ -22,7 +22,7 @@ use crate::sessions::Holders;
 use crate::shard::{Shard, view_of};
 use crate::waiting::Until;
 use hashbrown::HashMap;
-use pandofs_api::{Adopt, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
+use pandofs_api::{Adopt, Cause, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
 use pandofs_leases::file_locks::{Asked, Event, LockTable, Outcome, Owner, WaitId};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::{Locks, Stop, View, keys};
@@ -190,8 +190,16 @@ impl FileLocks {
                     at_once: wait.is_zero(),
                     until: self.now.after(wait),
                 };
+                let number = asked.lock.owner;
+                let wanted = asked.lock.clone();
                 let outcome = self.table.ask(ino, asked);
-                if outcome != Outcome::Parked {
+                if outcome == Outcome::Parked {
+                    let owner = Owner { session, number };
+                    let holder = self.table.in_the_way(ino, owner, &wanted);
+                    let cause =
+                        holder.map_or(Cause::Returning, |session| Cause::FileLock { session });
+                    commands.waits(ticket, cause);
+                } else {
                     self.answer(commands, key, ticket, outcome);
                 }
             }
@@ -269,6 +277,7 @@ impl FileLocks {
     fn keep_holder(&mut self, commands: &mut Commands, ticket: Ticket, request: ShardRequest) {
         let session = request.key.session;
         let input = Input::Request { ticket, request };
+        commands.waits(ticket, Cause::Log);
         if commands
             .waiting
             .wait(Until::LockHolder(session), input)

@@ -112,6 +112,11 @@ impl Leases {
         self.table.grants()
     }
 
+    /// A session that is waited for, and how many others are.
+    pub(crate) fn in_the_way(&self, wait: WaitId) -> Option<(SessionId, u32)> {
+        self.table.in_the_way(wait)
+    }
+
     pub(crate) fn recalled(&self) -> u64 {
         self.table.recalled()
     }

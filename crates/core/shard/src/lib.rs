@@ -31,6 +31,7 @@ mod grace;
 mod grants;
 mod leases;
 mod map_notices;
+mod notes;
 mod opens;
 mod operations;
 mod participate;
@@ -51,6 +52,7 @@ mod waiting;
 mod warming;
 
 pub use coordinate::{Coordinated, Origin};
+pub use notes::Note;
 pub use operations::Finished;
 pub use pandofs_leases::Recall;
 pub use port::{Environment, Input, Output, Proposal, ShardConfig, Ticket};

@@ -5,6 +5,7 @@ use crate::commands::Commands;
 use crate::file_locks::FileLocks;
 use crate::grace::Grace;
 use crate::leases::Leases;
+use crate::notes::Note;
 use crate::operations::{Finished, Operations};
 use crate::placing::Loads;
 use crate::port::{Environment, Input, Output, Proposal, ShardConfig};
@@ -13,7 +14,7 @@ use crate::record::Record;
 use crate::sessions::Sessions;
 use crate::splits::Splits;
 use crate::waiting::Until;
-use pandofs_api::{DirSettings, PathName, PeerMessage, ShardStatus};
+use pandofs_api::{Cause, DirSettings, PathName, PeerMessage, ShardStatus};
 use pandofs_commit::{Decision, Participation, ParticipationState, StepState};
 use pandofs_namespace::locks::Lock;
 use pandofs_namespace::records::{Body, InodeRecord, Part, PartsRecord, ReclaimRecord, decode};
@@ -338,6 +339,7 @@ impl Shard {
         self.commands.replaying = false;
         self.commands.outputs.clear();
         self.commands.effects.clear();
+        self.commands.notes.take();
         done
     }
 
@@ -422,6 +424,11 @@ impl Shard {
     /// Takes the outputs.
     pub fn take_outputs(&mut self) -> Vec<Output> {
         std::mem::take(&mut self.commands.outputs)
+    }
+
+    /// Takes the notes of what requests wait for.
+    pub fn take_notes(&mut self) -> Vec<Note> {
+        self.commands.notes.take()
     }
 
     /// Whether an operation under way holds this name: another shard may know already what it will lead to.
@@ -546,11 +553,29 @@ impl Shard {
 
     /// Puts an input aside. If too many wait a request is told to come again; a message of another shard is sent again.
     pub(crate) fn wait(&mut self, until: Until, input: Input) {
+        if let Input::Request { ticket, request } = &input {
+            let ticket = self.sessions.answers.ticket(request.key).unwrap_or(*ticket);
+            self.commands.waits(ticket, self.cause(until));
+        }
         if let Some(Input::Request { ticket, request }) = self.commands.waiting.wait(until, input) {
             self.operations.unseen.remove(&ticket);
             // It may have come again since, if it changes something.
             let ticket = self.sessions.answers.forget(request.key).unwrap_or(ticket);
             self.answer(ticket, Err(pandofs_api::Refusal::TryAgain), false);
+        }
+    }
+
+    fn cause(&self, until: Until) -> Cause {
+        match until {
+            Until::Operation(tx) => Cause::Operation(tx),
+            Until::Applied => Cause::Records,
+            Until::Gate(dir) => Cause::Split(dir),
+            Until::LockHolder(_) => Cause::Log,
+            Until::Leaseholders => Cause::Returning,
+            Until::Clear(id) => match self.leases.in_the_way(id) {
+                Some((session, others)) => Cause::Recall { session, others },
+                None => Cause::Records,
+            },
         }
     }
 

@@ -3,11 +3,12 @@
 use crate::apply::left_to_follow;
 use crate::batch::{brought_back, early_time};
 use crate::leases::{Cleared, keys_of};
+use crate::notes::Note;
 use crate::port::{Environment, Input, Output, Ticket};
 use crate::record::Record;
 use crate::shard::{Shard, ShardError, broken, view_of};
 use crate::waiting::Until;
-use pandofs_api::{NewDir, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
+use pandofs_api::{Cause, NewDir, Refusal, Reply, Request, RequestKey, ShardRequest, Step, op};
 use pandofs_namespace::{Choices, Context, Stop, View, ops, split, steps};
 use pandofs_placement::slot_array;
 use pandofs_storage::store::Overlay;
@@ -87,6 +88,7 @@ impl Shard {
         for input in self.commands.waiting.take_ready() {
             match input {
                 Input::Request { ticket, request } => {
+                    self.note_goes_on(ticket, request.key);
                     self.request_again(overlay, env, ticket, request)?;
                 }
                 Input::Peer(message) => self.peer(overlay, env, message)?,
@@ -161,6 +163,7 @@ impl Shard {
                     // It was applied before a restart and the data objects are still to follow: after
                     // an answer the client would write to them, and they be truncated or filled then.
                     if self.is_first(request.key, ticket) {
+                        self.commands.waits(ticket, Cause::Objects);
                         self.reclaims.wait_for_objects(ino, request, reply);
                     }
                     return Ok(());
@@ -187,11 +190,20 @@ impl Shard {
         self.request_again(overlay, env, ticket, request)
     }
 
+    /// Notes that a request waits no longer, which may have come again since it began to.
+    fn note_goes_on(&mut self, ticket: Ticket, key: RequestKey) {
+        let ticket = self.sessions.answers.ticket(key).unwrap_or(ticket);
+        self.commands.goes_on(ticket);
+    }
+
     /// Whether a mutation is new rather than a repetition of one under way.
     fn is_first(&mut self, key: RequestKey, ticket: Ticket) -> bool {
         let last = self.sessions.answers.begin(key, ticket);
-        if let Some(ticket) = last {
-            self.commands.outputs.push(Output::Replaced { ticket });
+        if let Some(last) = last {
+            self.commands.notes.add(Note::Again(last, ticket));
+            self.commands
+                .outputs
+                .push(Output::Replaced { ticket: last });
         }
         last.is_none()
     }
@@ -574,6 +586,7 @@ impl Shard {
             if let Some((input, age)) = self.operations.retries.remove(&at)
                 && let Input::Request { ticket, request } = input
             {
+                self.note_goes_on(ticket, request.key);
                 self.operations.ages.insert(request.key, age);
                 self.request_again(overlay, env, ticket, request)?;
             }

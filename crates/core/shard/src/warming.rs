@@ -8,6 +8,7 @@
 
 use crate::port::{Environment, Input, Output};
 use crate::shard::Shard;
+use pandofs_api::Cause;
 use pandofs_namespace::Stop;
 use pandofs_storage::store::Overlay;
 
@@ -25,6 +26,9 @@ impl Shard {
         assert!(self.goes_by_memory(), "a key is cold that was waited for");
         let mut keys = std::mem::take(&mut self.commands.warmed);
         keys.push(key);
+        if let Input::Request { ticket, .. } = &input {
+            self.commands.waits(*ticket, Cause::Store);
+        }
         self.push_output(Output::Warm { keys, input });
     }
 
@@ -38,7 +42,10 @@ impl Shard {
     ) -> Result<(), Stop> {
         self.commands.warmed = keys;
         let done = match input {
-            Input::Request { ticket, request } => self.request(overlay, env, ticket, request),
+            Input::Request { ticket, request } => {
+                self.commands.goes_on(ticket);
+                self.request(overlay, env, ticket, request)
+            }
             Input::Peer(message) => self.peer(overlay, env, message),
             other => unreachable!("{other:?} needs no key"),
         };

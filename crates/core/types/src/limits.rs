@@ -107,12 +107,20 @@ pub const MAX_INOS_PER_NOTICE: usize = 65_536;
 pub const MAX_SLOTS: u16 = 1_024;
 /// Requests of one shard that wait for a locked key; more are told to try again.
 pub const MAX_WAITING_REQUESTS: usize = 65_536;
+/// Directories of which a server counts how often they are asked for: those that are asked for most are among them.
+pub const MAX_HOT_DIRS: usize = 32;
+/// Operations of one kind (slow, waiting) that a server tells of at once.
+pub const MAX_OPERATIONS_TOLD: usize = 32;
+/// Things that one operation has waited for, of which a server tells; what more there is counts with the last.
+pub const MAX_PARTS_TOLD: usize = 8;
 /// Requests a lane takes up between two answers.
 pub const MAX_LANE_BATCH: usize = 1_024;
 /// Bytes of a data object that one checksum is for: a page, which Linux keeps in memory whole.
 pub const CHECKSUM_BLOCK_BYTES: usize = 4_096;
 /// Bytes a second that a server reads when it scrubs by itself, unless told.
 pub const DEFAULT_SCRUB_RATE: u64 = 16 << 20;
+/// Operations that take longer are told to the log of a server or a mount, unless it is told otherwise.
+pub const DEFAULT_SLOW: Duration = Duration::from_secs(1);
 /// How long after the end of a scrub a server begins the next one by itself, unless told.
 pub const DEFAULT_SCRUB_INTERVAL: Duration = Duration::from_secs(14 * 24 * 3_600);
 /// Tables that a lane's store keeps open, if the system lets it.

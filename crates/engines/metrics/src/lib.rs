@@ -1,5 +1,5 @@
 //! Counts and times of a process for whoever watches it: a histogram that is filled without a lock, families of
-//! figures, and an endpoint that gives them over HTTP in the format of OpenMetrics.
+//! figures, and an endpoint that gives them over HTTP in the format of OpenMetrics. A limit to lines of a log, too.
 //!
 //! Invariant: filling a [`Histogram`] takes no lock and waits for nobody, a reader included; the endpoint has a limit
 //! to its connections, to what a request may say, and to the time that any of it takes. It knows nothing of servers,
@@ -14,9 +14,13 @@ mod family;
 mod histogram;
 mod http;
 pub mod limits;
+mod lines;
+mod memory;
 
 pub use address::{Address, WrongAddress};
 pub use endpoint::{Endpoint, Listening, Source, Unread};
 pub use exposition::{Format, exposition};
 pub use family::{Family, Number, Sample, Values, sample};
 pub use histogram::{Histogram, Snapshot};
+pub use lines::LineLimit;
+pub use memory::resident_bytes;

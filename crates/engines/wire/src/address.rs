@@ -334,6 +334,18 @@ impl Stream {
         }
     }
 
+    /// The process that connected a Unix socket; `None` of TCP, which does not tell, and of one that this process
+    /// does not see.
+    pub fn peer_process(&self) -> Option<i32> {
+        match self {
+            Stream::Tcp(_) => None,
+            Stream::Unix(stream) => {
+                let peer = socket_peercred(stream).ok()?;
+                Some(peer.pid.as_raw_nonzero().get()).filter(|&pid| pid > 0)
+            }
+        }
+    }
+
     /// Reads once into the room that `bytes` has left, and no more; how many bytes that were.
     ///
     /// # Errors

@@ -144,6 +144,7 @@ pub(crate) fn unexpected(asked: &str, got: &AdminReply) -> AdminError {
         AdminReply::Objects { .. } => "Objects",
         AdminReply::Failed(_) => "Failed",
         AdminReply::Scrub(_) => "Scrub",
+        AdminReply::Activity(_) => "Activity",
     };
     AdminError::Protocol(format!("it answered {asked} with {kind}"))
 }

@@ -35,6 +35,16 @@ pub(crate) enum Role {
     Refused,
 }
 
+impl Role {
+    /// The client's.
+    pub(crate) fn session(self) -> Option<SessionId> {
+        match self {
+            Role::Client { session, .. } => Some(session),
+            _ => None,
+        }
+    }
+}
+
 /// Result of a read from a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Arrival {

@@ -33,6 +33,7 @@ mod readers;
 mod scrub;
 mod server;
 mod sessions;
+mod slowest;
 mod stored;
 #[cfg(test)]
 mod testing;

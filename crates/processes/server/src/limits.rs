@@ -5,6 +5,13 @@ use pandofs_types::limits::{
 };
 use std::time::Duration;
 
+/// Lines about slow operations that a server writes to its log in one period.
+pub const MAX_SLOW_LINES: u32 = 10;
+/// That period.
+pub const SLOW_LINES_PERIOD: Duration = Duration::from_secs(10);
+/// An operation that is not answered is told to the log when it has taken so many times as long as a slow one, and
+/// then each time that it has taken twice as long.
+pub const STILL_SLOW: u32 = 5;
 /// Connections of one lane.
 pub const MAX_CONNECTIONS: usize = 16_384;
 /// Bytes a lane holds back for one connection whose peer does not read; then it is closed.

@@ -22,7 +22,7 @@ use pandofs_storage::log::Log;
 use pandofs_storage::store::{Overlay, Store};
 use pandofs_store_rocksdb::RocksStore;
 use pandofs_types::limits::{
-    DEFAULT_SCRUB_INTERVAL, DEFAULT_SCRUB_RATE, DEFAULT_SERVER_MEMORY_BYTES,
+    DEFAULT_SCRUB_INTERVAL, DEFAULT_SCRUB_RATE, DEFAULT_SERVER_MEMORY_BYTES, DEFAULT_SLOW,
 };
 use pandofs_types::{Credentials, ServerId};
 use pandofs_wire::address::{Address, Listener};
@@ -62,6 +62,8 @@ pub struct Options {
     pub scrub_interval: Duration,
     /// Bytes a second that such a scrub reads at most; 0: as many as can be.
     pub scrub_rate: u64,
+    /// The log is told of operations that take longer; 0: of none.
+    pub slow: Duration,
 }
 
 impl Options {
@@ -75,6 +77,7 @@ impl Options {
             memory_bytes: DEFAULT_SERVER_MEMORY_BYTES,
             scrub_interval: DEFAULT_SCRUB_INTERVAL,
             scrub_rate: DEFAULT_SCRUB_RATE,
+            slow: DEFAULT_SLOW,
         }
     }
 
@@ -191,6 +194,7 @@ impl Server {
             descriptors,
             Memory::of(options.memory_bytes),
             schedule,
+            options.slow,
             Some(directory),
         )
     }
@@ -226,6 +230,7 @@ impl Server {
             descriptors,
             memory,
             schedule,
+            DEFAULT_SLOW,
             None,
         )
     }
@@ -309,6 +314,7 @@ fn serve(
     descriptors: Descriptors,
     memory: Memory,
     schedule: Schedule,
+    slow: Duration,
     directory: Option<ServerDirectory>,
 ) -> Result<ServerHandle, StartError> {
     let mut holdings = Holdings::prepare(data).map_err(|source| StartError::io(data, source))?;
@@ -394,6 +400,7 @@ fn serve(
         schedule,
         unflushed_bytes: replayed.bytes,
         times: Arc::clone(&times),
+        slow,
     })
     .map_err(StartError::System)?;
     let thread = thread::Builder::new()

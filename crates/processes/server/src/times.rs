@@ -43,6 +43,11 @@ macro_rules! kinds {
             const NAMES: &[&str] = &[$(stringify!($name)),+];
             const COUNT: usize = Kind::NAMES.len();
 
+            /// `get_attr`
+            pub(crate) fn name(self) -> String {
+                snake(Kind::NAMES[self as usize])
+            }
+
             pub(crate) fn of(request: &Request) -> Kind {
                 match request {
                     $(Request::$name(_) => Kind::$name),+
@@ -81,6 +86,11 @@ macro_rules! data_kinds {
         impl DataKind {
             const NAMES: &[&str] = &[$(stringify!($name)),+];
             const COUNT: usize = DataKind::NAMES.len();
+
+            /// `read`
+            pub(crate) fn name(self) -> String {
+                snake(DataKind::NAMES[self as usize])
+            }
 
             pub(crate) fn of(request: &DataRequest) -> DataKind {
                 match request {

@@ -269,6 +269,12 @@ impl<T: Copy> LockTable<T> {
         file.locks.conflict(owner, lock).map(|(_, found)| found)
     }
 
+    /// The session of somebody else whose lock is in the way of this one.
+    pub fn in_the_way(&self, ino: Ino, owner: Owner, lock: &FileLock) -> Option<SessionId> {
+        let found = self.files.get(&ino)?.locks.conflict(owner, lock);
+        found.map(|(of, _)| of.session)
+    }
+
     /// Whether the owner has all of this lock, or a stronger one.
     pub fn holds(&self, ino: Ino, owner: Owner, lock: &FileLock) -> bool {
         self.files

@@ -24,6 +24,7 @@ mod locks;
 mod merges;
 mod mkdir_away;
 mod no_room;
+mod notes;
 mod opens;
 mod outcomes;
 mod protocols;

@@ -4,7 +4,7 @@ use pandofs_api::{
     Horizon, NewNode, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest, op,
 };
 use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
-use pandofs_shard::{Environment, Input, Output, Record, Shard, ShardConfig, Ticket};
+use pandofs_shard::{Environment, Input, Note, Output, Record, Shard, ShardConfig, Ticket};
 use pandofs_storage::store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{
@@ -39,6 +39,7 @@ pub(crate) struct Cluster {
 pub(crate) struct Step {
     pub records: Vec<Record>,
     pub outputs: Vec<Output>,
+    pub notes: Vec<Note>,
 }
 
 fn map(servers: u16, shards: u16, policy: DirPolicy, settings: Settings) -> Arc<ClusterMap> {
@@ -200,6 +201,7 @@ impl Cluster {
         drop(overlay);
         node.store.write(&batch).unwrap();
         step.outputs = node.shard.take_outputs();
+        step.notes = node.shard.take_notes();
         step
     }
 

@@ -1,12 +1,11 @@
 //! Families of any process, by the names that all programs have for them.
 
-use pandofs_metrics::Family;
+use pandofs_metrics::{Family, resident_bytes};
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 
 const NANOSECONDS: f64 = 1e9;
-const KIB: u64 = 1 << 10;
 
 /// Processor, memory and open files of this process. What the system does not tell is left out.
 pub(crate) fn families() -> Vec<Family> {
@@ -46,19 +45,6 @@ pub(crate) fn families() -> Vec<Family> {
         .collect()
 }
 
-fn resident_bytes() -> Option<u64> {
-    resident_in(&fs::read_to_string("/proc/self/status").ok()?)
-}
-
-/// `VmRSS` of a `/proc/PID/status`.
-fn resident_in(status: &str) -> Option<u64> {
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * KIB)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -86,15 +72,5 @@ mod tests {
             };
             assert!(is_some, "{}", family.name);
         }
-    }
-
-    #[test]
-    fn resident_memory_is_in_bytes() {
-        assert_eq!(
-            resident_in("VmHWM:\t  8 kB\nVmRSS:\t     12 kB\n"),
-            Some(12_288)
-        );
-        assert_eq!(resident_in("VmRSS:\t 12 pages\n"), None);
-        assert_eq!(resident_in(""), None);
     }
 }

@@ -26,6 +26,7 @@ pub(crate) enum DataOrigin {
         id: u64,
         owed: usize,
         kind: DataKind,
+        ino: Option<Ino>,
         came: Instant,
     },
     /// A shard, of this server or another one.

@@ -7,7 +7,7 @@ use crate::error::ServerError;
 use crate::limits::MAX_DAMAGE_LISTED;
 use crate::readers::ReadJob;
 use pandofs_api::{AdminReply, DataReply, PeerMessage, Refusal, Reply};
-use pandofs_lane::Command;
+use pandofs_lane::{Command, Delays};
 use pandofs_shard::Ticket;
 use pandofs_storage::store::StoreError;
 use pandofs_types::{FsError, Leased, ServerId, ShardId};
@@ -38,7 +38,8 @@ impl LaneThread {
                 ticket,
                 result,
                 leased,
-            } => self.answer_ticket(ticket, result, leased),
+                delays,
+            } => self.answer_ticket(ticket, result, leased, delays.as_ref()),
             Command::Replaced { ticket } => {
                 self.take_pending(ticket);
             }
@@ -86,7 +87,7 @@ impl LaneThread {
             tracing::error!("damage: a request to shard {shard} cannot be answered: {error}");
             self.damage_told.insert(error);
         }
-        self.answer_ticket(ticket, Err(Refusal::Fs(FsError::Io)), Vec::new());
+        self.answer_ticket(ticket, Err(Refusal::Fs(FsError::Io)), Vec::new(), None);
     }
 
     fn send(&mut self, server: ServerId, message: PeerMessage) {
@@ -99,6 +100,7 @@ impl LaneThread {
         ticket: Ticket,
         result: Result<Reply, Refusal>,
         leased: Vec<Leased>,
+        delays: Option<&Delays>,
     ) {
         if let Err(
             Refusal::Misdirected(_) | Refusal::NewNameMisdirected(_) | Refusal::Moved { .. },
@@ -109,6 +111,7 @@ impl LaneThread {
         let pending = self.take_pending(ticket);
         let took = self.answering.saturating_duration_since(pending.came);
         self.times.operation(pending.kind).add(took);
+        self.ended(&pending, took, delays);
         let body = match leased.is_empty() {
             true => AnswerBody::Shard(result),
             false => AnswerBody::Leased { result, leased },

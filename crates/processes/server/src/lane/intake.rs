@@ -1,11 +1,13 @@
 //! Intake of frames from connections.
 
+use super::activity::About;
 use super::rights::{may_ask, refusal};
 use super::{LaneThread, Pending, steady};
 use crate::connection::{Arrival, Connection, ConnectionKey, Role};
 use crate::data::pool::DataOrigin;
 use crate::error::ServerError;
 use crate::limits::MAX_OWED_BYTES;
+use crate::limits::STILL_SLOW;
 use crate::readers::ReadJob;
 use crate::times::{DataKind, Kind};
 use pandofs_api::{AdminReply, AdminRequest, DataRequest, Refusal, Request, ShardRequest};
@@ -369,6 +371,7 @@ impl LaneThread {
         if let Request::Batch(batch) = &request.request {
             self.times.count_early(batch);
         }
+        let about = About::of(request.key.session, &request.request);
         let ticket = Ticket(
             self.pending
                 .insert(Pending {
@@ -377,6 +380,8 @@ impl LaneThread {
                     owed,
                     kind: Kind::of(&request.request),
                     came: now,
+                    about,
+                    told_next: STILL_SLOW,
                 })
                 .data()
                 .as_ffi(),
@@ -410,6 +415,7 @@ impl LaneThread {
                 id,
                 owed,
                 kind: DataKind::of(&request),
+                ino: request.ino(),
                 came: now,
             },
             request,
@@ -424,6 +430,7 @@ impl LaneThread {
     ) -> Result<(), ServerError> {
         let reply = match request {
             AdminRequest::Status => AdminReply::Status(Box::new(self.status())),
+            AdminRequest::Activity => AdminReply::Activity(Box::new(self.activity())),
             AdminRequest::Map => AdminReply::Map(self.lane.map().to_json()),
             AdminRequest::Dump { shard, .. } if !self.lane.shards().leads(shard) => {
                 AdminReply::Failed(format!(

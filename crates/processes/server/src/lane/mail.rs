@@ -72,9 +72,15 @@ impl LaneThread {
                 id,
                 owed,
                 kind,
+                ino,
                 came,
             } => {
-                self.times.data(kind).add_since(came);
+                let now = Instant::now();
+                let took = now.saturating_duration_since(came);
+                self.times.data(kind).add(took);
+                let known = self.connections.get(connection);
+                let session = known.and_then(|known| known.role.session());
+                self.data_ended(session, kind, ino, came, now);
                 self.repay_data(connection, owed);
                 self.answer(connection, id, AnswerBody::Data(reply));
             }

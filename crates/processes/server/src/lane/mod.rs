@@ -5,6 +5,7 @@
 //! Each round gives the lane what has arrived, has it run a batch, carries out its commands, and answers each
 //! connection with one write. For what waits for the disk there are helper threads, which report by mail.
 
+mod activity;
 mod admin;
 mod delivery;
 mod intake;
@@ -77,6 +78,8 @@ pub(crate) struct ThreadParts {
     /// Bytes of records that the store may not have flushed.
     pub unflushed_bytes: u64,
     pub times: Arc<Times>,
+    /// The log is told of operations that take longer; 0: of none.
+    pub slow: Duration,
 }
 
 /// See the module.
@@ -131,6 +134,7 @@ pub(crate) struct LaneThread {
     stop: Option<Stop>,
     counters: Counters,
     times: Arc<Times>,
+    watch: activity::Watch,
     /// The moment at which the commands at hand are carried out.
     answering: Instant,
     /// Damaged places of the store that the log names already.
@@ -149,7 +153,7 @@ slotmap::new_key_type! {
 }
 
 /// A request that a shard is dealing with.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Pending {
     connection: ConnectionKey,
     /// The client's number for it.
@@ -159,6 +163,9 @@ struct Pending {
     kind: Kind,
     /// When it was taken from its connection.
     came: Instant,
+    about: activity::About,
+    /// It is told to the log when it has taken so many times as long as a slow one.
+    told_next: u32,
 }
 
 /// Where an answer goes that comes from no shard: a connection, and the number of the request there.
@@ -207,6 +214,7 @@ impl LaneThread {
             schedule,
             unflushed_bytes,
             times,
+            slow,
         } = parts;
         let now = Instant::now();
         let mut random = StdRng::from_os_rng();
@@ -279,6 +287,7 @@ impl LaneThread {
             stop: None,
             counters: Counters::default(),
             times,
+            watch: activity::Watch::new(now, slow),
             answering: now,
             damage_told: BTreeSet::new(),
             random,
@@ -344,6 +353,9 @@ impl LaneThread {
             self.order_dumps()?;
             self.serve_links(now);
             self.write_dirty(now);
+            let ended = Instant::now();
+            let took = ended.saturating_duration_since(now);
+            self.watch.slowest.round(ended, took);
             if let Some(stop) = self.stop {
                 return Ok(stop);
             }
@@ -367,6 +379,7 @@ impl LaneThread {
         if self.next_look <= now {
             self.next_look = now + LOOK_INTERVAL;
             self.drop_silent(now);
+            self.look_for_slow(now);
             // After an error the system does not announce again that a connection waits.
             self.may_accept |= std::mem::take(&mut self.accept_failed);
         }

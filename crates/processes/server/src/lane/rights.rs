@@ -23,7 +23,8 @@ pub(super) fn may_ask(role: Role, body: &RequestBody) -> bool {
             // Which servers there are, and how much room they have.
             AdminRequest::Map | AdminRequest::Status => is_client || is_admin,
             // What all clients have stored, their sessions among it, and what becomes of the server.
-            AdminRequest::Dump { .. }
+            AdminRequest::Activity
+            | AdminRequest::Dump { .. }
             | AdminRequest::Objects { .. }
             | AdminRequest::Flush
             | AdminRequest::Scrub(_)
@@ -110,6 +111,7 @@ mod tests {
             (admin(AdminRequest::Flush), false, true),
             (admin(AdminRequest::Scrub(ScrubOrder::Look)), false, true),
             (admin(AdminRequest::TakeMap(String::new())), false, true),
+            (admin(AdminRequest::Activity), false, true),
         ];
         let data = |(request, client)| (RequestBody::Data(request), client, false);
         table.extend(objects_table().into_iter().map(data));
@@ -187,18 +189,19 @@ mod tests {
                 AdminRequest::Flush => 8,
                 AdminRequest::Scrub(_) => 9,
                 AdminRequest::TakeMap(_) => 10,
+                AdminRequest::Activity => 11,
             },
             RequestBody::Data(request) => match request {
-                DataRequest::Read { .. } => 11,
-                DataRequest::Write { .. } => 12,
-                DataRequest::Sync { .. } => 13,
-                DataRequest::Usage { .. } => 14,
-                DataRequest::Space => 15,
-                DataRequest::Allocate { .. } => 16,
-                DataRequest::Seek { .. } => 17,
-                DataRequest::Truncate { .. } => 18,
-                DataRequest::Remove { .. } => 19,
-                DataRequest::Fill { .. } => 20,
+                DataRequest::Read { .. } => 12,
+                DataRequest::Write { .. } => 13,
+                DataRequest::Sync { .. } => 14,
+                DataRequest::Usage { .. } => 15,
+                DataRequest::Space => 16,
+                DataRequest::Allocate { .. } => 17,
+                DataRequest::Seek { .. } => 18,
+                DataRequest::Truncate { .. } => 19,
+                DataRequest::Remove { .. } => 20,
+                DataRequest::Fill { .. } => 21,
             },
         }
     }

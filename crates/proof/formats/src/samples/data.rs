@@ -1,11 +1,11 @@
 //! Samples of requests to servers about data objects and about themselves.
 
-use super::{FILE, Named};
+use super::{DIR, FILE, Named, name};
 use pandofs_api::{
-    AdminReply, AdminRequest, Allocation, DataReply, DataRequest, ScrubOrder, ScrubReport,
-    ScrubState, ServerStatus, ShardStatus,
+    Activity, AdminReply, AdminRequest, Allocation, Cause, DataReply, DataRequest, HotDir,
+    ScrubOrder, ScrubReport, ScrubState, SeenOperation, ServerStatus, ShardStatus,
 };
-use pandofs_types::{Epoch, FsError, FsId, ServerId, ShardId};
+use pandofs_types::{Epoch, FsError, FsId, ServerId, SessionId, ShardId, TxId};
 
 /// Every request about a data object.
 pub fn data_requests() -> Named<DataRequest> {
@@ -130,6 +130,7 @@ pub fn admin_requests() -> Named<AdminRequest> {
         ),
         ("Scrub pause", AdminRequest::Scrub(ScrubOrder::Pause)),
         ("Scrub resume", AdminRequest::Scrub(ScrubOrder::Resume)),
+        ("Activity", AdminRequest::Activity),
     ]
 }
 
@@ -172,6 +173,7 @@ pub fn admin_replies() -> Named<AdminReply> {
                 failing: vec![(FILE.0, "cannot read it".to_owned())],
             })),
         ),
+        ("Activity", AdminReply::Activity(Box::new(activity()))),
     ]
 }
 
@@ -218,5 +220,56 @@ fn status() -> ServerStatus {
         log_batches: 30,
         store_bytes: 31,
         granularity: Some(super::granularity()),
+    }
+}
+
+/// With every cause there is.
+fn activity() -> Activity {
+    let (session, tx) = (
+        SessionId(0x0123_4567_89ab_cdef),
+        TxId {
+            coordinator: ShardId(2),
+            sequence: 300,
+        },
+    );
+    let (server, shard) = (ServerId(1), ShardId(3));
+    let causes = [
+        Cause::Operation(tx),
+        Cause::Records,
+        Cause::Split(DIR),
+        Cause::Recall { session, others: 1 },
+        Cause::Returning,
+        Cause::FileLock { session },
+        Cause::Store,
+        Cause::Log,
+        Cause::Server { server, shard },
+        Cause::Objects,
+        Cause::Pause,
+    ];
+    let seen = |cause| SeenOperation {
+        kind: "create".to_owned(),
+        dir: Some(DIR),
+        name: Some(name("leaf")),
+        ino: None,
+        session,
+        ago: 3_000,
+        took: 2_000,
+        waits: Some(cause),
+        parts: vec![(cause, 1_000)],
+    };
+    Activity {
+        at: 1,
+        cpu: 2,
+        lane_cpu: 3,
+        memory_bytes: 4,
+        under_way: 5,
+        lag: 6,
+        hot: vec![HotDir {
+            dir: DIR,
+            per_second: 7,
+        }],
+        waiting: causes.map(seen).into(),
+        slow: Vec::new(),
+        clients: vec![(session, "process 8".to_owned())],
     }
 }

@@ -332,8 +332,8 @@ mod tests {
         Read, Write, Truncate, Remove, Sync, Usage, Space, Allocate, Seek, Fill);
     variants!(data_reply_of, DATA_REPLIES, DataReply:
         Done, Data, Usage, Space, Failed, Found, OtherTruncations);
-    variants!(admin_request_of, ADMIN_REQUESTS, AdminRequest: Status, Map, Dump, Objects, Flush, Scrub, TakeMap);
-    variants!(admin_reply_of, ADMIN_REPLIES, AdminReply: Done, Status, Map, Pairs, Objects, Failed, Scrub);
+    variants!(admin_request_of, ADMIN_REQUESTS, AdminRequest: Status, Map, Dump, Objects, Flush, Scrub, TakeMap, Activity);
+    variants!(admin_reply_of, ADMIN_REPLIES, AdminReply: Done, Status, Map, Pairs, Objects, Failed, Scrub, Activity);
 
     #[test]
     fn there_is_a_sample_of_every_variant() {

@@ -25,6 +25,7 @@ impl World {
                 ticket,
                 result,
                 leased,
+                ..
             } => {
                 let asker = self.servers[server].take_ticket(ticket);
                 self.answer(server, asker, result, leased);

@@ -429,6 +429,7 @@ impl Cluster {
                 ticket,
                 result,
                 leased,
+                ..
             } => self.answered(ticket, result, leased),
             Command::Send {
                 server: to,
