@@ -63,6 +63,7 @@ pub(crate) fn serve(
         scrub_interval: server_options.scrub_interval.0,
         scrub_rate: server_options.scrub_rate,
         memory_bytes: server_options.memory,
+        slow: server_options.slow.0,
         map_file: Some(cluster.map_path.clone()),
         ..pandofs_server::Options::new(dir, cluster.map.clone(), id)
     };
@@ -449,6 +450,7 @@ fn fuse_options(
         io_uring: options.io_uring.into(),
         mount_data: options.labels.clone(),
         settings: options.settings()?,
+        slow: options.slow.map_or(defaults.slow, |slow| slow.0),
         ..defaults
     })
 }

@@ -53,7 +53,7 @@ pub(crate) struct MountOptions {
     pub read_only: bool,
     /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, sync, async, dirsync, nosymfollow, relatime,
     /// strictatime, noatime, nodiratime, diratime, allow_other, cache=HOW, entry_timeout=T, attr_timeout=T, negative_timeout=T,
-    /// sync_names, early_names, threads=N, memory=BYTES, soft=T, hard, log=FILE,
+    /// sync_names, early_names, threads=N, memory=BYTES, soft=T, hard, slow=T, log=FILE,
     /// metrics=ADDRESS, metrics_for_network, remount, local_lock=all|flock|posix|none, nolock, io_uring=auto|on|off,
     /// context=LABEL
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
@@ -74,6 +74,9 @@ pub(crate) struct MountOptions {
     /// Bytes of memory (`memory`): of `mount` an option of its own, of `up` one of another name.
     #[arg(skip)]
     pub memory: Option<u64>,
+    /// Requests that take longer are told to the log (`slow`): as `memory`.
+    #[arg(skip)]
+    pub slow: Option<Time>,
     /// Where a mount made by mount(8) logs (`log`).
     #[arg(skip)]
     pub log: Option<PathBuf>,
@@ -241,6 +244,9 @@ impl MountOptions {
         if let Some(memory) = self.memory {
             option("-o", format!("memory={memory}"));
         }
+        if let Some(slow) = self.slow {
+            option("-o", format!("slow={slow}"));
+        }
         if !self.o.is_empty() {
             option("-o", self.o.join(","));
         }
@@ -391,6 +397,7 @@ impl MountOptions {
             ("negative_timeout", self.negative_timeout.as_ref().map(time)),
             ("soft", self.soft.as_ref().map(time)),
             ("threads", threads),
+            ("slow", self.slow.as_ref().map(time)),
             ("memory", self.memory.map(|bytes| bytes.to_string())),
             ("metrics", metrics),
             ("local_lock", local),
@@ -425,6 +432,7 @@ impl MountOptions {
             ("sync_names", None) => self.sync_names = true,
             ("early_names", None) => self.sync_names = false,
             ("soft", _) => self.soft = Some(time()?),
+            ("slow", _) => self.slow = Some(time()?),
             ("threads", Some(value)) => {
                 self.threads = parse_threads(value).map_err(anyhow::Error::msg)?;
             }
@@ -548,12 +556,13 @@ mod tests {
 
     #[test]
     fn memory_reaches_the_mount_and_too_little_is_refused() {
-        let resolved = parse(&["-o", "memory=512M"]).resolved().unwrap();
+        let resolved = parse(&["-o", "memory=512M,slow=250ms"]).resolved().unwrap();
         assert_eq!(resolved.memory_bytes(), 512 << 20);
         let arguments = resolved.arguments();
         let words = arguments.iter().map(|word| word.to_str().unwrap());
         let again = parse(&words.collect::<Vec<_>>()).resolved().unwrap();
         assert_eq!(again.memory_bytes(), 512 << 20);
+        assert_eq!(again.slow, Some(Time(Duration::from_millis(250))));
         assert_eq!(parse(&[]).memory().unwrap(), Memory::default());
         let few = parse(&["-o", "memory=128M,threads=2"]);
         assert!(few.resolved().is_ok());

@@ -20,6 +20,9 @@ pub(crate) struct ServerOptions {
     /// least
     #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes, default_value = "768M")]
     pub memory: u64,
+    /// Operations that take longer are told to the logs of servers and mount, with what they waited for; 0: none is
+    #[arg(long, value_name = "TIME", default_value = "1s")]
+    pub slow: Time,
 }
 
 impl ServerOptions {
@@ -43,6 +46,7 @@ impl ServerOptions {
             format!("--scrub-interval={}", self.scrub_interval).into(),
             format!("--scrub-rate={}", self.scrub_rate).into(),
             format!("--memory={}", self.memory).into(),
+            format!("--slow={}", self.slow).into(),
         ]
     }
 }
@@ -52,7 +56,7 @@ mod tests {
     use super::*;
     use clap::Parser;
     use pandofs_types::limits::{
-        DEFAULT_SCRUB_INTERVAL, DEFAULT_SCRUB_RATE, DEFAULT_SERVER_MEMORY_BYTES,
+        DEFAULT_SCRUB_INTERVAL, DEFAULT_SCRUB_RATE, DEFAULT_SERVER_MEMORY_BYTES, DEFAULT_SLOW,
     };
 
     #[derive(Parser)]
@@ -67,14 +71,16 @@ mod tests {
         assert_eq!(options.scrub_interval.0, DEFAULT_SCRUB_INTERVAL);
         assert_eq!(options.scrub_rate, DEFAULT_SCRUB_RATE);
         assert_eq!(options.memory, DEFAULT_SERVER_MEMORY_BYTES);
+        assert_eq!(options.slow.0, DEFAULT_SLOW);
         options.check().unwrap();
-        let words = "x --scrub-interval 90min --scrub-rate 1G --memory 128M";
+        let words = "x --scrub-interval 90min --scrub-rate 1G --memory 128M --slow 250ms";
         let given = Line::parse_from(words.split(' ')).options;
         let name = [OsString::from("x")];
         let again = Line::parse_from(name.into_iter().chain(given.arguments())).options;
         assert_eq!(again.scrub_interval, given.scrub_interval);
         assert_eq!(again.scrub_rate, 1 << 30);
         assert_eq!(again.memory, 128 << 20);
+        assert_eq!(again.slow, given.slow);
         let little = Line::parse_from(["x", "--memory=64M"]).options;
         assert!(little.check().unwrap_err().to_string().contains("96M"));
     }

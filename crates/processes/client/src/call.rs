@@ -39,6 +39,8 @@ pub(crate) struct Call<'d> {
     /// Leases of the answer.
     pub leased: Vec<Leased>,
 
+    /// The server that it was sent to last.
+    pub asked: Option<ServerId>,
     /// The server that answered, and the registration of the connection.
     pub answered_by: Option<(Arc<Server>, u64)>,
     /// In which start of its machine.
@@ -109,6 +111,7 @@ impl<'d> Call<'d> {
             uses_lease_cache: true,
             sent: None,
             leased: Vec::new(),
+            asked: None,
             answered_by: None,
             machine: Machine::default(),
             generation: 0,

@@ -14,6 +14,7 @@
 //! a time, with others in the course of it, and because what runs beside (writes that were answered
 //! before, reports, pings) must go on when the program is killed whose write it was.
 
+use crate::waited;
 use pandofs_types::limits::CANCELLATION_INTERVAL;
 use std::cell::{Cell, RefCell};
 use std::sync::Arc;
@@ -66,6 +67,7 @@ thread_local! {
 /// Begins an operation of this thread, with this cancellation; `None`, as in a new thread, waits
 /// for ever.
 pub fn set_cancellation(cancellation: Option<Cancellation>) {
+    waited::begin();
     CURRENT.set(cancellation);
     IS_SUPPRESSED.set(false);
     IS_ABANDONED.set(false);

@@ -84,6 +84,7 @@ mod sync;
 mod threads;
 pub mod trace;
 mod unsynced;
+mod waited;
 mod write_behind;
 mod xattrs;
 
@@ -101,6 +102,7 @@ pub use crate::locks::{Holder, LockWait, Tried};
 pub use crate::names::{Found, OpenHow, RenameHow};
 pub use crate::recalls::Recall;
 pub use crate::space::Seek;
+pub use crate::waited::waited_for_servers;
 pub use pandofs_api::{Allocation, DirSettings, Layout, LayoutChoice, NewNode, XattrMode};
 pub use pandofs_types::{
     Attr, Capabilities, Credentials, FileKind, FileLock, FsError, Ino, LockKind, LockMode,

@@ -8,6 +8,7 @@ use crate::error::{ClientError, Failure};
 use crate::grants::Offered;
 use crate::limits::MAX_PIPELINED_BYTES;
 use crate::pool::{ConnectError, Connection, LostAnswer, Server, Unsent};
+use crate::waited;
 use pandofs_api::{Reply, Request};
 use pandofs_deputy::Asked;
 use pandofs_session::Change;
@@ -87,9 +88,17 @@ impl Core {
         let mut answer = loop {
             let began = Instant::now();
             let outcome = self.attempt(call);
-            match self.react(call, outcome, began) {
-                Next::Done(answer) => break answer,
-                Next::Again(pause) => rest(pause),
+            let mut waited = began.elapsed();
+            let next = self.react(call, outcome, began);
+            if let Next::Again(pause) = next {
+                rest(pause);
+                waited += pause;
+            }
+            if let Some(server) = call.asked {
+                waited::add(server, waited);
+            }
+            if let Next::Done(answer) = next {
+                break answer;
             }
         };
         self.give_back_slot(call);
@@ -225,6 +234,8 @@ impl Core {
             Ok(server) => server,
             Err(hopeless) => return Outcome::Hopeless(hopeless),
         };
+        call.asked = Some(server.id);
+        waited::waits_for(server.id, Instant::now());
         let mut connection = match self.connection(&server) {
             Ok(connection) => connection,
             Err(error) => return unreachable(&server, error),
@@ -271,10 +282,16 @@ impl Core {
             }
         }
         for group in &mut groups {
+            let (server, began) = (group.server.id, Instant::now());
+            waited::waits_for(server, began);
             self.send_group(calls, group, &mut outcomes);
+            waited::add(server, began.elapsed());
         }
         for group in groups {
+            let (server, began) = (group.server.id, Instant::now());
+            waited::waits_for(server, began);
             self.receive_group(calls, group, &mut outcomes);
+            waited::add(server, began.elapsed());
         }
         outcomes
     }

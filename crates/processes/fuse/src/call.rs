@@ -4,6 +4,7 @@ use crate::abandoned::{Abandoned, Changed};
 use crate::cancellation::is_killed;
 use crate::credentials::Caller;
 use crate::errno::Result;
+use crate::slow::Watched;
 use pandofs_client::Cancellation;
 use pandofs_fuse_kernel::{Errno, Header, Pending, Reply, RequestId};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -15,10 +16,16 @@ pub(crate) struct Call {
     pending: Pending,
     abandoned: Arc<Abandoned>,
     changes: Mutex<Vec<Changed>>,
+    watched: Option<Watched>,
 }
 
 impl Call {
-    pub(crate) fn begin(abandoned: &Arc<Abandoned>, header: &Header, reply: &Reply) -> Arc<Call> {
+    pub(crate) fn begin(
+        abandoned: &Arc<Abandoned>,
+        watched: Option<Watched>,
+        header: &Header,
+        reply: &Reply,
+    ) -> Arc<Call> {
         Arc::new(Call {
             caller: Caller {
                 uid: header.uid,
@@ -28,6 +35,7 @@ impl Call {
             pending: reply.pending(),
             abandoned: Arc::clone(abandoned),
             changes: Mutex::default(),
+            watched,
         })
     }
 
@@ -93,6 +101,9 @@ impl Call {
 
     /// It is handled. If it was abandoned: what it has changed, unknown to the kernel.
     pub(crate) fn end(&self) -> Vec<Changed> {
+        if let Some(watched) = &self.watched {
+            watched.ended();
+        }
         if !self.is_answered_early() {
             return Vec::new();
         }
@@ -115,6 +126,9 @@ impl pandofs_client::Caller for Call {
     /// on to its end.
     fn may_wait(&self) -> bool {
         self.pending.waits_long();
+        if let Some(watched) = &self.watched {
+            watched.waits();
+        }
         self.thread() == 0 || self.is_answered_early() || !is_killed(self.thread())
     }
 

@@ -29,7 +29,8 @@ impl Filesystem for PandoFs {
 
     fn handle(&self, request: Request<'_>, reply: Reply) {
         let _timing = self.times.begin(&request.operation);
-        let call = Call::begin(&self.abandoned, &request.header, &reply);
+        let watched = self.slow.watch(&request.header, &request.operation);
+        let call = Call::begin(&self.abandoned, watched, &request.header, &reply);
         pandofs_client::set_cancellation(Some(call.cancellation()));
         let ino = Ino(request.header.node);
         self.dispatch(&call, ino, request.operation, reply);

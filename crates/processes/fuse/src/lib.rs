@@ -69,6 +69,7 @@ mod remount;
 mod reply;
 mod request_times;
 mod set_attr;
+mod slow;
 mod space;
 mod stale;
 mod xattr;

@@ -4,6 +4,7 @@ use pandofs_types::limits::{
     MAX_IO_BYTES, MAX_READDIR_BYTES, MAX_READDIR_ENTRIES, MAX_SPARE_MOUNT_THREADS,
     MIN_WRITE_BEHIND_BYTES,
 };
+use std::time::Duration;
 
 /// Threads of programs of which a mount remembers that they got `ESTALE`.
 pub(crate) const MAX_STALE_THREADS: usize = 64;
@@ -58,3 +59,10 @@ const _: () = {
     assert!(MAX_ABANDONED_REQUESTS <= MAX_SPARE_MOUNT_THREADS / 2);
     assert!(MOUNT_LISTING_ENTRIES <= MAX_READDIR_ENTRIES);
 };
+/// Lines about slow requests that a mount writes to its log in one period.
+pub(crate) const MAX_SLOW_LINES: u32 = 10;
+/// That period.
+pub(crate) const SLOW_LINES_PERIOD: Duration = Duration::from_secs(10);
+/// A request that is not answered is told to the log when it has taken so many times as long as a slow one, and then each
+/// time that it has taken twice as long.
+pub(crate) const STILL_SLOW: u32 = 5;

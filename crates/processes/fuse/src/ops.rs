@@ -18,6 +18,7 @@ use crate::options::{Atime, Options};
 use crate::pages::Pages;
 use crate::remount::Flags;
 use crate::request_times::RequestTimes;
+use crate::slow::SlowLog;
 use crate::space;
 use crate::stale::Stale;
 use pandofs_client::{Client, ClientError, Node};
@@ -52,6 +53,7 @@ pub(crate) struct PandoFs {
     pub stale: Stale,
     pub kernel: Kernel,
     pub times: Arc<RequestTimes>,
+    pub slow: Arc<SlowLog>,
     /// Those of `options` until it is remounted.
     pub flags: Flags,
 }
@@ -116,6 +118,7 @@ impl PandoFs {
         PandoFs {
             client,
             flags: Flags::new(options.kernel),
+            slow: SlowLog::new(options.slow),
             options,
             callers: Callers::default(),
             dir_attrs: Arc::new(DirAttrs::within(memory.directories)),

@@ -8,7 +8,7 @@ use pandofs_fuse_kernel::mount::Mount;
 use pandofs_fuse_kernel::{Negotiation, Threads, UseIoUring};
 use pandofs_types::AtimeRule;
 use pandofs_types::limits::{
-    DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, MAX_IO_BYTES, MAX_MOUNT_THREADS,
+    DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, DEFAULT_SLOW, MAX_IO_BYTES, MAX_MOUNT_THREADS,
 };
 use rustix::mount::MountFlags;
 use std::time::Duration;
@@ -63,6 +63,8 @@ pub struct Options {
     /// Settings that stay as they are while it is mounted, for who wants to change them (see
     /// [`remount`](crate::remount())).
     pub settings: Vec<Setting>,
+    /// Requests that take longer are told to the log; zero: none.
+    pub slow: Duration,
 }
 
 /// The source of the times for which the kernel caches entries and attributes.
@@ -235,6 +237,7 @@ impl Default for Options {
             local_locks: LocalLocks::default(),
             mount_data: Vec::new(),
             settings: Vec::new(),
+            slow: DEFAULT_SLOW,
         }
     }
 }

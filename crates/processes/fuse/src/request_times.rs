@@ -43,6 +43,11 @@ kinds! {
     Other,
 }
 
+/// Name of a request's kind, as the kernel has it but for its case.
+pub(crate) fn kind_name(operation: &Operation<'_>) -> &'static str {
+    Kind::NAMES[Kind::of(operation) as usize]
+}
+
 impl Default for RequestTimes {
     fn default() -> RequestTimes {
         RequestTimes {

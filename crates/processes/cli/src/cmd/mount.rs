@@ -5,6 +5,7 @@ use crate::exit::{Misconfigured, Outcome};
 use crate::mount_options::MountOptions;
 use crate::processes::this_program;
 use crate::source::{Cluster, Source};
+use crate::units::Time;
 use crate::unmount::clean_dead_mount;
 use crate::{backend, mounts, units};
 use anyhow::{Context, Error, Result, anyhow, bail};
@@ -44,6 +45,10 @@ pub(crate) struct Mount {
     /// Where the background process logs [default: nowhere]
     #[arg(long, value_name = "FILE", requires = "background")]
     log: Option<PathBuf>,
+    /// Requests that take longer are told to the log, with the servers that they waited for; 0: none is
+    /// [default: 1s]
+    #[arg(long, value_name = "TIME")]
+    slow: Option<Time>,
     /// Bytes of memory that the mount's process takes at most [default: 1G]
     #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes)]
     memory: Option<u64>,
@@ -133,6 +138,7 @@ impl Mount {
     fn resolved_options(&self) -> Result<MountOptions> {
         let mut options = self.options.clone();
         options.memory = self.memory;
+        options.slow = self.slow;
         if self.by_mount {
             options.flags.suid = true;
             options.flags.dev = true;
