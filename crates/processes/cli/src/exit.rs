@@ -30,7 +30,7 @@ Exit codes:
   0  done, and all was right
   1  it failed; standard error says why
   2  the command line is wrong
-  3  a server is away (status, fsck, scrub)
+  3  a server is away (status, top, fsck, scrub)
   4  something is wrong in the file system (fsck, scrub, demo)
   78 the cluster map, the server's directory or the mount's is not right: it is of no use to start
      it again (serve, mount)";

@@ -32,6 +32,7 @@ mod signals;
 mod source;
 mod status_report;
 mod table;
+mod top;
 mod tree_tools;
 mod units;
 mod unmount;
@@ -87,6 +88,7 @@ enum Command {
     Mount(cmd::mount::Mount),
     Umount(cmd::umount::Umount),
     Status(cmd::status::Status),
+    Top(cmd::top::Top),
     Dir(cmd::dir::Dir),
     Layout(cmd::layout::Layout),
     Fsck(cmd::fsck::Fsck),
@@ -146,6 +148,7 @@ fn run(command: &Command, matches: &ArgMatches) -> Result<Outcome> {
         Command::Mount(mount) => mount.run(),
         Command::Umount(umount) => umount.run(),
         Command::Status(status) => status.run(),
+        Command::Top(top) => top.run(),
         Command::Dir(dir) => dir.run(),
         Command::Layout(layout) => layout.run(),
         Command::Fsck(fsck) => fsck.run(),

@@ -14,6 +14,7 @@ pub(crate) mod scrub;
 pub(crate) mod serve;
 pub(crate) mod server;
 pub(crate) mod status;
+pub(crate) mod top;
 pub(crate) mod trace;
 pub(crate) mod umount;
 pub(crate) mod up;

@@ -1,0 +1,13 @@
+//! What `pandofs top` shows: samples of all servers, a view of two of them, and its forms.
+
+mod paths;
+mod sample;
+mod screen;
+mod text;
+mod view;
+
+pub(crate) use paths::Paths;
+pub(crate) use sample::{Sample, Sampler};
+pub(crate) use screen::show;
+pub(crate) use text::text;
+pub(crate) use view::View;
