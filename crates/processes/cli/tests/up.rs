@@ -342,3 +342,35 @@ fn a_command_without_a_file_system_says_how_to_name_one() {
         assert!(String::from_utf8_lossy(&script.stdout).contains("pandofs"));
     }
 }
+
+#[test]
+fn scripts_are_told_what_was_started() {
+    let scratch = tempfile::tempdir().unwrap();
+    let data = scratch.path().join("data");
+    let text = data.to_str().unwrap();
+    let line = [
+        "up",
+        "--no-mount",
+        "--quiet",
+        "--json",
+        "--servers",
+        "2",
+        "--data",
+        text,
+    ];
+    let mut child = pandofs(&line).stdout(Stdio::piped()).spawn().unwrap();
+    let said = BufReader::new(child.stdout.take().unwrap());
+    let up = Up(child);
+    let told = said.lines().next().unwrap().unwrap();
+    let told: Value = serde_json::from_str(&told).unwrap();
+    assert_eq!(told["pid"], up.0.id());
+    assert_eq!(told["servers"].as_array().unwrap().len(), 2);
+    let server = &told["servers"][1];
+    let address = server["addresses"][0].as_str().unwrap();
+    assert!(Path::new(address.strip_prefix("unix:").unwrap()).exists());
+    assert!(Path::new(server["log"].as_str().unwrap()).exists());
+    let (code, status) = status(&data);
+    assert_eq!(code, Some(0));
+    assert_eq!(server["pid"], status["servers"][1]["pid"]);
+    assert_eq!(up.stop(), Some(0));
+}

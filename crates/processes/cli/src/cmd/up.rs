@@ -8,7 +8,7 @@ use crate::new_cluster::FsOptions;
 use crate::server_options::ServerOptions;
 use crate::source::read_cluster;
 use crate::unmount::clean_dead_mount;
-use crate::up::{self, End, NewCluster, Plan, Recipe, Role, Voice};
+use crate::up::{self, End, NewCluster, Plan, Recipe, Role, UpReport, Voice};
 use crate::{mounts, processes, units};
 use anyhow::{Context, Result, bail};
 use clap::Args;
@@ -36,6 +36,8 @@ Examples:
       a new cluster of four servers, of which the last is to have half of all new directories
   pandofs up --data /var/tmp/pando --mount /mnt/pando --metrics 9100
       with what they count at http://127.0.0.1:9100/metrics (the mount), :9101 (server 0), :9102, …
+  pandofs up --data /tmp/p --no-mount --quiet --json | jq '.servers[] | {id, addresses, log}'
+      for scripts: addresses, folders, logs and process ids, once all is up
   pandofs up --data /tmp/p --mount /mnt/p -- make -C /mnt/p/src
       run a command on it, then stop; ends with the command's exit code
 
@@ -73,6 +75,9 @@ pub(crate) struct Up {
     /// Leave a server or mount that ended by itself as it is
     #[arg(long)]
     no_restart: bool,
+    /// Once all of it is up, print what was started to standard output, as a JSON document on one line
+    #[arg(long, conflicts_with = "command")]
+    json: bool,
     /// Tell of problems only; DIR/up-log.txt has the rest
     #[arg(short, long)]
     quiet: bool,
@@ -115,6 +120,7 @@ impl Up {
         self.server_options.check()?;
         let mount_options = MountOptions {
             memory: self.mount_memory,
+            slow: Some(self.server_options.slow),
             ..self.mount_options.clone()
         };
         let metrics = mount_options.resolved()?.metrics;
@@ -138,6 +144,11 @@ impl Up {
         voice.note(&format!("starting {named}"));
         let end = up::supervise(plan, &mut voice, |voice| {
             voice.note(&usage(&dir, mount_point.as_deref(), &servers, &metrics));
+            if self.json
+                && let Err(error) = print_report(&dir, &map, mount_point.as_deref(), metrics)
+            {
+                voice.problem(&format!("cannot print JSON: {error:#}"));
+            }
         })?;
         voice.note("stopped");
         Ok(match end {
@@ -330,6 +341,21 @@ fn check_ports(metrics: &MetricsOptions, last: u16) -> Result<()> {
     Ok(())
 }
 
+/// What was started, on one line.
+///
+/// # Errors
+/// When it cannot be written.
+fn print_report(
+    dir: &DataDir,
+    map: &ClusterMap,
+    mount_point: Option<&Path>,
+    metrics: MetricsOptions,
+) -> Result<()> {
+    let report = UpReport::new(dir, map, mount_point, metrics);
+    let json = serde_json::to_string(&report).context("cannot write JSON")?;
+    crate::print(&format!("{json}\n"))
+}
+
 fn usage(
     dir: &DataDir,
     mount_point: Option<&Path>,
@@ -345,7 +371,7 @@ fn usage(
     };
     let mut text = format!(
         "{serving}\n\
-         \n  see them at work:     pandofs status --data {data} --watch\
+         \n  see them at work:     pandofs top --data {data}\
          \n  see a directory:      pandofs dir --data {data} /\
          \n  check everything:     pandofs fsck --data {data}"
     );

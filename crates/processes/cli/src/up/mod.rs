@@ -2,6 +2,7 @@
 
 mod child;
 mod prepare;
+mod report;
 mod supervisor;
 mod voice;
 
@@ -9,5 +10,6 @@ pub(crate) use child::{Recipe, Role};
 pub(crate) use prepare::{
     NewCluster, check_directory, check_options, open_or_create, unix_address,
 };
+pub(crate) use report::UpReport;
 pub(crate) use supervisor::{End, Plan, supervise};
 pub(crate) use voice::Voice;
