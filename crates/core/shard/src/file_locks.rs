@@ -191,7 +191,7 @@ impl FileLocks {
                     until: self.now.after(wait),
                 };
                 let number = asked.lock.owner;
-                let wanted = asked.lock.clone();
+                let wanted = asked.lock;
                 let outcome = self.table.ask(ino, asked);
                 if outcome == Outcome::Parked {
                     let owner = Owner { session, number };
