@@ -62,23 +62,6 @@ pub enum Reply {
     },
     /// What came of a batch.
     Batch(Box<BatchReply>),
-    /// To a request by path that the shard does not answer itself.
-    ByPath(PathReply),
-}
-
-/// Knowledge that a shard has of a path if it does not have what is asked for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub enum PathReply {
-    /// Nothing that is sure to be right: the path is to be gone through, and may be kept then.
-    Unknown {
-        /// Changes that the shard's path log has seen.
-        seen: u64,
-    },
-    /// The path leads to this directory, which the caller may reach, and the name's partition is on another shard.
-    LeadsTo {
-        /// The directory.
-        dir: Ino,
-    },
 }
 
 /// Grant of a directory: what the shard has of it and of the inodes in it.
@@ -206,6 +189,8 @@ pub struct EntriesReply {
     pub map: DirMap,
     /// Of a listing from the start: the directory that this one is in.
     pub parent: Option<Ino>,
+    /// The directory itself, for who has named it by its path.
+    pub dir: Ino,
 }
 
 /// An entry of a listing.
@@ -262,6 +247,26 @@ pub enum Refusal {
     Malformed(String),
     /// The lock cannot be given yet: ask again, with the same request, to go on waiting.
     NotYet,
+    /// A request by path that this shard does not decide alone.
+    ByPath(PathReply),
+}
+
+/// Knowledge that a shard has of a path if it does not do what is asked for.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PathReply {
+    /// Nothing that is sure to be right: the path is to be gone through, and may be kept then.
+    Unknown {
+        /// Changes that the shard's path log has seen.
+        seen: u64,
+    },
+    /// The path leads to this directory, which the caller may reach, and the name's partition is on another shard, or the
+    /// other directory of a rename is.
+    LeadsTo {
+        /// The directory.
+        dir: Ino,
+        /// All partitions of it that this shard has heard of, if it has any.
+        map: Option<DirMap>,
+    },
 }
 
 impl From<FsError> for Refusal {

@@ -3,7 +3,7 @@
 //! Whoever drives it sends the request, tells [`Call::on`] how that went, and does what the step says.
 
 use crate::router::{KnownPlaces, Reaction, Router, Target, leaves_doubt};
-use pandofs_api::{Layout, Refusal, ShardRequest};
+use pandofs_api::{Layout, PathReply, Refusal, ShardRequest};
 use pandofs_placement::DirMap;
 use pandofs_types::limits::{
     MAX_RECONNECT_PAUSE, MAX_REDIRECTS, MAX_RETRY_PAUSE, MIN_RECONNECT_PAUSE, MIN_RETRY_PAUSE,
@@ -118,6 +118,8 @@ pub enum End {
     },
     /// The shard has nothing of the directory.
     NoPart,
+    /// The shard does not decide a request by path; what it knows of the path.
+    ByPath(PathReply),
     /// The caller does not want to wait until the shard gives locks again.
     NotYet,
     /// The server has not answered for long enough; `in_doubt`: it may have happened.
@@ -273,6 +275,7 @@ impl Call {
                 Step::Ended(End::NotInline { layout, striped })
             }
             Reaction::NoPart => Step::Ended(End::NoPart),
+            Reaction::ByPath(known) => Step::Ended(End::ByPath(known)),
             Reaction::Again => Step::AT_ONCE,
             Reaction::AskHome(dir) => Step::AskHome(dir),
             Reaction::Moved { ino, shard } => {

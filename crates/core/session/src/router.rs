@@ -1,7 +1,7 @@
 //! Router: the shard of a request and the meaning of a refusal, from what is cached alone.
 
 use pandofs_api::op::Places;
-use pandofs_api::{Layout, Refusal, Request, ShardRequest};
+use pandofs_api::{Layout, PathReply, Refusal, Request, ShardRequest};
 use pandofs_placement::DirMap;
 use pandofs_types::{Epoch, FsError, HashKey, Ino, Name, Position, ServerId, ShardId};
 
@@ -64,6 +64,8 @@ pub enum Reaction {
     },
     /// The shard has nothing of the directory.
     NoPart,
+    /// The path is to be gone through, or the directory to be asked for by its number.
+    ByPath(PathReply),
     /// Send it again: where to is known better now.
     Again,
     /// Fetch the directory's map from its home, [correct](KnownPlaces::correct) it, and send the request
@@ -153,6 +155,7 @@ impl<P: KnownPlaces> Router<'_, P> {
                 Reaction::Broken(format!("a shard refused a request: {why}"))
             }
             Refusal::NotYet => Reaction::NotYet,
+            Refusal::ByPath(known) => Reaction::ByPath(known),
         }
     }
 

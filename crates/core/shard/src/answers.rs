@@ -41,7 +41,10 @@ impl Answers {
     /// connections; one finds no such name; somebody creates the name; the other one would take it away.)
     pub(crate) fn refuse(&mut self, key: RequestKey, refusal: &Refusal) {
         let is_final = match refusal {
-            Refusal::Fs(_) | Refusal::NotInline { .. } | Refusal::Malformed(_) => true,
+            Refusal::Fs(_)
+            | Refusal::NotInline { .. }
+            | Refusal::Malformed(_)
+            | Refusal::ByPath(_) => true,
             Refusal::Misdirected(_)
             | Refusal::NewNameMisdirected(_)
             | Refusal::Moved { .. }

@@ -1,10 +1,11 @@
 //! Requests by path within the shard.
 
-use crate::port::Ticket;
 use crate::shard::{Shard, view_of};
-use pandofs_api::{Reply, ShardRequest, op};
+use pandofs_api::op::PathOperation;
+use pandofs_api::{EntryReply, PathReply, Refusal, Reply, Request, ShardRequest, op};
 use pandofs_namespace::{Stop, ops};
 use pandofs_storage::store::Overlay;
+use pandofs_types::{Ino, SessionId};
 
 /// Requests by path since the shard was opened, by what came of them.
 #[derive(Clone, Copy, Debug, Default)]
@@ -17,34 +18,67 @@ pub(crate) struct PathRequests {
     pub unknown: u64,
 }
 
+/// The file that a read has opened by its answer.
+pub(crate) fn opened_by(request: &Request, reply: &Reply) -> Option<Ino> {
+    match (request, reply) {
+        (Request::Open(op::Open { ino, .. }), _) => Some(*ino),
+        (
+            Request::ByPath(op::ByPath {
+                operation: PathOperation::OpenName(_),
+                ..
+            }),
+            Reply::Entry(EntryReply {
+                ino,
+                inode: Some(_),
+                ..
+            }),
+        ) => Some(*ino),
+        _ => None,
+    }
+}
+
+/// The session that knows by a request and its answer which keys the request changes.
+pub(crate) fn knowing(request: &ShardRequest) -> Option<SessionId> {
+    match request.request {
+        // By the path it does not know the directory's number.
+        Request::ByPath(_) => None,
+        _ => Some(request.key.session),
+    }
+}
+
+/// The refusal as who sent the request understands it.
+pub(crate) fn told(request: &Request, refusal: Refusal) -> Refusal {
+    match request {
+        Request::ByPath(by_path) => ops::by_path::told(by_path, refusal),
+        _ => refusal,
+    }
+}
+
 impl Shard {
-    /// A lookup by path. The directory that it is in follows from the state, so it is found anew each time that the
-    /// request has waited: the answer is as everything is at one moment.
-    pub(crate) fn lookup_path(
-        &mut self,
+    /// Fills in the directories of a request by path. They follow from the state, so they are found anew each time that
+    /// the request has waited: it is decided as everything is at one moment.
+    pub(crate) fn fill_in(
+        &self,
         overlay: &Overlay<'_>,
-        ticket: Ticket,
-        request: ShardRequest,
-        lookup: &op::LookupPath,
+        request: &mut ShardRequest,
     ) -> Result<(), Stop> {
-        let view = view_of(&self.config, overlay, self.goes_by_memory());
-        let dir = match ops::by_path::dir_here(&view, &self.operations.locks, lookup) {
-            Ok(dir) => dir,
-            Err(stop) => return self.put_off(ticket, request, stop),
-        };
-        // Others may have changed it, and told nobody yet.
-        if !self.end_grants_of(dir.into_iter(), ticket, &request) {
+        let Request::ByPath(by_path) = &mut request.request else {
             return Ok(());
-        }
-        self.answer_in(overlay, ticket, request)
+        };
+        let view = view_of(&self.config, overlay, self.goes_by_memory());
+        ops::by_path::fill(&view, &self.operations.locks, &request.caller, by_path)
     }
 
     /// Counts a request by path that is answered.
-    pub(crate) fn count_by_path(&mut self, reply: Option<&Reply>) {
+    pub(crate) fn count_by_path(&mut self, request: &Request, result: &Result<Reply, Refusal>) {
+        let Request::ByPath(_) = request else {
+            return;
+        };
         let counted = &mut self.path_requests;
-        match reply {
-            Some(Reply::ByPath(pandofs_api::PathReply::Unknown { .. })) => counted.unknown += 1,
-            Some(Reply::ByPath(pandofs_api::PathReply::LeadsTo { .. })) => counted.led_on += 1,
+        match result {
+            Err(Refusal::ByPath(PathReply::Unknown { .. })) => counted.unknown += 1,
+            Err(Refusal::ByPath(PathReply::LeadsTo { .. })) => counted.led_on += 1,
+            Err(Refusal::TryAgain) => {}
             _ => counted.answered += 1,
         }
     }

@@ -2,6 +2,7 @@
 
 use crate::apply::left_to_follow;
 use crate::batch::{brought_back, early_time};
+use crate::by_path::{knowing, opened_by, told};
 use crate::leases::{Cleared, keys_of};
 use crate::notes::Note;
 use crate::port::{Environment, Input, Output, Ticket};
@@ -240,6 +241,14 @@ impl Shard {
         if !request.request.is_mutation() {
             return self.read(overlay, env, ticket, request);
         }
+        match self.fill_in(overlay, &mut request) {
+            Ok(()) => {}
+            Err(Stop::Refuse(refusal)) => {
+                self.answer_request(&request, Err(refusal));
+                return Ok(());
+            }
+            Err(stop) => return self.put_off_new(ticket, request, stop),
+        }
         if let Some(tx) = self.still_unseen(ticket, &request.request) {
             self.wait_for(tx, Input::Request { ticket, request });
             return Ok(());
@@ -315,7 +324,7 @@ impl Shard {
                 let session = request.key.session;
                 let cleared = match is_early {
                     true => self.leases.clear_batch(&touched, session),
-                    false => self.leases.clear(&touched, Some(session)),
+                    false => self.leases.clear(&touched, knowing(&request)),
                 };
                 if cleared != Cleared::Yes {
                     self.put_aside(&cleared, Input::Request { ticket, request });
@@ -364,17 +373,18 @@ impl Shard {
         overlay: &Overlay<'_>,
         env: &mut Environment<'_>,
         ticket: Ticket,
-        request: ShardRequest,
+        mut request: ShardRequest,
     ) -> Result<(), Stop> {
         if request.request.operation().is_lock() {
             return self.lock_request(overlay, ticket, request);
         }
-        if let Request::Open(op::Open { ino, .. }) = &request.request
-            && self.sessions.opens.is_to_close(*ino)
-        {
-            // An unlink that is about to be applied was told that nobody has the file open.
-            self.wait(Until::Applied, Input::Request { ticket, request });
-            return Ok(());
+        match self.fill_in(overlay, &mut request) {
+            Ok(()) => {}
+            Err(Stop::Refuse(refusal)) => {
+                self.answer_read(ticket, &request, Err(refusal));
+                return Ok(());
+            }
+            Err(stop) => return self.put_off(ticket, request, stop),
         }
         if let Some(tx) = self.still_unseen(ticket, &request.request) {
             self.wait_for(tx, Input::Request { ticket, request });
@@ -393,10 +403,6 @@ impl Shard {
                 return Ok(());
             }
             _ => {}
-        }
-        if let Request::LookupPath(lookup) = &request.request {
-            let lookup = lookup.clone();
-            return self.lookup_path(overlay, ticket, request, &lookup);
         }
         if !self.end_grants(ticket, &request) {
             return Ok(());
@@ -418,7 +424,12 @@ impl Shard {
                 if !self.end_grants_in(ticket, &request, &mut reply) {
                     return Ok(());
                 }
-                if let Request::Open(op::Open { ino, .. }) = request.request {
+                if let Some(ino) = opened_by(&request.request, &reply) {
+                    if self.sessions.opens.is_to_close(ino) {
+                        // An unlink that is about to be applied was told that nobody has the file open.
+                        self.wait(Until::Applied, Input::Request { ticket, request });
+                        return Ok(());
+                    }
                     self.sessions.opens.open(ino, request.key);
                 }
                 self.answer_read(ticket, &request, Ok(reply));
@@ -524,6 +535,8 @@ impl Shard {
         result: Result<Reply, Refusal>,
     ) {
         if let Some(ticket) = self.sessions.answers.forget(request.key) {
+            let result = result.map_err(|refusal| told(&request.request, refusal));
+            self.count_by_path(&request.request, &result);
             if let Err(refusal) = &result {
                 self.sessions.answers.refuse(request.key, refusal);
             }
@@ -541,6 +554,7 @@ impl Shard {
         durable: bool,
     ) {
         if let Some(ticket) = self.sessions.answers.forget(request.key) {
+            self.count_by_path(&request.request, &result);
             let leased = self.lease(request, &result);
             let result = self.with_grants(request.key.session, result);
             self.commands.outputs.push(Output::Answer {
@@ -558,9 +572,7 @@ impl Shard {
         request: &ShardRequest,
         result: Result<Reply, Refusal>,
     ) {
-        if let Request::LookupPath(_) = request.request {
-            self.count_by_path(result.as_ref().ok());
-        }
+        self.count_by_path(&request.request, &result);
         let leased = self.lease(request, &result);
         self.commands.outputs.push(Output::Answer {
             ticket,

@@ -55,6 +55,22 @@ impl Mount {
             .resolve_at(&self.caller, self.base, path, follow)?)
     }
 
+    /// Does something by the path alone, if it begins at the root and requests by path decide it.
+    pub(crate) fn by_path<T>(
+        &self,
+        path: &[u8],
+        work: impl FnOnce(&Client, &Credentials) -> std::result::Result<Option<T>, ClientError>,
+    ) -> Result<Option<T>> {
+        match self.begins_at_root(path) {
+            true => Ok(work(self.client(), &self.caller)?),
+            false => Ok(None),
+        }
+    }
+
+    pub(crate) fn begins_at_root(&self, path: &[u8]) -> bool {
+        self.base == Ino::ROOT || path.starts_with(b"/")
+    }
+
     /// Does something with what the path leads to: again if it is gone when that begins.
     pub(crate) fn with_node<T>(
         &self,

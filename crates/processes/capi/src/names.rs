@@ -5,7 +5,7 @@ use crate::call::done;
 use crate::failure::{Failure, Result};
 use crate::mount::{Ending, Mount};
 use crate::pointers::Room;
-use pandofs_client::RenameHow;
+use pandofs_client::{NewNode, RenameHow};
 use pandofs_types::limits::MAX_SYMLINK_BYTES;
 use pandofs_types::{FileKind, FsError};
 use std::ffi::{c_char, c_int};
@@ -18,8 +18,14 @@ pub unsafe extern "C" fn pandofs_mkdir(fs: Fs, path: *const c_char, mode: u32) -
         // SAFETY: as C gives it.
         let path = unsafe { call.path(path, "path") }?;
         let mount = call.mount(fs)?;
-        let (dir, name) = mount.new_leaf(path, Ending::Dir)?;
         let mode = mount.new_mode(mode);
+        let made = mount.by_path(path, |client, caller| {
+            client.mkdir_by_path(caller, path, mode)
+        })?;
+        if made.is_some() {
+            return Ok(());
+        }
+        let (dir, name) = mount.new_leaf(path, Ending::Dir)?;
         mount
             .client()
             .mkdir_masked(&mount.caller, dir, &name, mode)?;
@@ -35,6 +41,10 @@ pub unsafe extern "C" fn pandofs_rmdir(fs: Fs, path: *const c_char) -> c_int {
         // SAFETY: as C gives it.
         let path = unsafe { call.path(path, "path") }?;
         let mount = call.mount(fs)?;
+        let removed = mount.by_path(path, |client, caller| client.rmdir_by_path(caller, path))?;
+        if removed.is_some() {
+            return Ok(());
+        }
         let (dir, name) = mount.leaf(mount.base, path, Ending::Dir)?;
         mount.client().rmdir(&mount.caller, dir, &name)?;
         Ok(())
@@ -49,6 +59,10 @@ pub unsafe extern "C" fn pandofs_unlink(fs: Fs, path: *const c_char) -> c_int {
         // SAFETY: as C gives it.
         let path = unsafe { call.path(path, "path") }?;
         let mount = call.mount(fs)?;
+        let removed = mount.by_path(path, |client, caller| client.unlink_by_path(caller, path))?;
+        if removed.is_some() {
+            return Ok(());
+        }
         let (dir, name) = match mount.leaf(mount.base, path, Ending::NoDir) {
             Err(Failure::InUse) => return Err(FsError::IsDir.into()),
             leaf => leaf?,
@@ -75,6 +89,9 @@ pub unsafe extern "C" fn pandofs_rename(
             unsafe { (call.path(path, "path")?, call.path(new_path, "new_path")?) };
         let mount = call.mount(fs)?;
         let new_mount = of_one_session(&mount, &*call.mount(new_fs)?)?;
+        if renamed_by_path(&mount, path, (&new_mount, new_path), flags)? {
+            return Ok(());
+        }
         let (dir, name) = mount.leaf(mount.base, path, Ending::Dir)?;
         let (new_dir, new_name) = new_mount.leaf(new_mount.base, new_path, Ending::Dir)?;
         for path in [path, new_path] {
@@ -106,6 +123,27 @@ pub unsafe extern "C" fn pandofs_rename(
         mount.client().rename_how(&mount.caller, from, to, how)?;
         Ok(())
     })
+}
+
+/// Whether it is done by the paths alone.
+fn renamed_by_path(
+    mount: &Mount,
+    path: &[u8],
+    (new_mount, new_path): (&Mount, &[u8]),
+    flags: u32,
+) -> Result<bool> {
+    let how = RenameHow {
+        no_replace: flags == libc::RENAME_NOREPLACE,
+        ..RenameHow::default()
+    };
+    let is_rename = flags == 0 || how.no_replace;
+    if !is_rename || !new_mount.begins_at_root(new_path) {
+        return Ok(false);
+    }
+    let renamed = mount.by_path(path, |client, caller| {
+        client.rename_by_path(caller, path, new_path, how)
+    })?;
+    Ok(renamed.is_some())
 }
 
 /// As link(2): another name for a file, or for a symbolic link. Handles as for pandofs_rename().
@@ -144,6 +182,15 @@ pub unsafe extern "C" fn pandofs_symlink(
         // SAFETY: as C gives them.
         let (target, path) = unsafe { (call.path(target, "target")?, call.path(path, "path")?) };
         let mount = call.mount(fs)?;
+        let node = NewNode::Symlink {
+            target: target.to_vec(),
+        };
+        let made = mount.by_path(path, |client, caller| {
+            client.mknod_by_path(caller, path, node, 0o777.into())
+        })?;
+        if made.is_some() {
+            return Ok(());
+        }
         let (dir, name) = mount.new_leaf(path, Ending::NoDir)?;
         mount.client().symlink(&mount.caller, dir, &name, target)?;
         Ok(())

@@ -41,17 +41,25 @@ impl OpenDir {
                 "a flag that pandofs_opendir() does not have",
             ));
         }
-        let ino = mount.directory(path)?;
-        mount.client().access(&mount.caller, ino, READ)?;
+        let plus = flags & PANDOFS_DIR_STAT != 0;
+        // With its first page at once, where that is one request.
+        let listed = mount.by_path(path, |client, caller| {
+            client.list_by_path(caller, path, plus, MAX_READDIR_ENTRIES)
+        })?;
+        let (ino, page, next) = match listed {
+            Some((ino, page)) => (ino, page.entries.into(), page.next),
+            None => {
+                let ino = mount.directory(path)?;
+                mount.client().access(&mount.caller, ino, READ)?;
+                (ino, VecDeque::new(), Position::FIRST)
+            }
+        };
         Ok(OpenDir {
             mount,
             ino,
             path: path.to_vec(),
-            plus: flags & PANDOFS_DIR_STAT != 0,
-            listing: Mutex::new(Listing {
-                page: VecDeque::new(),
-                next: Position::FIRST,
-            }),
+            plus,
+            listing: Mutex::new(Listing { page, next }),
         })
     }
 

@@ -121,7 +121,7 @@ impl OpenFile {
         let flags = Flags::of(flags)?;
         let ino = match flags.create {
             true => create(mount, path, flags, mode)?,
-            false => mount.with_node(path, flags.follow, |node| open_node(mount, node, flags))?,
+            false => open_existing(mount, path, flags)?,
         };
         let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
         mount.client().open_handle(ino, number);
@@ -230,6 +230,18 @@ impl Drop for OpenFile {
 }
 
 /// Opens what is there, and says which inode that is.
+fn open_existing(mount: &Mount, path: &[u8], flags: Flags) -> Result<Ino> {
+    if !flags.truncate {
+        let opened = mount.by_path(path, |client, caller| {
+            client.open_by_path(caller, path, flags.access)
+        })?;
+        if let Some(node) = opened {
+            return Ok(node.ino);
+        }
+    }
+    mount.with_node(path, flags.follow, |node| open_node(mount, node, flags))
+}
+
 fn open_node(mount: &Mount, node: &Node, flags: Flags) -> Result<Ino> {
     match node.kind {
         FileKind::File => {}
@@ -245,6 +257,12 @@ fn open_node(mount: &Mount, node: &Node, flags: Flags) -> Result<Ino> {
 
 /// Opens what is there, or makes it.
 fn create(mount: &Mount, path: &[u8], flags: Flags, mode: u32) -> Result<Ino> {
+    let made = mount.by_path(path, |client, caller| {
+        client.create_by_path(caller, path, mount.new_mode(mode), flags.how())
+    })?;
+    if let Some(found) = made {
+        return Ok(found.node.ino);
+    }
     let (client, caller) = (mount.client(), &mount.caller);
     let mut from = mount.base;
     let mut path = path.to_vec();

@@ -1,30 +1,350 @@
-//! Requests by path: a name at any depth with one request to the shard that the path leads to, where the file system
+//! Requests by path: an operation at any depth with one request to the shard that the path leads to, where the file system
 //! places directories by their paths; see `docs/paths.md`.
 //!
 //! Whatever such a request does not decide is decided by going through the directories: a path that its shard does not
 //! know, one through a symbolic link, one with `..`. What was found that way the shard is told, so that it knows the
 //! next time.
 
+use crate::call::Call;
 use crate::core::Core;
-use crate::error::{ClientError, Result};
+use crate::dirs::{Page, listing};
+use crate::error::{ClientError, Failure, Result};
+use crate::file::Token;
 use crate::inodes::unexpected;
+use crate::names::{Found, OpenHow, RenameHow, entry_of};
 use crate::{Client, Node};
-use pandofs_api::{Above, EntryReply, PathName, PathReply, Reply, Request, SearchCondition, op};
+use pandofs_api::op::PathOperation;
+use pandofs_api::{
+    Above, EntryReply, NewNode, PathName, PathReply, Reply, Request, SearchCondition, op,
+};
 use pandofs_session::Target;
 use pandofs_types::acl::ACCESS_ACL;
-use pandofs_types::{Acl, Acls, Credentials, FileKind, FsError, Ino, Name};
+use pandofs_types::{
+    Acl, Acls, Credentials, FileKind, FsError, Ino, Name, NewMode, Position, ShardId,
+};
 
-/// Where a path was found to lead.
-enum Found {
-    /// This is what the directory says of the name.
-    Entry(EntryReply),
-    /// The name's directory.
-    Dir(Ino),
+/// What came of a request by path.
+enum Asked {
+    /// The shard's answer.
+    Answered(Reply, Box<Call<'static>>),
+    /// The path leads to this directory, which is to be asked for by its number.
+    Leads(Ino),
     /// Symbolic links have to be followed, or something has changed meanwhile.
     Undecided,
 }
 
+/// The same for an operation on the last name of a path.
+enum OfName {
+    Answered(Reply, Box<Call<'static>>),
+    /// The name's directory, and the name.
+    In(Ino, Name),
+}
+
+/// # Operations by path
+///
+/// Each is one request at any depth if the shard of the path knows it. They answer `None` where requests by path do not
+/// decide, so that the path is to be [walked](Client::resolve_parent): on a file system that places directories otherwise,
+/// for a path with `..`, one that ends in a `/`, one through a symbolic link. Symbolic links at the end are not followed.
+///
+/// Paths begin at the root. Errors are those of the operation by number, and those of [`Client::resolve`].
 impl Client {
+    /// As [`Client::mkdir_masked`].
+    ///
+    /// # Errors
+    /// See there.
+    pub fn mkdir_by_path(
+        &self,
+        caller: &Credentials,
+        path: &[u8],
+        mode: NewMode,
+    ) -> Result<Option<Node>> {
+        let asked = self.of_name(caller, path, |dir, name| {
+            PathOperation::Mkdir(op::Mkdir {
+                dir,
+                name,
+                mode: mode.mode,
+                umask: mode.umask,
+            })
+        })?;
+        let node = match asked {
+            None => return Ok(None),
+            Some(OfName::Answered(reply, _)) => self.core().node(caller, entry_of(reply)?),
+            Some(OfName::In(dir, name)) => self.mkdir_masked(caller, dir, &name, mode),
+        };
+        node.map(Some)
+    }
+
+    /// As [`Client::mknod_masked`].
+    ///
+    /// # Errors
+    /// See there.
+    pub fn mknod_by_path(
+        &self,
+        caller: &Credentials,
+        path: &[u8],
+        node: NewNode,
+        mode: NewMode,
+    ) -> Result<Option<Node>> {
+        let asked = self.of_name(caller, path, |dir, name| {
+            PathOperation::Create(op::Create {
+                dir,
+                name,
+                node: node.clone(),
+                mode: mode.mode,
+                umask: mode.umask,
+                open: false,
+            })
+        })?;
+        let node = match asked {
+            None => return Ok(None),
+            Some(OfName::Answered(reply, _)) => self.core().node(caller, entry_of(reply)?),
+            Some(OfName::In(dir, name)) => self.mknod_masked(caller, dir, &name, node, mode),
+        };
+        node.map(Some)
+    }
+
+    /// As [`Client::create_masked`]. A file that is there takes a second request.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn create_by_path(
+        &self,
+        caller: &Credentials,
+        path: &[u8],
+        mode: NewMode,
+        how: OpenHow,
+    ) -> Result<Option<Found>> {
+        let before = self.core().registrations();
+        let asked = self.of_name(caller, path, |dir, name| {
+            PathOperation::Create(op::Create {
+                dir,
+                name,
+                node: NewNode::File,
+                mode: mode.mode,
+                umask: mode.umask,
+                open: true,
+            })
+        });
+        let found = |created| move |node| Found { node, created };
+        match asked {
+            Ok(None) => Ok(None),
+            Ok(Some(OfName::Answered(reply, call))) => {
+                let node = self.core().made_open(caller, &call, reply, before);
+                node.map(found(true)).map(Some)
+            }
+            Ok(Some(OfName::In(dir, name))) => {
+                self.create_masked(caller, dir, &name, mode, how).map(Some)
+            }
+            Err(ClientError::Fs(FsError::Exists)) if !how.exclusive && !how.truncate => {
+                let node = self.open_by_path(caller, path, how.access);
+                match node {
+                    // It has gone meanwhile.
+                    Err(error) if error.is_gone() => Ok(None),
+                    node => Ok(node?.map(found(false))),
+                }
+            }
+            // What is there is to be emptied, by its number.
+            Err(ClientError::Fs(FsError::Exists)) if !how.exclusive => Ok(None),
+            Err(error) => Err(error),
+        }
+    }
+
+    /// As [`Client::open_node`] of what the path leads to, without emptying it; `None` also if that is no regular file. It
+    /// is to be released.
+    ///
+    /// # Errors
+    /// See there; `NotFound`.
+    pub fn open_by_path(
+        &self,
+        caller: &Credentials,
+        path: &[u8],
+        access: u16,
+    ) -> Result<Option<Node>> {
+        let core = self.core();
+        let asked = self.of_name(caller, path, |dir, name| {
+            PathOperation::OpenName(op::OpenName { dir, name, access })
+        })?;
+        let entry = match asked {
+            None => return Ok(None),
+            Some(OfName::Answered(reply, call)) => {
+                let entry = entry_of(reply)?;
+                core.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
+                if let Some(inode) = entry.inode {
+                    core.opened(&call, (entry.shard, true), &inode, Token::default());
+                    return core.attr(caller, inode).map(Node::from).map(Some);
+                }
+                entry
+            }
+            Some(OfName::In(dir, name)) => {
+                let entry = core.entry(caller, dir, &name)?;
+                core.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
+                entry
+            }
+        };
+        match entry.kind {
+            FileKind::File => {
+                let opened = self.open_node(caller, entry.ino, access, false);
+                opened.map(Node::from).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// As [`Client::unlink`].
+    ///
+    /// # Errors
+    /// See there.
+    pub fn unlink_by_path(&self, caller: &Credentials, path: &[u8]) -> Result<Option<Ino>> {
+        let asked = self.of_name(caller, path, |dir, name| {
+            PathOperation::Unlink(op::Unlink { dir, name })
+        })?;
+        let ino = match asked {
+            None => return Ok(None),
+            Some(OfName::Answered(reply, _)) => removed(&reply),
+            Some(OfName::In(dir, name)) => self.unlink(caller, dir, &name),
+        };
+        ino.map(Some)
+    }
+
+    /// As [`Client::rmdir`].
+    ///
+    /// # Errors
+    /// See there.
+    pub fn rmdir_by_path(&self, caller: &Credentials, path: &[u8]) -> Result<Option<Ino>> {
+        let asked = self.of_name(caller, path, |dir, name| {
+            PathOperation::Rmdir(op::Rmdir { dir, name })
+        })?;
+        let ino = match asked {
+            None => return Ok(None),
+            Some(OfName::Answered(reply, _)) => removed(&reply)?,
+            Some(OfName::In(dir, name)) => return self.rmdir(caller, dir, &name).map(Some),
+        };
+        self.core().maps.forget(ino);
+        Ok(Some(ino))
+    }
+
+    /// As [`Client::readdir`] from the start, and the directory's number.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn list_by_path(
+        &self,
+        caller: &Credentials,
+        path: &[u8],
+        plus: bool,
+        max: usize,
+    ) -> Result<Option<(Ino, Page)>> {
+        let Some((mut dirs, last)) = plain(path).filter(|_| self.asks_by_path()) else {
+            return Ok(None);
+        };
+        dirs.push(last);
+        let from = Position::FIRST;
+        let listing = listing(op::ByPath::UNKNOWN, from, plus, max);
+        let core = self.core();
+        match core.by_path(caller, &dirs, PathOperation::ReadDir(listing))? {
+            Asked::Undecided => Ok(None),
+            Asked::Answered(reply, _) => {
+                let reply = core.entries_of(reply, from)?;
+                let dir = reply.dir;
+                let page = self.page_from(caller, reply, plus, max)?;
+                Ok(Some((dir, page)))
+            }
+            Asked::Leads(dir) => {
+                let page = self.readdir(caller, dir, from, plus, max)?;
+                Ok(Some((dir, page)))
+            }
+        }
+    }
+
+    /// As [`Client::rename_how`]. It takes a request more if the two directories' paths lead to different shards.
+    ///
+    /// # Errors
+    /// See there.
+    pub fn rename_by_path(
+        &self,
+        caller: &Credentials,
+        path: &[u8],
+        new_path: &[u8],
+        how: RenameHow,
+    ) -> Result<Option<Ino>> {
+        let both = plain(path).zip(plain(new_path));
+        let Some(((dirs, name), (new_dirs, new_name))) = both.filter(|_| self.asks_by_path())
+        else {
+            return Ok(None);
+        };
+        let core = self.core();
+        let at = (core.place_of(&dirs), core.place_of(&new_dirs));
+        let (new_dir, new_at) = match at {
+            (None, _) => return Ok(None),
+            (Some(_), None) if new_dirs.is_empty() => (Ino::ROOT, None),
+            (Some(at), Some(new_at)) if at.shard == new_at.shard => {
+                (op::ByPath::UNKNOWN, Some(new_at.path))
+            }
+            (Some(_), _) => match self.parent_by_path(caller, new_path) {
+                Ok(Some((new_dir, _))) => (new_dir, None),
+                // Perhaps the first path is wrong as well, of which the program is to be told first.
+                Ok(None) | Err(_) => return Ok(None),
+            },
+        };
+        let operation = PathOperation::Rename(op::Rename {
+            dir: op::ByPath::UNKNOWN,
+            name: name.clone(),
+            new_dir,
+            new_name: new_name.clone(),
+            // Filled in when it is sent, or by the shard.
+            new_shard: ShardId(0),
+            no_replace: how.no_replace,
+            whiteout: how.whiteout,
+        });
+        let goes_through = new_at.is_some().then_some(new_dirs.as_slice());
+        match core.by_paths(caller, &dirs, (new_at, goes_through), operation)? {
+            (Asked::Answered(Reply::Renamed { ino }, _), _) => Ok(Some(ino)),
+            (Asked::Answered(other, _), _) => Err(unexpected(&other)),
+            (Asked::Leads(dir), new) if new.is_some() || new_dir != op::ByPath::UNKNOWN => {
+                let new_dir = new.unwrap_or(new_dir);
+                let to = (new_dir, &new_name);
+                self.rename_how(caller, (dir, &name), to, how).map(Some)
+            }
+            _ => Ok(None),
+        }
+    }
+
+    /// An operation on the last name of an absolute path; `None` where requests by path do not decide it.
+    fn of_name(
+        &self,
+        caller: &Credentials,
+        path: &[u8],
+        operation: impl FnOnce(Ino, Name) -> PathOperation,
+    ) -> Result<Option<OfName>> {
+        match plain(path) {
+            Some((dirs, name)) => self.of_name_in(caller, &dirs, name, operation),
+            None => Ok(None),
+        }
+    }
+
+    fn of_name_in(
+        &self,
+        caller: &Credentials,
+        dirs: &[Name],
+        name: Name,
+        operation: impl FnOnce(Ino, Name) -> PathOperation,
+    ) -> Result<Option<OfName>> {
+        if !self.asks_by_path() {
+            return Ok(None);
+        }
+        let operation = operation(op::ByPath::UNKNOWN, name.clone());
+        Ok(match self.core().by_path(caller, dirs, operation)? {
+            Asked::Answered(reply, call) => Some(OfName::Answered(reply, call)),
+            Asked::Leads(dir) => Some(OfName::In(dir, name)),
+            Asked::Undecided => None,
+        })
+    }
+
+    /// What this session has executed itself its servers do not know yet, and traces name directories by number.
+    fn asks_by_path(&self) -> bool {
+        !self.core().grants.is_on() && self.span().is_none()
+    }
+
     /// What the name at the end of an absolute path leads to, symbolic links not followed; `None` where requests by
     /// path do not decide it.
     ///
@@ -34,7 +354,7 @@ impl Client {
         let Some((dirs, name)) = plain(path) else {
             return Ok(None);
         };
-        let Some(entry) = self.entry_by_path(caller, &dirs, &name)? else {
+        let Some(entry) = self.entry_by_path(caller, &dirs, name)? else {
             return Ok(None);
         };
         match self.core().node(caller, entry) {
@@ -59,12 +379,9 @@ impl Client {
         let Some(last) = dirs.pop() else {
             return Ok(None);
         };
-        let Some(entry) = self.entry_by_path(caller, &dirs, &last)? else {
-            return Ok(None);
-        };
-        self.core()
-            .learn_entry(entry.ino, entry.shard, entry.inode.is_some());
-        Ok((entry.kind == FileKind::Dir).then_some((entry.ino, name)))
+        let entry = self.entry_by_path(caller, &dirs, last)?;
+        let dir = entry.filter(|entry| entry.kind == FileKind::Dir);
+        Ok(dir.map(|entry| (entry.ino, name)))
     }
 
     /// What the directory that these names lead to says of this one.
@@ -72,55 +389,98 @@ impl Client {
         &self,
         caller: &Credentials,
         dirs: &[Name],
-        name: &Name,
+        name: Name,
     ) -> Result<Option<EntryReply>> {
         let core = self.core();
-        // What this session has executed itself its servers do not know yet, and traces name directories by number.
-        if core.grants.is_on() || self.span().is_some() {
-            return Ok(None);
-        }
-        let dir = match core.find(caller, dirs, name)? {
-            Found::Entry(entry) => return Ok(Some(entry)),
-            Found::Dir(dir) => dir,
-            Found::Undecided => return Ok(None),
+        let asked = self.of_name_in(caller, dirs, name, |dir, name| {
+            PathOperation::Lookup(op::Lookup { dir, name })
+        })?;
+        let entry = match asked {
+            None => return Ok(None),
+            Some(OfName::Answered(reply, _)) => entry_of(reply)?,
+            Some(OfName::In(dir, name)) => match core.entry(caller, dir, &name) {
+                // The directory may have gone, and another one have its path.
+                Err(error) if error.is_gone() => return Ok(None),
+                entry => entry?,
+            },
         };
-        match core.entry(caller, dir, name) {
-            // The directory may have gone, and another one have its path.
-            Err(error) if error.is_gone() => Ok(None),
-            entry => entry.map(Some),
-        }
+        core.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
+        Ok(Some(entry))
     }
 }
 
+/// A path, and the shard that it leads to.
+struct Place {
+    path: PathName,
+    shard: ShardId,
+}
+
 impl Core {
-    fn find(&self, caller: &Credentials, dirs: &[Name], name: &Name) -> Result<Found> {
-        let path = dirs
-            .iter()
-            .try_fold(PathName::ROOT, |path, dir| path.join(dir));
-        let Some(path) = path.filter(|_| !dirs.is_empty()) else {
-            return Ok(Found::Undecided);
+    /// The path of these names below the root, where paths lead to shards; `None` of the root, whose shard is known.
+    fn place_of(&self, dirs: &[Name]) -> Option<Place> {
+        let join = |path: PathName, dir| path.join(dir);
+        let path = dirs.iter().try_fold(PathName::ROOT, join)?;
+        let shard = self.clusters.current().map.path_shard(path.as_bytes())?;
+        (!dirs.is_empty()).then_some(Place { path, shard })
+    }
+
+    /// Asks for an operation in the directory that these names lead to.
+    fn by_path(
+        &self,
+        caller: &Credentials,
+        dirs: &[Name],
+        operation: PathOperation,
+    ) -> Result<Asked> {
+        let (asked, _) = self.by_paths(caller, dirs, (None, None), operation)?;
+        Ok(asked)
+    }
+
+    /// The same with the other directory of a rename, and its names if it is named by its path. If the shard does not know
+    /// the paths, both were gone through, and the answer is where they lead.
+    fn by_paths(
+        &self,
+        caller: &Credentials,
+        dirs: &[Name],
+        (new_path, new_dirs): (Option<PathName>, Option<&[Name]>),
+        operation: PathOperation,
+    ) -> Result<(Asked, Option<Ino>)> {
+        let Some(Place { path, shard }) = self.place_of(dirs) else {
+            return Ok((Asked::Undecided, None));
         };
-        let Some(shard) = self.clusters.current().map.path_shard(path.as_bytes()) else {
-            return Ok(Found::Undecided);
-        };
-        let lookup = op::LookupPath {
-            path: path.clone(),
-            name: name.clone(),
-        };
-        let request = Request::LookupPath(lookup);
-        let seen = match self.ask(caller, Target::Shard(shard), request)? {
-            Reply::Entry(entry) => {
-                self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
-                return Ok(Found::Entry(entry));
+        let request = Request::ByPath(op::ByPath {
+            path,
+            new_path,
+            operation,
+        });
+        let mut call = Call::shard(Target::Shard(shard), caller, request);
+        let seen = match self.ask_call(&mut call) {
+            Ok(reply) => return Ok((Asked::Answered(reply, Box::new(call)), None)),
+            Err(Failure::ByPath(PathReply::LeadsTo { dir, map })) => {
+                if let Some(map) = map {
+                    self.maps.merge(dir, &map);
+                }
+                return Ok((Asked::Leads(dir), None));
             }
-            Reply::ByPath(PathReply::LeadsTo { dir }) => return Ok(Found::Dir(dir)),
-            Reply::ByPath(PathReply::Unknown { seen }) => seen,
-            other => return Err(unexpected(&other)),
+            Err(Failure::ByPath(PathReply::Unknown { seen })) => seen,
+            Err(failure) => return Err(failure.into()),
         };
+        let Some(dir) = self.find_and_keep(caller, dirs, seen)? else {
+            return Ok((Asked::Undecided, None));
+        };
+        let new_dir = match new_dirs {
+            Some(new_dirs) => self.find_and_keep(caller, new_dirs, seen)?,
+            None => None,
+        };
+        Ok((Asked::Leads(dir), new_dir))
+    }
+
+    /// Goes through the directories of a path, and has its shard keep where it leads; `seen`: as that said it before.
+    /// `None` if it leads through a symbolic link.
+    fn find_and_keep(&self, caller: &Credentials, dirs: &[Name], seen: u64) -> Result<Option<Ino>> {
         let Some((dir, above)) = self.go_through(caller, dirs)? else {
-            return Ok(Found::Undecided);
+            return Ok(None);
         };
-        if let Some(above) = above {
+        if let (Some(above), Some(Place { path, shard })) = (above, self.place_of(dirs)) {
             let keep = op::KeepPath {
                 path,
                 dir,
@@ -132,7 +492,7 @@ impl Core {
                 tracing::debug!("a path is not kept: {}", ClientError::from(error));
             }
         }
-        Ok(Found::Dir(dir))
+        Ok(Some(dir))
     }
 
     /// The directory that these names lead to from the root on, and what is above it, unless that is too much to be kept;
@@ -186,6 +546,13 @@ impl Core {
                 error => Err(error),
             },
         }
+    }
+}
+
+fn removed(reply: &Reply) -> Result<Ino> {
+    match reply {
+        Reply::Removed { ino } => Ok(*ino),
+        other => Err(unexpected(other)),
     }
 }
 

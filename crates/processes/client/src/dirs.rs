@@ -133,26 +133,35 @@ impl Client {
         plus: bool,
         max: usize,
     ) -> Result<Page> {
+        if from >= Position::END {
+            return Ok(Page {
+                entries: Vec::new(),
+                next: Position::END,
+                parent: None,
+            });
+        }
+        let reply = self.core().entries_from(caller, dir, from, plus, max)?;
+        self.page_from(caller, reply, plus, max)
+    }
+
+    /// The page that begins with these entries.
+    pub(crate) fn page_from(
+        &self,
+        caller: &Credentials,
+        mut reply: EntriesReply,
+        plus: bool,
+        max: usize,
+    ) -> Result<Page> {
         let core = self.core();
-        let mut from = from;
-        let mut parent = None;
-        while from < Position::END {
-            let reply = core.entries_from(caller, dir, from, plus, max)?;
-            let EntriesReply { entries, next, .. } = reply;
+        let mut parent = reply.parent;
+        // Nothing on this shard from there on; it goes on at another one.
+        while reply.entries.is_empty() && reply.next < Position::END {
+            reply = core.entries_from(caller, reply.dir, reply.next, plus, max)?;
             parent = parent.or(reply.parent);
-            if !entries.is_empty() {
-                return Ok(Page {
-                    entries: core.complete(caller, entries, plus),
-                    next,
-                    parent,
-                });
-            }
-            // Nothing on this shard from there on; it goes on at another one.
-            from = next;
         }
         Ok(Page {
-            entries: Vec::new(),
-            next: Position::END,
+            entries: core.complete(caller, reply.entries, plus),
+            next: reply.next,
             parent,
         })
     }
@@ -271,6 +280,17 @@ impl Client {
     }
 }
 
+/// The request for a page of a listing.
+pub(crate) fn listing(dir: Ino, from: Position, plus: bool, max: usize) -> op::ReadDir {
+    op::ReadDir {
+        dir,
+        from,
+        plus,
+        max_entries: max.clamp(1, MAX_READDIR_ENTRIES) as u32,
+        max_bytes: MAX_READDIR_BYTES as u32,
+    }
+}
+
 /// Adds parts to what is there of a directory's attributes.
 pub(crate) fn add_parts(attr: &mut Attr, parts: &[DirPart]) {
     for part in parts {
@@ -295,17 +315,25 @@ impl Core {
             dir,
             position: from,
         };
-        let request = Request::ReadDir(op::ReadDir {
-            dir,
-            from,
-            plus,
-            max_entries: max.clamp(1, MAX_READDIR_ENTRIES) as u32,
-            max_bytes: MAX_READDIR_BYTES as u32,
-        });
-        let answer = match self.ask(caller, target, request)? {
+        let request = Request::ReadDir(listing(dir, from, plus, max));
+        let reply = self.ask(caller, target, request)?;
+        let answer = self.entries_of(reply, from)?;
+        match answer.dir == dir {
+            true => Ok(answer),
+            false => Err(ClientError::Protocol(format!(
+                "a shard listed directory {} instead of {dir}",
+                answer.dir
+            ))),
+        }
+    }
+
+    /// The entries of a shard's listing from there on.
+    pub(crate) fn entries_of(&self, reply: Reply, from: Position) -> Result<EntriesReply> {
+        let answer = match reply {
             Reply::Entries(answer) => answer,
             other => return Err(unexpected(&other)),
         };
+        let dir = answer.dir;
         self.maps.merge(dir, &answer.map);
         // Else a listing would repeat or miss entries, or never end.
         let ascending = answer.entries.is_sorted_by(|a, b| a.position < b.position);

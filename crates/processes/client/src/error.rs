@@ -1,6 +1,6 @@
 //! Errors of the client's operations.
 
-use pandofs_api::Layout;
+use pandofs_api::{Layout, PathReply};
 use pandofs_types::{FsError, ServerId};
 use rustix::io::Errno;
 
@@ -79,6 +79,8 @@ pub(crate) enum Failure {
     },
     /// The shard that was asked for its part of a directory has none.
     NoPart,
+    /// The shard does not decide a request by path; what it knows of the path.
+    ByPath(PathReply),
     /// The caller does not want to wait until the shard gives locks again.
     NotYet,
 }
@@ -100,7 +102,7 @@ impl From<Failure> for ClientError {
     fn from(failure: Failure) -> ClientError {
         match failure {
             Failure::Client(error) => error,
-            Failure::NotInline { .. } | Failure::NoPart | Failure::NotYet => {
+            Failure::NotInline { .. } | Failure::NoPart | Failure::ByPath(_) | Failure::NotYet => {
                 ClientError::Protocol(format!("a request was refused with {failure:?}"))
             }
         }

@@ -477,11 +477,23 @@ impl Core {
     /// Has a file made and opened.
     fn make_open(&self, caller: &Credentials, mut call: Call) -> Result<Node> {
         let before = self.registrations();
-        let entry = entry_of(self.ask_call(&mut call)?)?;
+        let reply = self.ask_call(&mut call)?;
+        self.made_open(caller, &call, reply, before)
+    }
+
+    /// A file was made and opened; `before`: how often anything was registered before that was asked for.
+    pub(crate) fn made_open(
+        &self,
+        caller: &Credentials,
+        call: &Call,
+        reply: Reply,
+        before: u64,
+    ) -> Result<Node> {
+        let entry = entry_of(reply)?;
         match &entry.inode {
             Some(inode) => {
-                self.opened(&call, (entry.shard, true), inode, Token::default());
-                self.opened_elsewhere(&call, &entry, before);
+                self.opened(call, (entry.shard, true), inode, Token::default());
+                self.opened_elsewhere(call, &entry, before);
             }
             None => {
                 return Err(ClientError::Protocol(format!(
@@ -527,7 +539,7 @@ fn made<'a>(dir: Ino, name: &'a Name, node: &NewNode, mode: u16) -> Op<'a> {
     }
 }
 
-fn entry_of(reply: Reply) -> Result<EntryReply> {
+pub(crate) fn entry_of(reply: Reply) -> Result<EntryReply> {
     match reply {
         Reply::Entry(entry) => Ok(entry),
         other => Err(unexpected(&other)),

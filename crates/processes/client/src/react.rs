@@ -150,6 +150,7 @@ fn failure(call: &Call, end: End, away: Option<(ServerId, String)>) -> Failure {
         End::Fs(error) => error.into(),
         End::NotInline { layout, striped } => Failure::NotInline { layout, striped },
         End::NoPart => Failure::NoPart,
+        End::ByPath(known) => Failure::ByPath(known),
         End::NotYet => Failure::NotYet,
         End::Away { in_doubt: true } => {
             let (server, cause) = away();

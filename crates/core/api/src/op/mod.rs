@@ -21,6 +21,7 @@ mod lookup;
 mod mkdir;
 mod mkdir_away;
 mod open;
+mod open_name;
 mod opens;
 mod read_inline;
 mod readdir;
@@ -43,7 +44,7 @@ pub use accessed::Accessed;
 pub use allocate::Allocate;
 pub use append::{AppendInline, Extend};
 pub use batch::{Batch, Early, EarlyOperation};
-pub use by_path::{KeepPath, LookupPath};
+pub use by_path::{ByPath, KeepPath, PathOperation};
 pub use create::Create;
 pub use create_unnamed::CreateUnnamed;
 pub use dir_part::DirPart;
@@ -56,6 +57,7 @@ pub use lookup::Lookup;
 pub use mkdir::Mkdir;
 pub use mkdir_away::MkdirAway;
 pub use open::Open;
+pub use open_name::OpenName;
 pub use opens::{Release, Reopen};
 pub use read_inline::ReadInline;
 pub use readdir::ReadDir;
@@ -82,7 +84,7 @@ use pandofs_types::{Ino, Name, Position, ShardId};
 macro_rules! operations {
     ($with:ident) => {
         $with! {
-            Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen, ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr, RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline, Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock, CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch, WriteNew, MkdirAway, BeginGrants, LookupPath, KeepPath, RmdirAway
+            Lookup, Create, Mkdir, Unlink, Rmdir, Link, Rename, GetAttr, SetAttr, Open, Release, Reopen, ReadLink, ReadInline, WriteInline, Stripe, WroteData, GetXattr, ListXattr, SetXattr, RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline, Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock, CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch, WriteNew, MkdirAway, BeginGrants, ByPath, KeepPath, RmdirAway
         }
     };
 }

@@ -110,6 +110,19 @@ macro_rules! dispatch {
 
 pandofs_api::operations!(dispatch);
 
+macro_rules! dispatch_by_path {
+    ($($name:ident),+ $(,)?) => {
+        /// The operation in a directory that is named by its path.
+        pub(super) fn path_operation(operation: &op::PathOperation) -> &dyn Execute {
+            match operation {
+                $(op::PathOperation::$name(operation) => operation),+
+            }
+        }
+    };
+}
+
+pandofs_api::path_operations!(dispatch_by_path);
+
 // Operations that a shard answers without its name space.
 impl Execute for op::Sync {}
 impl Execute for op::Release {}

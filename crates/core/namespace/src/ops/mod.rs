@@ -23,6 +23,7 @@ mod lookup;
 mod mkdir;
 mod mkdir_away;
 mod open;
+mod open_name;
 mod read_inline;
 mod readdir;
 mod readlink;
@@ -45,6 +46,7 @@ use pandofs_placement::{Drawn, Placing};
 use pandofs_types::{FileKind, Ino, ShardId, Time};
 use serde::{Deserialize, Serialize};
 
+use execute::path_operation;
 pub use execute::{ByLoad, Checked, Execute, operation};
 pub use joined::joined;
 

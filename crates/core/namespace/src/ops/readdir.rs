@@ -88,6 +88,7 @@ impl Execute for op::ReadDir {
             next,
             map: parts.map,
             parent,
+            dir,
         }))
     }
 }

@@ -3,7 +3,8 @@
 mod random;
 
 use crate::support::{Cluster, Node, create_file, name};
-use pandofs_api::{PathName, PathReply, Refusal, Reply, Request, op};
+use pandofs_api::op::PathOperation;
+use pandofs_api::{NewNode, PathName, PathReply, Refusal, Reply, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_testkit::rng::Rng;
@@ -30,7 +31,12 @@ impl Net {
     }
 
     fn give(&mut self, shard: u16, input: Input) {
-        for output in self.cluster.input(shard, input).outputs {
+        self.give_all(shard, vec![input]);
+    }
+
+    /// Gives inputs at once: each is looked at before the records of any are applied.
+    fn give_all(&mut self, shard: u16, inputs: Vec<Input>) {
+        for output in self.cluster.batch(shard, inputs).outputs {
             match output {
                 Output::Answer { ticket, result, .. } => {
                     self.answers.insert(ticket.0, result);
@@ -47,14 +53,32 @@ impl Net {
 
     /// Sends a request; the number by which its answer is known.
     fn ask(&mut self, session: u64, caller: &Credentials, shard: u16, request: Request) -> u64 {
+        let (ticket, input) = self.request(session, caller, shard, request);
+        self.give(shard, input);
+        ticket
+    }
+
+    /// The same, of a request that comes when it is handed on.
+    fn post(&mut self, session: u64, caller: &Credentials, shard: u16, request: Request) -> u64 {
+        let (ticket, input) = self.request(session, caller, shard, request);
+        self.under_way.push((shard, input));
+        ticket
+    }
+
+    fn request(
+        &mut self,
+        session: u64,
+        caller: &Credentials,
+        shard: u16,
+        request: Request,
+    ) -> (u64, Input) {
         let mut input = self.cluster.request_by(session, shard, request);
         let Input::Request { ticket, request } = &mut input else {
             panic!("a request is none");
         };
         request.caller = caller.clone();
         let ticket = ticket.0;
-        self.give(shard, input);
-        ticket
+        (ticket, input)
     }
 
     /// Hands on something, or lets time pass.
@@ -68,7 +92,14 @@ impl Net {
         }
         let at = rng.below(self.under_way.len() as u64) as usize;
         let (shard, input) = self.under_way.swap_remove(at);
-        self.give(shard, input);
+        let mut inputs = vec![input];
+        // A few come at once.
+        while rng.chance(1, 2)
+            && let Some(other) = self.under_way.iter().position(|(to, _)| *to == shard)
+        {
+            inputs.push(self.under_way.swap_remove(other).1);
+        }
+        self.give_all(shard, inputs);
     }
 
     fn finish(&mut self, rng: &mut Rng, ticket: u64) -> Result<Reply, Refusal> {
@@ -117,13 +148,21 @@ fn deep(net: &mut Net, rng: &mut Rng, depth: u64) -> (PathName, Vec<Ino>) {
     (path, all)
 }
 
+fn by_path(path: &PathName, operation: PathOperation) -> Request {
+    Request::ByPath(op::ByPath {
+        path: path.clone(),
+        new_path: None,
+        operation,
+    })
+}
+
 fn lookup(net: &mut Net, caller: &Credentials, path: &PathName) -> u64 {
     let shard = net.cluster.map.path_shard(path.as_bytes()).unwrap();
-    let lookup = op::LookupPath {
-        path: path.clone(),
+    let lookup = PathOperation::Lookup(op::Lookup {
+        dir: op::ByPath::UNKNOWN,
         name: name("f"),
-    };
-    net.ask(6, caller, shard.0, Request::LookupPath(lookup))
+    });
+    net.ask(6, caller, shard.0, by_path(path, lookup))
 }
 
 #[test]
@@ -137,7 +176,7 @@ fn who_asks_by_path_asks_one_shard_at_any_depth() {
         matches!(&answer, Some(Ok(Reply::Entry(entry))) if entry.inode.is_some()),
         "{answer:?}"
     );
-    let by_path = |shard: &Node| {
+    let counts = |shard: &Node| {
         let status = shard.shard.status();
         [
             status.paths_answered,
@@ -145,7 +184,7 @@ fn who_asks_by_path_asks_one_shard_at_any_depth() {
             status.paths_unknown,
         ]
     };
-    let counted = net.cluster.nodes.iter().map(by_path);
+    let counted = net.cluster.nodes.iter().map(counts);
     let counted = counted.reduce(|a, b| [a[0] + b[0], a[1] + b[1], a[2] + b[2]]);
     assert_eq!(counted, Some([1, 0, 0]));
 }
@@ -173,7 +212,7 @@ fn a_path_waits_for_a_change_above_it_that_is_under_way() {
         let is_done = net.answers.contains_key(&chmod);
         match net.answers.get(&ticket) {
             Some(Ok(Reply::Entry(_))) => assert!(!is_done, "seed {seed}: a right that is gone"),
-            Some(Ok(Reply::ByPath(PathReply::Unknown { .. }))) => {}
+            Some(Err(Refusal::ByPath(PathReply::Unknown { .. }))) => {}
             None => {
                 waited += 1;
                 let answer = net.finish(&mut rng, ticket);
@@ -187,6 +226,68 @@ fn a_path_waits_for_a_change_above_it_that_is_under_way() {
         }
     }
     assert!(waited > 5, "{waited}");
+}
+
+/// A request is looked at when it comes, and its record is applied after those that were proposed before. One of these may
+/// decide a change above.
+#[test]
+fn what_changes_above_before_a_record_is_applied_counts() {
+    let caller = Credentials::user(7, 7, vec![]);
+    let chmod = |net: &mut Net, ino: Ino, mode| {
+        let set = SetAttr {
+            mode: Some(mode),
+            ..SetAttr::default()
+        };
+        let chmod = Request::SetAttr(op::SetAttr { ino, set });
+        net.ask(5, &Credentials::ROOT, ino.birth_shard().0, chmod)
+    };
+    let mut met = 0;
+    for seed in 0..200 {
+        let (mut net, mut rng) = (Net::new(), Rng::new(seed));
+        let (path, dirs) = deep(&mut net, &mut rng, 3);
+        let opened = chmod(&mut net, dirs[3], 0o777);
+        assert!(net.finish(&mut rng, opened).is_ok());
+        while !net.under_way.is_empty() {
+            net.advance(&mut rng);
+        }
+        chmod(&mut net, dirs[1], 0o700);
+        for _ in 0..rng.below(10) {
+            net.advance(&mut rng);
+        }
+        let shard = net.cluster.map.path_shard(path.as_bytes()).unwrap().0;
+        let is_known = |net: &mut Net| {
+            let ticket = lookup(net, &caller, &path);
+            matches!(net.answers.remove(&ticket), Some(Ok(_)))
+        };
+        let was_known = is_known(&mut net);
+        let create = PathOperation::Create(op::Create {
+            dir: op::ByPath::UNKNOWN,
+            name: name("new"),
+            node: NewNode::File,
+            mode: 0o644,
+            umask: 0,
+            open: false,
+        });
+        let (ticket, create) = net.request(6, &caller, shard, by_path(&path, create));
+        let (here, elsewhere): (Vec<_>, Vec<_>) = std::mem::take(&mut net.under_way)
+            .into_iter()
+            .partition(|(to, _)| *to == shard);
+        net.under_way = elsewhere;
+        let mut inputs: Vec<Input> = here.into_iter().map(|(_, input)| input).collect();
+        inputs.push(create);
+        net.give_all(shard, inputs);
+        let answer = net.answers.remove(&ticket);
+        let ticket = lookup(&mut net, &caller, &path);
+        let is_decided = matches!(
+            net.answers.remove(&ticket),
+            Some(Err(Refusal::ByPath(PathReply::Unknown { .. })))
+        );
+        if was_known && is_decided {
+            met += 1;
+            assert!(!matches!(answer, Some(Ok(_))), "seed {seed}: {answer:?}");
+        }
+    }
+    assert!(met > 3, "{met}");
 }
 
 /// The shard of a new directory's name says what is above it. A change of an ancestor may pass by before the directory's

@@ -4,7 +4,7 @@ use super::{Target, TargetError};
 use crate::limits::MAX_KNOWN_PLACES;
 use crate::op::{Kind, Op, split, unescape};
 use pandofs_api::{Allocation, NewNode, XattrMode};
-use pandofs_client::{Client, ClientError, OpenHow, Options};
+use pandofs_client::{Client, ClientError, OpenHow, Options, RenameHow};
 use pandofs_types::{Credentials, Ino, Name, SetAttr, SetTime};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -17,6 +17,8 @@ pub struct Library {
     client: Client,
     cluster: PathBuf,
     caller: Credentials,
+    /// The path of the directory that paths are below.
+    below: String,
     places: Arc<Places>,
 }
 
@@ -72,12 +74,14 @@ impl Library {
     /// When the file system cannot be reached, or has no such directory.
     pub fn open(cluster: &Path, caller: Credentials, root: &str) -> Result<Library, ClientError> {
         let client = Client::open(cluster, Options::default())?;
+        let below = root.trim_end_matches('/').to_owned();
         let root = client.resolve(&caller, root.as_bytes())?.ino;
         let known = Mutex::default();
         Ok(Library {
             client,
             cluster: cluster.to_owned(),
             caller,
+            below,
             places: Arc::new(Places { root, known }),
         })
     }
@@ -91,6 +95,7 @@ impl Library {
             client: Client::open(&self.cluster, Options::default())?,
             cluster: self.cluster.clone(),
             caller: self.caller.clone(),
+            below: self.below.clone(),
             places: Arc::clone(&self.places),
         })
     }
@@ -110,17 +115,47 @@ impl Library {
         Ok((self.object(above)?, named(name)?))
     }
 
+    /// The whole path, if its directory's number is not known, so that a request by path takes the place of a walk.
+    fn cold(&self, path: &str) -> Option<Vec<u8>> {
+        match self.places.get(split(path).0) {
+            Some(_) => None,
+            None => {
+                let below = self.below.as_bytes();
+                unescape(path).map(|path| [below, b"/", &path].concat())
+            }
+        }
+    }
+
+    /// Does something by the path alone, where nothing is known and requests by path decide it.
+    fn by_path<T>(
+        &self,
+        path: &str,
+        work: impl FnOnce(&[u8]) -> Result<Option<T>, ClientError>,
+    ) -> Result<Option<T>, Failed> {
+        match self.cold(path) {
+            Some(path) => Ok(work(&path)?),
+            None => Ok(None),
+        }
+    }
+
     fn try_it(&mut self, op: &Op) -> Result<(), Failed> {
         let (client, caller, path) = (&self.client, &self.caller, op.path.as_str());
         match op.op {
             Kind::Mkdir => {
-                let (dir, name) = self.place(path)?;
-                let made = client.mkdir(caller, dir, &name, op.mode.unwrap_or(0o755))?;
+                let mode = op.mode.unwrap_or(0o755);
+                let made =
+                    self.by_path(path, |path| client.mkdir_by_path(caller, path, mode.into()))?;
+                let made = match made {
+                    Some(made) => made,
+                    None => {
+                        let (dir, name) = self.place(path)?;
+                        client.mkdir(caller, dir, &name, mode)?
+                    }
+                };
                 self.places.learn(path, made.ino);
             }
             Kind::Create => self.create(op)?,
             Kind::Symlink | Kind::Mknod => {
-                let (dir, name) = self.place(path)?;
                 let node = match (op.op, op.name.as_deref()) {
                     (Kind::Symlink, _) => NewNode::Symlink {
                         target: super::link_target(op),
@@ -128,7 +163,14 @@ impl Library {
                     (_, Some("socket")) => NewNode::Socket,
                     _ => NewNode::Fifo,
                 };
-                client.mknod(caller, dir, &name, node, op.mode.unwrap_or(0o777))?;
+                let mode = op.mode.unwrap_or(0o777);
+                let made = self.by_path(path, |path| {
+                    client.mknod_by_path(caller, path, node.clone(), mode.into())
+                })?;
+                if made.is_none() {
+                    let (dir, name) = self.place(path)?;
+                    client.mknod(caller, dir, &name, node, mode)?;
+                }
             }
             // By name, and by number where the number is known.
             Kind::Lookup => {
@@ -159,12 +201,14 @@ impl Library {
             }
             Kind::Rename | Kind::Renamedir | Kind::Exchange => {
                 let to = self.to(op)?;
-                let ((dir, name), (new_dir, new_name)) = (self.place(path)?, self.place(to)?);
-                if op.op == Kind::Exchange {
-                    client.exchange(caller, dir, &name, new_dir, &new_name)?;
-                } else {
-                    let no_replace = op.exclusive;
-                    client.rename(caller, dir, &name, new_dir, &new_name, no_replace)?;
+                if !self.renamed_by_path(op, to)? {
+                    let ((dir, name), (new_dir, new_name)) = (self.place(path)?, self.place(to)?);
+                    if op.op == Kind::Exchange {
+                        client.exchange(caller, dir, &name, new_dir, &new_name)?;
+                    } else {
+                        let no_replace = op.exclusive;
+                        client.rename(caller, dir, &name, new_dir, &new_name, no_replace)?;
+                    }
                 }
                 self.places.forget_below(path);
                 self.places.forget_below(to);
@@ -177,13 +221,19 @@ impl Library {
                 client.readlink(caller, self.object(path)?)?;
             }
             Kind::Unlink => {
-                let (dir, name) = self.place(path)?;
-                client.unlink(caller, dir, &name)?;
+                let removed = self.by_path(path, |path| client.unlink_by_path(caller, path))?;
+                if removed.is_none() {
+                    let (dir, name) = self.place(path)?;
+                    client.unlink(caller, dir, &name)?;
+                }
                 self.places.forget(path);
             }
             Kind::Rmdir => {
-                let (dir, name) = self.place(path)?;
-                client.rmdir(caller, dir, &name)?;
+                let removed = self.by_path(path, |path| client.rmdir_by_path(caller, path))?;
+                if removed.is_none() {
+                    let (dir, name) = self.place(path)?;
+                    client.rmdir(caller, dir, &name)?;
+                }
                 self.places.forget_below(path);
             }
             Kind::Getxattr => {
@@ -201,15 +251,38 @@ impl Library {
         Ok(())
     }
 
+    fn renamed_by_path(&self, op: &Op, to: &str) -> Result<bool, Failed> {
+        let Some(to) = self.cold(to).filter(|_| op.op != Kind::Exchange) else {
+            return Ok(false);
+        };
+        let how = RenameHow {
+            no_replace: op.exclusive,
+            whiteout: false,
+        };
+        let renamed = self.by_path(&op.path, |path| {
+            self.client.rename_by_path(&self.caller, path, &to, how)
+        })?;
+        Ok(renamed.is_some())
+    }
+
     fn create(&self, op: &Op) -> Result<(), Failed> {
         let (client, caller) = (&self.client, &self.caller);
-        let (dir, name) = self.place(&op.path)?;
         let how = OpenHow {
             access: 2,
             truncate: false,
             exclusive: true,
         };
-        let made = client.create(caller, dir, &name, op.mode.unwrap_or(0o644), how)?;
+        let mode = op.mode.unwrap_or(0o644);
+        let made = self.by_path(&op.path, |path| {
+            client.create_by_path(caller, path, mode.into(), how)
+        })?;
+        let made = match made {
+            Some(made) => made,
+            None => {
+                let (dir, name) = self.place(&op.path)?;
+                client.create(caller, dir, &name, mode, how)?
+            }
+        };
         let ino = made.node.ino;
         self.places.learn(&op.path, ino);
         let filled = match (op.size, op.bytes) {
@@ -223,14 +296,27 @@ impl Library {
 
     fn with_open(&self, op: &Op) -> Result<(), Failed> {
         let (client, caller) = (&self.client, &self.caller);
-        let ino = self.object(&op.path)?;
         let access = match op.op {
             Kind::Write | Kind::Allocate => 2,
             Kind::Open if op.size.is_some() => 2,
             _ => 4,
         };
         let cuts = op.op == Kind::Open && op.size == Some(0);
-        let attr = client.open_node(caller, ino, access, cuts)?;
+        let is_known = cuts || self.places.get(&op.path).is_some();
+        let opened = match is_known {
+            true => None,
+            false => self.by_path(&op.path, |path| client.open_by_path(caller, path, access))?,
+        };
+        let (ino, attr) = match opened {
+            Some(node) => {
+                self.places.learn(&op.path, node.ino);
+                (node.ino, node.attr)
+            }
+            None => {
+                let ino = self.object(&op.path)?;
+                (ino, client.open_node(caller, ino, access, cuts)?)
+            }
+        };
         let length = op.bytes as usize;
         let done = match op.op {
             Kind::Read => {

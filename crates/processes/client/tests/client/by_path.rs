@@ -1,6 +1,8 @@
 //! Paths through the client library on a file system that places directories by them, with real servers: what requests by
 //! path find is what a walk from the root finds, in as many requests as are promised.
 
+mod operations;
+
 use pandofs_client::{Client, ClientError, NewNode, Node, Options, XattrMode};
 use pandofs_placement::{ClusterMap, DirPolicy, ServerInfo, Settings};
 use pandofs_server::{Server, ServerHandle};

@@ -69,6 +69,7 @@ impl Stored {
             next,
             map: self.map.clone(),
             parent: None,
+            dir: Ino::ROOT,
         }))
     }
 
@@ -179,6 +180,7 @@ fn a_listing_that_would_never_end_is_an_error() {
                 next: *from,
                 map: DirMap::single(ShardId(0)),
                 parent: None,
+                dir: Ino::ROOT,
             })),
             _ => unexpected(request),
         },
@@ -333,6 +335,7 @@ fn a_listing_with_attributes_asks_other_shards_for_theirs() {
                     next: Position::END,
                     map: DirMap::single(ShardId(0)),
                     parent: None,
+                    dir: Ino::ROOT,
                 }))
             }
             Request::GetAttr(op::GetAttr { ino }) if *ino == gone => refuse(FsError::Stale),

@@ -11,7 +11,7 @@ mod step;
 
 pub use data::{admin_replies, admin_requests, data_replies, data_requests};
 pub use reply::{entry_reply, inode_reply, refusals, replies};
-pub use request::{request_key, requests, shard_request};
+pub use request::{path_operations, request_key, requests, shard_request};
 pub use step::{
     above, adopt, age, commit_messages, horizon, moved_inode, new_part, path, peer_messages,
     refused, split_chunk, split_id, split_item, steps, tx,
@@ -268,6 +268,7 @@ pub fn attr(ino: Ino, kind: FileKind) -> Attr {
 mod tests {
     use super::*;
     use crate::variants;
+    use pandofs_api::op::PathOperation;
     use pandofs_api::{
         AdminReply, AdminRequest, CommitMessage, DataReply, DataRequest, PeerMessage, Refusal,
         Refused, Reply, Request, Step,
@@ -310,13 +311,15 @@ mod tests {
         RemoveXattr, Sync, ReadDir, DirPart, SetDirSettings, Exchange, Allocate, AppendInline,
         Extend, Accessed, SetLock, Unlock, GetLock, Closing, Relock,
         CreateUnnamed, SetLayout, Spread, Followed, Grant, Renew, TakeNumbers, Batch, WriteNew, MkdirAway, BeginGrants,
-        LookupPath, KeepPath, RmdirAway);
+        ByPath, KeepPath, RmdirAway);
+    variants!(path_operation_of, PATH_OPERATIONS, PathOperation:
+        Lookup, OpenName, ReadDir, Create, Mkdir, Unlink, Rmdir, Link, Rename, Exchange);
     variants!(reply_of, REPLIES, Reply:
         Done, Entry, Inode, Removed, Renamed, Link, Value, Names, Entries, Part, Exchanged, Lock,
-        LostLocks, NotClosed, Granted, Numbers, Batch, ByPath);
+        LostLocks, NotClosed, Granted, Numbers, Batch);
     variants!(refusal_of, REFUSALS, Refusal:
         Fs, Misdirected, NewNameMisdirected, Moved, WrongServer, TryAgain, NotInline,
-        StaleSequence, Malformed, NotYet);
+        StaleSequence, Malformed, NotYet, ByPath);
     variants!(step_of, STEPS, Step:
         Insert, Remove, NewDir, NewPart, Link, Unlink, Touch, DropDir, DropPart, SetParent,
         HoldAncestors, SetDir, Adopt, GiveUp, Swap, SetAcl, NewFile, Whiteout, PathLine);
@@ -342,6 +345,7 @@ mod tests {
         assert_complete(&file_policies(), file_policy_of, FILE_POLICIES);
         assert_complete(&fs_errors(), error_of, ERRORS);
         assert_complete(&requests(), request_of, REQUESTS);
+        assert_complete(&path_operations(), path_operation_of, PATH_OPERATIONS);
         assert_complete(&replies(), reply_of, REPLIES);
         assert_complete(&refusals(), refusal_of, REFUSALS);
         assert_complete(&steps(), step_of, STEPS);

@@ -79,6 +79,7 @@ pub fn replies() -> Named<Reply> {
         next: Position::END,
         map: split_map(),
         parent: Some(Ino::ROOT),
+        dir: DIR,
     };
     let part = DirPart {
         entries: 8_001,
@@ -125,14 +126,6 @@ pub fn replies() -> Named<Reply> {
                 count: 300,
                 unordered: 64,
             },
-        ),
-        (
-            "ByPath Unknown",
-            Reply::ByPath(PathReply::Unknown { seen: 300 }),
-        ),
-        (
-            "ByPath LeadsTo",
-            Reply::ByPath(PathReply::LeadsTo { dir: DIR }),
         ),
         ("Batch", Reply::Batch(Box::new(batch_reply()))),
         (
@@ -212,5 +205,16 @@ pub fn refusals() -> Named<Refusal> {
         ("StaleSequence", Refusal::StaleSequence),
         ("Malformed", Refusal::Malformed("mode 0o10000".to_owned())),
         ("NotYet", Refusal::NotYet),
+        (
+            "ByPath Unknown",
+            Refusal::ByPath(PathReply::Unknown { seen: 300 }),
+        ),
+        (
+            "ByPath LeadsTo",
+            Refusal::ByPath(PathReply::LeadsTo {
+                dir: DIR,
+                map: Some(split_map()),
+            }),
+        ),
     ]
 }

@@ -2,7 +2,7 @@
 
 use super::step::{above, path};
 use super::{DIR, FILE, Named, TIME, caller, layout_choice, lock, name, placing, settings};
-use pandofs_api::op::{self, Early, EarlyOperation};
+use pandofs_api::op::{self, Early, EarlyOperation, PathOperation};
 use pandofs_api::{Allocation, NewNode, Request, RequestKey, ShardRequest, XattrMode};
 use pandofs_types::{
     Credentials, Epoch, LockKind, LockRange, Position, SessionId, SetAttr, SetTime, ShardId,
@@ -321,13 +321,6 @@ pub fn requests() -> Named<Request> {
         ("Grant", Request::Grant(op::Grant { dir })),
         ("BeginGrants", Request::BeginGrants(op::BeginGrants)),
         (
-            "LookupPath",
-            Request::LookupPath(op::LookupPath {
-                path: path(),
-                name: name("leaf"),
-            }),
-        ),
-        (
             "KeepPath",
             Request::KeepPath(op::KeepPath {
                 path: path(),
@@ -380,8 +373,58 @@ pub fn requests() -> Named<Request> {
         ino: DIR,
     });
     all.push(("RmdirAway", away));
+    let open = PathOperation::OpenName(op::OpenName {
+        dir,
+        name: name("leaf"),
+        access: 6,
+    });
+    let by_path = all.iter().filter_map(|(_, request)| in_directory(request));
+    let mut by_path: Vec<_> = by_path.chain([open]).map(by_path_of).collect();
+    by_path.dedup_by_key(|(name, _)| *name);
+    all.extend(by_path);
     all
 }
+
+/// Every operation in a directory that is named by its path.
+pub fn path_operations() -> Named<PathOperation> {
+    let operation = |(name, request): (&'static str, Request)| match request {
+        Request::ByPath(by_path) => Some((name.strip_prefix("ByPath ")?, by_path.operation)),
+        _ => None,
+    };
+    requests().into_iter().filter_map(operation).collect()
+}
+
+fn in_directory(request: &Request) -> Option<PathOperation> {
+    Some(match request.clone() {
+        Request::Lookup(op) => PathOperation::Lookup(op),
+        Request::ReadDir(op) => PathOperation::ReadDir(op),
+        Request::Create(op) => PathOperation::Create(op),
+        Request::Mkdir(op) => PathOperation::Mkdir(op),
+        Request::Unlink(op) => PathOperation::Unlink(op),
+        Request::Rmdir(op) => PathOperation::Rmdir(op),
+        Request::Link(op) => PathOperation::Link(op),
+        Request::Rename(op) => PathOperation::Rename(op),
+        Request::Exchange(op) => PathOperation::Exchange(op),
+        _ => return None,
+    })
+}
+
+macro_rules! by_path {
+    ($($name:ident),+ $(,)?) => {
+        fn by_path_of(mut operation: PathOperation) -> (&'static str, Request) {
+            let name = match &operation {
+                $(PathOperation::$name(_) => concat!("ByPath ", stringify!($name))),+
+            };
+            // A client does not know it.
+            *operation.dir_mut() = op::ByPath::UNKNOWN;
+            let new_path = matches!(operation, PathOperation::Rename(_)).then(path);
+            let path = path();
+            (name, Request::ByPath(op::ByPath { path, new_path, operation }))
+        }
+    };
+}
+
+pandofs_api::path_operations!(by_path);
 
 /// A batch of all those that may be executed early.
 fn batch<'a>(requests: impl Iterator<Item = &'a Request>) -> op::Batch {

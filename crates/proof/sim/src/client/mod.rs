@@ -591,7 +591,7 @@ impl Client {
         }
         let result = match end {
             End::Fs(error) => Err(error),
-            End::NotInline { .. } | End::NoPart => Err(FsError::NotSupported),
+            End::NotInline { .. } | End::NoPart | End::ByPath(_) => Err(FsError::NotSupported),
             End::NotYet => Err(FsError::Interrupted),
             End::SentAround | End::Broken(_) | End::Away { .. } | End::Busy => {
                 return todo.push(Todo::Broken(format!("{end:?}: {:?}", call.asked)));

@@ -2,8 +2,12 @@
 //! order. Whenever a shard answers a request by path, the answer is what a traversal would have found at one moment while
 //! it was under way.
 
-use super::{Net, SHARDS};
+mod operations;
+
+use super::{Net, SHARDS, by_path};
 use crate::support::{create_file, name};
+use operations::{Operating, Outcomes};
+use pandofs_api::op::PathOperation;
 use pandofs_api::{
     Above, PathName, PathReply, Refusal, Reply, Request, SearchCondition, XattrMode, op,
 };
@@ -132,6 +136,11 @@ struct World {
     travels: Vec<Travel>,
     sessions: u64,
     counts: Counts,
+    /// Beside the change by number.
+    operating: Option<Operating>,
+    /// Less happens at a time, so that more paths are known.
+    is_calm: bool,
+    outcomes: Outcomes,
 }
 
 fn path_of(parts: &[&str]) -> PathName {
@@ -166,6 +175,9 @@ impl World {
             travels: Vec::new(),
             sessions: 1_000,
             counts: Counts::default(),
+            operating: None,
+            is_calm: false,
+            outcomes: Outcomes::default(),
         }
     }
 
@@ -341,6 +353,11 @@ impl World {
                 }
             }
         };
+        if let Some(operating) = &self.operating
+            && operating.conflicts(&tree, &next)
+        {
+            return;
+        }
         if makes {
             self.next_id += 1;
             self.made = Some(made);
@@ -371,13 +388,17 @@ impl World {
                 if let (Some(id), Reply::Entry(entry)) = (self.made.take(), reply) {
                     self.inos.insert(id, entry.ino);
                 }
+                // A lookup that is answered at the same time may have been before it.
+                let after = self.after_operation(self.tree());
+                self.versions.extend(after);
                 self.versions.push(next);
             }
             Some(other) => panic!("{request:?}: {other:?}"),
         }
     }
 
-    fn travel(&mut self, rng: &mut Rng) {
+    /// A path of a directory that is there, or may be.
+    fn directory(&self, rng: &mut Rng) -> Vec<&'static str> {
         // Most go where something is, or was.
         let depth = 1 + rng.below(4) as usize;
         let mut path: Vec<&'static str> = Vec::new();
@@ -402,6 +423,11 @@ impl World {
                 .map(|(id, _)| *id);
             path.push(next);
         }
+        path
+    }
+
+    fn travel(&mut self, rng: &mut Rng) {
+        let mut path = self.directory(rng);
         let last = match rng.chance(1, 2) {
             true => *rng.pick(&FILES),
             false => *rng.pick(&NAMES),
@@ -410,15 +436,15 @@ impl World {
         let dir = path_of(&path);
         path.push(last);
         let shard = self.net.cluster.map.path_shard(dir.as_bytes()).unwrap();
-        let lookup = op::LookupPath {
-            path: dir,
+        let lookup = PathOperation::Lookup(op::Lookup {
+            dir: op::ByPath::UNKNOWN,
             name: name(last),
-        };
+        });
         let session = self.session();
         let since = self.versions.len() - 1;
         let ticket = self
             .net
-            .ask(session, &caller, shard.0, Request::LookupPath(lookup));
+            .ask(session, &caller, shard.0, by_path(&dir, lookup));
         self.counts.waited += u32::from(!self.net.answers.contains_key(&ticket));
         self.travels.push(Travel {
             caller,
@@ -433,7 +459,13 @@ impl World {
     fn judge(&mut self, travel: &Travel, found: &Result<Reply, Refusal>) {
         let changing = self.changing.as_ref().map(|(next, ..)| next);
         let versions = self.versions[travel.since..].iter().chain(changing);
+        let mut versions: Vec<Tree> = versions.cloned().collect();
+        let after = versions
+            .iter()
+            .filter_map(|tree| self.after_operation(tree));
+        versions.extend(after.collect::<Vec<_>>());
         let expected: Vec<Answer> = versions
+            .iter()
             .map(|tree| tree.go(&travel.caller, &travel.path))
             .collect();
         let fits = expected.iter().any(|answer| match (answer, found) {
@@ -465,7 +497,7 @@ impl World {
         let attributes = |at: Ino| Request::GetAttr(op::GetAttr { ino: at });
         let (shard, request, stage) = match (travel.stage, answer) {
             (_, Err(Refusal::TryAgain)) => return,
-            (Stage::ByPath, Ok(Reply::ByPath(PathReply::Unknown { seen }))) => {
+            (Stage::ByPath, Err(Refusal::ByPath(PathReply::Unknown { seen }))) => {
                 self.counts.unknown += 1;
                 let (at, level, above) = (Ino::ROOT, 0, Above::default());
                 let stage = Stage::Attributes {
@@ -476,7 +508,7 @@ impl World {
                 };
                 (0, attributes(at), stage)
             }
-            (Stage::ByPath, Ok(Reply::ByPath(PathReply::LeadsTo { dir }))) => {
+            (Stage::ByPath, Err(Refusal::ByPath(PathReply::LeadsTo { dir, .. }))) => {
                 self.counts.led_on += 1;
                 let fits = |tree: &Tree| match tree.go(&travel.caller, &dirs) {
                     Answer::Leads(id) => self.inos.get(&id).is_none_or(|ino| *ino == dir),
@@ -590,8 +622,10 @@ impl World {
 
     fn step(&mut self, rng: &mut Rng) {
         match rng.below(10) {
-            0 if self.changing.is_none() => self.change(rng),
-            1 | 2 => self.travel(rng),
+            0 if self.changing.is_none() && (!self.is_calm || rng.chance(1, 10)) => {
+                self.change(rng)
+            }
+            1 | 2 if !self.is_calm || rng.chance(1, 6) => self.travel(rng),
             3 | 4 if !self.travels.is_empty() => {
                 let at = rng.below(self.travels.len() as u64) as usize;
                 self.go_on(at);
@@ -600,8 +634,9 @@ impl World {
         }
         // An answer counts from when it is there.
         self.changed();
+        self.operated();
         for at in (0..self.travels.len()).rev() {
-            if matches!(self.travels[at].stage, Stage::ByPath) {
+            if self.is_calm || matches!(self.travels[at].stage, Stage::ByPath) {
                 self.go_on(at);
             }
         }
