@@ -15,11 +15,11 @@ use crate::records::{PartsRecord, PathRecord};
 use crate::{Locks, Stop, Txn, View};
 use pandofs_api::{Above, AboveSeen, PathName, SearchCondition, Step, step};
 use pandofs_types::limits::PATH_LINES;
-use pandofs_types::{Ino, Name, ShardId};
+use pandofs_types::{HashKey, Ino, Name, ShardId};
 
 /// Changes of a directory that have a line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Line {
+pub enum Line {
     /// All that concern what is below it.
     Below,
     /// Those of its own name and parent.
@@ -29,11 +29,15 @@ pub(crate) enum Line {
 impl Line {
     /// The number of the line in which such changes of the directory are taken down.
     pub(crate) fn of(self, view: &View<'_>, dir: Ino) -> u16 {
+        self.by(view.map.hash_key, dir)
+    }
+
+    /// The same by the file system's key.
+    pub fn by(self, key: HashKey, dir: Ino) -> u16 {
         let mut bytes = [0; 9];
         bytes[..8].copy_from_slice(&dir.0.to_be_bytes());
         bytes[8] = self as u8;
-        let hash = view.map.hash_key.position(&bytes).hash();
-        (hash % u64::from(PATH_LINES)) as u16
+        (key.position(&bytes).hash() % u64::from(PATH_LINES)) as u16
     }
 }
 
@@ -88,16 +92,19 @@ fn check_unlocked(locks: &Locks, dir: Ino, above: &Above) -> Result<(), Stop> {
 }
 
 fn has_no_line_after(view: &View<'_>, dir: Ino, above: &Above, seen: u64) -> Result<bool, Stop> {
-    let below = above
-        .ancestors
-        .iter()
-        .map(|&ancestor| (Line::Below, ancestor));
-    for (line, dir) in below.chain([(Line::Itself, dir)]) {
+    for (line, dir) in changes_of(dir, above) {
         if view.path_line(line.of(view, dir))?.last > seen {
             return Ok(false);
         }
     }
     Ok(true)
+}
+
+/// Changes that make a record wrong of a path that leads to the directory, below these.
+pub fn changes_of(dir: Ino, above: &Above) -> impl Iterator<Item = (Line, Ino)> + use<'_> {
+    let below = above.ancestors.iter();
+    let below = below.map(|&ancestor| (Line::Below, ancestor));
+    below.chain([(Line::Itself, dir)])
 }
 
 /// Test that what somebody found by going through the directories, from when this shard's path log had seen `seen` changes

@@ -7,8 +7,8 @@ use pandofs_api::{SplitId, Step, step};
 use pandofs_commit::{Coordination, Decision, Participation, ParticipationState};
 use pandofs_namespace::keys::{self, Kind};
 use pandofs_namespace::records::{
-    EntryRecord, InodeRecord, PartsRecord, ReclaimRecord, SlotRecord, SplitRecord, StagingRecord,
-    decode,
+    EntryRecord, InodeRecord, PartsRecord, PathLineRecord, PathRecord, ReclaimRecord, SlotRecord,
+    SplitRecord, StagingRecord, decode,
 };
 use pandofs_namespace::{Meta, Stop};
 use pandofs_placement::ClusterMap;
@@ -51,6 +51,10 @@ pub struct Tables {
     pub handing: BTreeSet<(ShardId, Ino)>,
     /// The last request of each slot that a shard executed.
     pub slots: BTreeMap<(ShardId, SessionId, SlotId), u64>,
+    /// What shards know of paths.
+    pub paths: BTreeMap<PathKey, PathRecord>,
+    /// The last change in each line of a shard's path log.
+    pub path_lines: BTreeMap<(ShardId, u16), u64>,
     /// Bytes of each data object.
     pub objects: BTreeMap<(ServerId, Ino), u64>,
 }
@@ -62,6 +66,24 @@ pub struct EntryKey {
     pub dir: Ino,
     pub position: Position,
     pub name: Name,
+}
+
+/// Where a path record is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum PathKey {
+    /// Of a directory that was placed there by the path with this hash.
+    Placed(ShardId, u64),
+    /// Of one that was found elsewhere.
+    Pointer(ShardId, u16),
+}
+
+impl PathKey {
+    /// The shard that has the record.
+    pub fn shard(self) -> ShardId {
+        match self {
+            PathKey::Placed(shard, _) | PathKey::Pointer(shard, _) => shard,
+        }
+    }
 }
 
 /// A record of a distributed operation.
@@ -94,6 +116,8 @@ impl Tables {
             transactions: Vec::new(),
             handing: BTreeSet::new(),
             slots: BTreeMap::new(),
+            paths: BTreeMap::new(),
+            path_lines: BTreeMap::new(),
             objects: BTreeMap::new(),
         }
     }
@@ -149,6 +173,8 @@ impl Tables {
         self.transactions.append(&mut other.transactions);
         self.handing.append(&mut other.handing);
         self.slots.append(&mut other.slots);
+        self.paths.append(&mut other.paths);
+        self.path_lines.append(&mut other.path_lines);
         self.objects.append(&mut other.objects);
     }
 
@@ -229,16 +255,26 @@ impl Tables {
                     self.slots.insert((shard, session, slot), kept.sequence);
                 }
             }
-            // What protects against repeated and delayed messages, what sessions may have, and where paths led; nothing
-            // refers to it.
+            Kind::Path => {
+                let hash = rest.first_chunk::<8>().ok_or(SHORT)?;
+                let key = PathKey::Placed(shard, u64::from_be_bytes(*hash));
+                self.paths.insert(key, read("a path", value)?);
+            }
+            Kind::PathPointer => {
+                let key = PathKey::Pointer(shard, number(rest)?);
+                self.paths.insert(key, read("a path", value)?);
+            }
+            Kind::PathLine => {
+                let line: PathLineRecord = read("a line of the path log", value)?;
+                self.path_lines.insert((shard, number(rest)?), line.last);
+            }
+            // What protects against repeated and delayed messages, what sessions may have, and how long the path log is;
+            // nothing refers to it.
             Kind::Horizon
             | Kind::LockHolder
             | Kind::Leaseholder
             | Kind::Grantholder
             | Kind::Numbers
-            | Kind::Path
-            | Kind::PathPointer
-            | Kind::PathLine
             | Kind::PathLog => {}
         }
         Ok(())
@@ -298,6 +334,11 @@ fn read<T: DeserializeOwned>(what: &'static str, value: &[u8]) -> Result<T, Stri
 fn ino(rest: &[u8]) -> Result<Ino, &'static str> {
     let bytes = rest.first_chunk::<INO_BYTES>().ok_or(SHORT)?;
     Ok(Ino(u64::from_be_bytes(*bytes)))
+}
+
+fn number(rest: &[u8]) -> Result<u16, &'static str> {
+    let bytes = rest.first_chunk::<2>().ok_or(SHORT)?;
+    Ok(u16::from_be_bytes(*bytes))
 }
 
 /// `source(2) sequence(8)` and what follows.

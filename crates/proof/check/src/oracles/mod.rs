@@ -10,6 +10,7 @@ mod objects;
 mod once;
 mod owners;
 mod partitions;
+mod paths;
 pub(crate) mod routes;
 mod splits;
 mod transactions;
@@ -50,7 +51,7 @@ type Oracle = fn(&Tables, &mut Report<'_>);
 pub(crate) const ALWAYS: [(&str, Oracle); 2] = [("owners", owners::check), ("once", once::check)];
 
 /// All of them, with the names under which they report.
-pub(crate) const ALL: [(&str, Oracle); 15] = [
+pub(crate) const ALL: [(&str, Oracle); 16] = [
     ("partitions", partitions::check),
     ("entries", entries::check),
     ("inodes", inodes::check),
@@ -66,4 +67,5 @@ pub(crate) const ALL: [(&str, Oracle); 15] = [
     ("owners", owners::check),
     ("once", once::check),
     ("routes", routes::check),
+    ("paths", paths::check),
 ];
