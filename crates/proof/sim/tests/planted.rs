@@ -23,7 +23,7 @@ const ALL: &str = "PANDOFS_PLANTED";
 /// Each plant, the oracle that is to find it, in how many of [`SEEDS`] seeds it did, and in how many it has to: about
 /// half. So runs may come to be drawn otherwise, and it is seen when an oracle becomes nearly blind. To count anew, ask for
 /// more than there are.
-const FOUND: [(Plant, &str, u64, u64); 33] = [
+const FOUND: [(Plant, &str, u64, u64); 34] = [
     (Plant::KeepsPartition, "owners", 98, 50),
     (Plant::LosesEntry, "preserved", 97, 49),
     (Plant::Miscounts, "counts", 37, 16),
@@ -54,6 +54,7 @@ const FOUND: [(Plant, &str, u64, u64); 33] = [
     (Plant::AnswersAnybody, "rights", 14, 7),
     (Plant::KeepsRights, "rights", 28, 14),
     (Plant::KeepsValues, "xattr-values", 10, 5),
+    (Plant::KeepsPaths, "paths", 10, 5),
     (Plant::KeepsSizes, "sizes", 35, 17),
     (Plant::TurnsTimesBack, "times", 91, 45),
     (Plant::BelievesWithoutQueue, "times", 79, 39),
@@ -515,6 +516,11 @@ fn rights_that_do_not_reach_names() {
 #[test]
 fn values_of_attributes_that_stay() {
     finds(Plant::KeepsValues);
+}
+
+#[test]
+fn path_records_that_changes_pass_by() {
+    finds(Plant::KeepsPaths);
 }
 
 #[test]

@@ -63,6 +63,8 @@ pub enum Plant {
     KeepsRights,
     /// An extended attribute that is set again keeps its value.
     KeepsValues,
+    /// Changes of directories are taken down in no path log.
+    KeepsPaths,
     /// A file that is cut stays as long as it was.
     KeepsSizes,
     /// The time of an inode's change is stored as one before the last.
@@ -73,7 +75,7 @@ pub enum Plant {
 
 impl Plant {
     /// In the order in which they are listed.
-    pub const ALL: [Plant; 33] = [
+    pub const ALL: [Plant; 34] = [
         Plant::Unsynced,
         Plant::ForgetsDoubt,
         Plant::CachesEntries,
@@ -104,6 +106,7 @@ impl Plant {
         Plant::AnswersAnybody,
         Plant::KeepsRights,
         Plant::KeepsValues,
+        Plant::KeepsPaths,
         Plant::KeepsSizes,
         Plant::TurnsTimesBack,
         Plant::BelievesWithoutQueue,
