@@ -82,7 +82,7 @@ const RULES: [Rule; 38] = [
     outer("manual", &[]),
     outer("client", &["types", "placement", "api", "wire", "session", "deputy"]),
     outer("handles", &["types", "api", "client"]),
-    outer("capi", &["types", "api", "client", "handles"]),
+    outer("capi", &["types", "client", "handles"]),
     outer("preload", &["types", "api", "client", "handles"]),
     outer("server", &["types", "placement", "api", "storage", "store-rocksdb", "log-raft-engine",
         "metrics", "shard", "lane", "wire"]),

@@ -149,6 +149,11 @@ pub struct Lock {
     pub pid: u32,
 }
 
+/// A user or group, unless it is [`PANDOFS_OWN`]: -1 of chown(2) is the same number.
+pub(crate) fn given(id: u32) -> Option<u32> {
+    (id != PANDOFS_OWN).then_some(id)
+}
+
 impl From<&Attr> for Stat {
     fn from(attr: &Attr) -> Stat {
         Stat {

@@ -1,12 +1,12 @@
 //! Functions for attributes and rights.
 
-use crate::abi::{File, Fs, PANDOFS_TIME_NOW, PANDOFS_TIME_OMIT, Stat};
+use crate::abi::{File, Fs, PANDOFS_TIME_NOW, PANDOFS_TIME_OMIT, Stat, given};
 use crate::call::done;
-use crate::failure::{Failure, Result};
-use crate::mount::Mount;
-use crate::open_file::OpenFile;
+use crate::failure::Result;
 use crate::pointers::Out;
-use pandofs_types::{FileKind, FsError, SetAttr, SetTime, Time};
+use pandofs_handles::OpenFile;
+use pandofs_handles::attributes::of_mode;
+use pandofs_types::{SetAttr, SetTime, Time};
 use std::ffi::{c_char, c_int};
 
 /// As stat(2).
@@ -16,7 +16,7 @@ pub unsafe extern "C" fn pandofs_stat(fs: Fs, path: *const c_char, stat: *mut St
     done("pandofs_stat", |call| {
         // SAFETY: as C gives them.
         let (path, stat) = unsafe { (call.path(path, "path")?, Out::new(stat, "stat")?) };
-        stat.set(Stat::from(&call.mount(fs)?.resolve(path, true)?.attr));
+        stat.set(Stat::from(&call.mount(fs)?.stat(path, true)?));
         Ok(())
     })
 }
@@ -28,7 +28,7 @@ pub unsafe extern "C" fn pandofs_lstat(fs: Fs, path: *const c_char, stat: *mut S
     done("pandofs_lstat", |call| {
         // SAFETY: as C gives them.
         let (path, stat) = unsafe { (call.path(path, "path")?, Out::new(stat, "stat")?) };
-        stat.set(Stat::from(&call.mount(fs)?.resolve(path, false)?.attr));
+        stat.set(Stat::from(&call.mount(fs)?.stat(path, false)?));
         Ok(())
     })
 }
@@ -54,15 +54,7 @@ pub unsafe extern "C" fn pandofs_access(fs: Fs, path: *const c_char, rights: c_i
     done("pandofs_access", |call| {
         // SAFETY: as C gives it.
         let path = unsafe { call.path(path, "path") }?;
-        let mount = call.mount(fs)?;
-        if rights & !(libc::R_OK | libc::W_OK | libc::X_OK) != 0 {
-            return Err(Failure::Invalid("rights other than R_OK, W_OK and X_OK"));
-        }
-        mount.with_node(path, true, |node| {
-            // The numbers are those of permission bits.
-            let rights = rights as u16;
-            Ok(mount.client().access(&mount.caller, node.ino, rights)?)
-        })
+        Ok(call.mount(fs)?.access(path, rights)?)
     })
 }
 
@@ -73,7 +65,7 @@ pub unsafe extern "C" fn pandofs_chmod(fs: Fs, path: *const c_char, mode: u32) -
     done("pandofs_chmod", |call| {
         // SAFETY: as C gives it.
         let path = unsafe { call.path(path, "path") }?;
-        set(&*call.mount(fs)?, path, true, &of_mode(mode))
+        Ok(call.mount(fs)?.set(path, true, &of_mode(mode))?)
     })
 }
 
@@ -93,7 +85,7 @@ pub unsafe extern "C" fn pandofs_chown(fs: Fs, path: *const c_char, uid: u32, gi
     done("pandofs_chown", |call| {
         // SAFETY: as C gives it.
         let path = unsafe { call.path(path, "path") }?;
-        set(&*call.mount(fs)?, path, true, &of_owner(uid, gid))
+        Ok(call.mount(fs)?.set(path, true, &of_owner(uid, gid))?)
     })
 }
 
@@ -104,7 +96,7 @@ pub unsafe extern "C" fn pandofs_lchown(fs: Fs, path: *const c_char, uid: u32, g
     done("pandofs_lchown", |call| {
         // SAFETY: as C gives it.
         let path = unsafe { call.path(path, "path") }?;
-        set(&*call.mount(fs)?, path, false, &of_owner(uid, gid))
+        Ok(call.mount(fs)?.set(path, false, &of_owner(uid, gid))?)
     })
 }
 
@@ -130,7 +122,9 @@ pub unsafe extern "C" fn pandofs_utimens(
     done("pandofs_utimens", |call| {
         // SAFETY: as C gives it.
         let path = unsafe { call.path(path, "path") }?;
-        set(&*call.mount(fs)?, path, true, &of_times(atime_ns, mtime_ns))
+        Ok(call
+            .mount(fs)?
+            .set(path, true, &of_times(atime_ns, mtime_ns))?)
     })
 }
 
@@ -146,12 +140,8 @@ pub unsafe extern "C" fn pandofs_lutimens(
     done("pandofs_lutimens", |call| {
         // SAFETY: as C gives it.
         let path = unsafe { call.path(path, "path") }?;
-        set(
-            &*call.mount(fs)?,
-            path,
-            false,
-            &of_times(atime_ns, mtime_ns),
-        )
+        let times = of_times(atime_ns, mtime_ns);
+        Ok(call.mount(fs)?.set(path, false, &times)?)
     })
 }
 
@@ -171,17 +161,7 @@ pub unsafe extern "C" fn pandofs_truncate(fs: Fs, path: *const c_char, size: u64
     done("pandofs_truncate", |call| {
         // SAFETY: as C gives it.
         let path = unsafe { call.path(path, "path") }?;
-        let mount = call.mount(fs)?;
-        mount.with_node(path, true, |node| {
-            match node.kind {
-                FileKind::File => {}
-                FileKind::Dir => return Err(FsError::IsDir.into()),
-                _ => return Err(FsError::Invalid.into()),
-            }
-            let set = of_size(size);
-            mount.client().setattr(&mount.caller, node.ino, set)?;
-            Ok(())
-        })
+        Ok(call.mount(fs)?.truncate(path, size)?)
     })
 }
 
@@ -190,20 +170,7 @@ pub unsafe extern "C" fn pandofs_truncate(fs: Fs, path: *const c_char, size: u64
 #[unsafe(no_mangle)]
 pub extern "C" fn pandofs_ftruncate(file: File, size: u64) -> c_int {
     done("pandofs_ftruncate", |call| {
-        let file = call.file(file)?;
-        file.to_write()?;
-        // The right was seen when it was opened, and lasts.
-        let caller = file.caller.clone().writing_anyway();
-        file.client().setattr(&caller, file.ino, of_size(size))?;
-        file.written()
-    })
-}
-
-fn set(mount: &Mount, path: &[u8], follow: bool, attributes: &SetAttr) -> Result<()> {
-    mount.with_node(path, follow, |node| {
-        let set = attributes.clone();
-        mount.client().setattr(&mount.caller, node.ino, set)?;
-        Ok(())
+        Ok(call.file(file)?.truncate(size)?)
     })
 }
 
@@ -212,28 +179,8 @@ fn set_open(file: &OpenFile, attributes: SetAttr) -> Result<()> {
     Ok(())
 }
 
-fn of_mode(mode: u32) -> SetAttr {
-    SetAttr {
-        mode: Some((mode & 0o7777) as u16),
-        ..SetAttr::default()
-    }
-}
-
 fn of_owner(uid: u32, gid: u32) -> SetAttr {
-    // As -1 in chown(2), which is the same number.
-    let given = |id| (id != crate::abi::PANDOFS_OWN).then_some(id);
-    SetAttr {
-        uid: given(uid),
-        gid: given(gid),
-        ..SetAttr::default()
-    }
-}
-
-fn of_size(size: u64) -> SetAttr {
-    SetAttr {
-        size: Some(size),
-        ..SetAttr::default()
-    }
+    pandofs_handles::attributes::of_owner(given(uid), given(gid))
 }
 
 fn of_times(atime_ns: i64, mtime_ns: i64) -> SetAttr {

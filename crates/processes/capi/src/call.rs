@@ -3,11 +3,9 @@
 use crate::abi::{Dir, File, Fs};
 use crate::failure::{Failure, Result};
 use crate::last_error;
-use crate::mount::Mount;
-use crate::open_dir::OpenDir;
-use crate::open_file::OpenFile;
 use crate::pointers;
 use crate::table::{self, Entry};
+use pandofs_handles::{Failure as CallFailure, Mount, OpenDir, OpenFile};
 use std::any::Any;
 use std::ffi::{c_char, c_int};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -82,7 +80,7 @@ impl Call {
     pub(crate) fn mount(&self, fs: Fs) -> Result<Arc<Mount>> {
         match table::get(fs.id)? {
             Entry::Mount(mount) => Ok(mount),
-            Entry::File(_) | Entry::Dir(_) => Err(Failure::NoHandle),
+            Entry::File(_) | Entry::Dir(_) => Err(CallFailure::NoHandle.into()),
         }
     }
 
@@ -92,7 +90,7 @@ impl Call {
                 self.about.push(file.path.clone());
                 Ok(file)
             }
-            Entry::Mount(_) | Entry::Dir(_) => Err(Failure::NoHandle),
+            Entry::Mount(_) | Entry::Dir(_) => Err(CallFailure::NoHandle.into()),
         }
     }
 
@@ -102,7 +100,7 @@ impl Call {
                 self.about.push(dir.path.clone());
                 Ok(dir)
             }
-            Entry::Mount(_) | Entry::File(_) => Err(Failure::NoHandle),
+            Entry::Mount(_) | Entry::File(_) => Err(CallFailure::NoHandle.into()),
         }
     }
 }

@@ -1,11 +1,10 @@
 //! Functions for listings of directories.
 
-use crate::abi::{Dir, Dirent, Fs};
+use crate::abi::{Dir, Dirent, Fs, PANDOFS_DIR_STAT};
 use crate::call::done;
-use crate::failure::Failure;
-use crate::open_dir::OpenDir;
 use crate::pointers::Out;
 use crate::table::{self, Entry};
+use pandofs_handles::{Failure, OpenDir};
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
 
@@ -21,7 +20,12 @@ pub unsafe extern "C" fn pandofs_opendir(
     done("pandofs_opendir", |call| {
         // SAFETY: as C gives them.
         let (path, dir) = unsafe { (call.path(path, "path")?, Out::new(dir, "dir")?) };
-        let opened = Arc::new(OpenDir::open(call.mount(fs)?, path, flags)?);
+        let mount = call.mount(fs)?;
+        if flags & !PANDOFS_DIR_STAT != 0 {
+            return Err(Failure::Invalid("a flag that pandofs_opendir() does not have").into());
+        }
+        let plus = flags & PANDOFS_DIR_STAT != 0;
+        let opened = Arc::new(OpenDir::open(mount, path, plus)?);
         let id = table::insert(Entry::Dir(opened))?;
         dir.set(Dir { id });
         Ok(())
@@ -51,7 +55,7 @@ pub unsafe extern "C" fn pandofs_readdir(dir: Dir, entry: *mut Dirent) -> c_int 
 // SAFETY: by the header of the crate.
 #[unsafe(no_mangle)]
 pub extern "C" fn pandofs_seekdir(dir: Dir, offset: i64) -> c_int {
-    done("pandofs_seekdir", |call| call.dir(dir)?.seek(offset))
+    done("pandofs_seekdir", |call| Ok(call.dir(dir)?.seek(offset)?))
 }
 
 /// As fsync(2) of a directory: its entries are on disk.
@@ -72,7 +76,7 @@ pub extern "C" fn pandofs_closedir(dir: Dir) -> c_int {
     done("pandofs_closedir", |_| {
         match table::take(dir.id, |entry| matches!(entry, Entry::Dir(_)))? {
             Entry::Dir(_) => Ok(()),
-            Entry::Mount(_) | Entry::File(_) => Err(Failure::NoHandle),
+            Entry::Mount(_) | Entry::File(_) => Err(Failure::NoHandle.into()),
         }
     })
 }

@@ -2,12 +2,10 @@
 
 use crate::abi::{File, Fs};
 use crate::call::{count, done};
-use crate::failure::{Failure, Result};
-use crate::open_file::OpenFile;
 use crate::pointers::{Out, Room, bytes};
 use crate::table::{self, Entry};
 use pandofs_client::Seek;
-use pandofs_handles::MAX_CALL_BYTES;
+use pandofs_handles::{Failure, OpenFile};
 use std::ffi::{c_char, c_int, c_void};
 use std::sync::Arc;
 
@@ -43,8 +41,8 @@ pub extern "C" fn pandofs_close(file: File) -> c_int {
         // For words about an error.
         call.file(file)?;
         match table::take(file.id, |entry| matches!(entry, Entry::File(_)))? {
-            Entry::File(file) => file.close(),
-            Entry::Mount(_) | Entry::Dir(_) => Err(Failure::NoHandle),
+            Entry::File(file) => Ok(file.close()?),
+            Entry::Mount(_) | Entry::Dir(_) => Err(Failure::NoHandle.into()),
         }
     })
 }
@@ -62,10 +60,8 @@ pub unsafe extern "C" fn pandofs_pread(
         // SAFETY: as C gives it.
         let mut room = unsafe { Room::new(buffer, size, "buffer") }?;
         let file = call.file(file)?;
-        file.to_read()?;
-        let (client, caller, wanted) = (file.client(), &file.caller, room.size);
-        let put = |at: usize, data: &[u8]| room.put(at, data);
-        let read = pandofs_handles::read(client, caller, file.ino, offset, wanted, put)?;
+        let wanted = room.size;
+        let read = file.read(offset, wanted, |at, data| room.put(at, data))?;
         Ok(read as i64)
     })
 }
@@ -83,16 +79,7 @@ pub unsafe extern "C" fn pandofs_pwrite(
     count("pandofs_pwrite", |call| {
         // SAFETY: as C gives it.
         let data = unsafe { bytes(buffer.cast::<u8>(), size, "buffer") }?;
-        let data = &data[..data.len().min(MAX_CALL_BYTES)];
-        let file = call.file(file)?;
-        file.to_write()?;
-        if file.appends() {
-            append(&file, data)?;
-            return Ok(data.len() as i64);
-        }
-        let written = pandofs_handles::write(file.client(), &file.caller, file.ino, offset, data)?;
-        file.written()?;
-        Ok(written as i64)
+        Ok(call.file(file)?.write(offset, data)? as i64)
     })
 }
 
@@ -108,12 +95,7 @@ pub unsafe extern "C" fn pandofs_append(
     count("pandofs_append", |call| {
         // SAFETY: as C gives it.
         let data = unsafe { bytes(buffer.cast::<u8>(), size, "buffer") }?;
-        if data.len() > MAX_CALL_BYTES {
-            return Err(Failure::Invalid("too many bytes for one piece"));
-        }
-        let file = call.file(file)?;
-        file.to_write()?;
-        let at = append(&file, data)?;
+        let at = call.file(file)?.append(data)?;
         if !offset.is_null() {
             // SAFETY: as C gives it.
             unsafe { Out::new(offset, "offset") }?.set(at);
@@ -126,17 +108,14 @@ pub unsafe extern "C" fn pandofs_append(
 // SAFETY: by the header of the crate.
 #[unsafe(no_mangle)]
 pub extern "C" fn pandofs_flush(file: File) -> c_int {
-    done("pandofs_flush", |call| {
-        let file = call.file(file)?;
-        Ok(file.client().flush_through(file.ino, file.number)?)
-    })
+    done("pandofs_flush", |call| Ok(call.file(file)?.flush()?))
 }
 
 /// As fsync(2). Through each open file, an error of an earlier write is answered once.
 // SAFETY: by the header of the crate.
 #[unsafe(no_mangle)]
 pub extern "C" fn pandofs_fsync(file: File) -> c_int {
-    done("pandofs_fsync", |call| call.file(file)?.sync())
+    done("pandofs_fsync", |call| Ok(call.file(file)?.sync()?))
 }
 
 /// As fallocate(2): mode 0, FALLOC_FL_PUNCH_HOLE or FALLOC_FL_ZERO_RANGE, with FALLOC_FL_KEEP_SIZE or not.
@@ -151,7 +130,7 @@ pub extern "C" fn pandofs_fallocate(file: File, mode: c_int, offset: u64, length
         ))?;
         let (client, caller) = (file.client(), &file.caller);
         client.allocate(caller, file.ino, offset, length, allocation)?;
-        file.written()
+        Ok(file.written()?)
     })
 }
 
@@ -164,18 +143,11 @@ pub extern "C" fn pandofs_seek(file: File, offset: u64, whence: c_int) -> i64 {
         let what = match whence {
             libc::SEEK_DATA => Seek::Data,
             libc::SEEK_HOLE => Seek::Hole,
-            _ => return Err(Failure::Invalid("it is neither SEEK_DATA nor SEEK_HOLE")),
+            _ => return Err(Failure::Invalid("it is neither SEEK_DATA nor SEEK_HOLE").into()),
         };
         let found = file.client().seek(&file.caller, file.ino, offset, what)?;
         // Files are not that large.
-        found
-            .map(|offset| offset as i64)
-            .ok_or(Failure::NothingBehind)
+        let found = found.ok_or(Failure::NothingBehind)?;
+        Ok(found as i64)
     })
-}
-
-fn append(file: &OpenFile, data: &[u8]) -> Result<u64> {
-    let offset = file.client().append(&file.caller, file.ino, data)?;
-    file.written()?;
-    Ok(offset)
 }

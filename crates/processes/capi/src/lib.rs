@@ -17,8 +17,7 @@
 //! | --- | --- |
 //! | `abi` | structures and numbers that C sees |
 //! | `call`, `pointers`, `failure`, `last_error` | the border: arguments in, error numbers out |
-//! | `table` | handles |
-//! | `mount`, `open_file`, `open_dir` | what handles lead to |
+//! | `table` | handles, which lead to what `pandofs_handles` has |
 //! | `session`, `attributes`, `names`, `files`, `dirs`, `xattrs`, `locks` | the functions |
 
 #![allow(
@@ -34,10 +33,7 @@ mod failure;
 pub mod files;
 mod last_error;
 pub mod locks;
-mod mount;
 pub mod names;
-mod open_dir;
-mod open_file;
 mod pointers;
 pub mod session;
 mod table;

@@ -4,10 +4,9 @@
 
 use crate::abi::{File, Lock};
 use crate::call::done;
-use crate::failure::{Failure, Result};
-use crate::open_file::OpenFile;
 use crate::pointers::Out;
 use pandofs_client::{Holder, Tried};
+use pandofs_handles::{Failure, OpenFile, Result};
 use pandofs_types::{FileLock, FsError, LockKind, LockMode, LockRange};
 use std::ffi::c_int;
 
@@ -21,10 +20,16 @@ pub extern "C" fn pandofs_flock(file: File, operation: c_int) -> c_int {
             libc::LOCK_SH => Some(LockMode::Shared),
             libc::LOCK_EX => Some(LockMode::Exclusive),
             libc::LOCK_UN => None,
-            _ => return Err(Failure::Invalid("an operation that flock(2) does not have")),
+            _ => return Err(Failure::Invalid("an operation that flock(2) does not have").into()),
         };
         let waits = operation & libc::LOCK_NB == 0;
-        change(&file, LockKind::Flock, LockRange::WHOLE, mode, waits)
+        Ok(change(
+            &file,
+            LockKind::Flock,
+            LockRange::WHOLE,
+            mode,
+            waits,
+        )?)
     })
 }
 
@@ -48,7 +53,7 @@ pub extern "C" fn pandofs_lock(
             Some(LockMode::Exclusive) => file.to_write()?,
             None => {}
         }
-        change(&file, LockKind::Record, range, mode, wait != 0)
+        Ok(change(&file, LockKind::Record, range, mode, wait != 0)?)
     })
 }
 

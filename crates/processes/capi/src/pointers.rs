@@ -1,6 +1,7 @@
 //! Arguments that C gives as pointers.
 
 use crate::failure::{Failure, Result};
+use pandofs_handles::Failure as CallFailure;
 use std::ffi::c_char;
 use std::slice;
 
@@ -43,7 +44,7 @@ pub(crate) unsafe fn bytes<'a, T>(
         return Err(Failure::Null(argument));
     }
     if count > isize::MAX as usize / size_of::<T>() {
-        return Err(Failure::Invalid("more bytes than memory can have"));
+        return Err(CallFailure::Invalid("more bytes than memory can have").into());
     }
     // SAFETY: they are there, and fit into memory.
     Ok(unsafe { slice::from_raw_parts(bytes, count) })

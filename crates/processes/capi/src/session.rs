@@ -1,27 +1,21 @@
 //! Functions for connections: to begin and end them, and what is about no file.
 
-use crate::abi::{Fs, Options, PANDOFS_OWN, PANDOFS_VERSION, StatVfs};
+use crate::abi::{Fs, Options, PANDOFS_OWN, PANDOFS_VERSION, StatVfs, given};
 use crate::call::{Call, done};
 use crate::failure::{Failure, Result};
 use crate::last_error;
-use crate::mount::{Mount, Session};
 use crate::pointers::{Out, bytes};
 use crate::table::{self, Entry};
 use pandofs_client::ClientError;
-use pandofs_handles::{DEFAULT_CACHE_BYTES, DEFAULT_TIMEOUT_MS};
-use pandofs_types::limits::MAX_GROUPS;
+use pandofs_handles::{DEFAULT_CACHE_BYTES, DEFAULT_TIMEOUT_MS, Failure as CallFailure, Mount};
 use pandofs_types::{Credentials, Ino};
 use std::ffi::{c_char, c_int};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Bytes of the first version of the options.
 const FIRST_OPTIONS_BYTES: usize = size_of::<Options>();
 /// Bytes of options of any version, so that not everything is read that a stray number says.
 const MAX_OPTIONS_BYTES: usize = 4_096;
-
-/// Numbers the sessions of the process.
-static LAST: AtomicU64 = AtomicU64::new(0);
 
 /// The library's version, as PANDOFS_VERSION has the header's.
 // SAFETY: by the header of the crate.
@@ -48,7 +42,7 @@ pub unsafe extern "C" fn pandofs_options_init(options: *mut Options, size: usize
             return Err(Failure::Null("options"));
         }
         if !(FIRST_OPTIONS_BYTES..=MAX_OPTIONS_BYTES).contains(&size) {
-            return Err(Failure::Invalid("no version of the options has this size"));
+            return Err(CallFailure::Invalid("no version of the options has this size").into());
         }
         let initial = Options {
             size: size as u32,
@@ -78,7 +72,13 @@ pub unsafe extern "C" fn pandofs_connect(
             let cluster = call.path(cluster, "cluster")?;
             (cluster, read_options(options)?, Out::new(fs, "fs")?)
         };
-        let mount = connect(cluster, &options)?;
+        let mount = Mount::connect(
+            cluster,
+            options.timeout_ms,
+            options.cache_bytes,
+            options.caller,
+            options.umask,
+        )?;
         let id = table::insert(Entry::Mount(Arc::new(mount)))?;
         fs.set(Fs { id });
         Ok(())
@@ -133,13 +133,13 @@ pub extern "C" fn pandofs_disconnect(fs: Fs) -> c_int {
     done("pandofs_disconnect", |_| {
         let Entry::Mount(mount) = table::take(fs.id, |entry| matches!(entry, Entry::Mount(_)))?
         else {
-            return Err(Failure::NoHandle);
+            return Err(CallFailure::NoHandle.into());
         };
         let mut result = Ok(());
         for entry in table::take_rest(mount.session.number) {
             let Entry::File(file) = entry else { continue };
             let closed = file.close();
-            if let Err(Failure::Client(
+            if let Err(CallFailure::Client(
                 ClientError::Unavailable { .. } | ClientError::Unknown { .. },
             )) = closed
             {
@@ -148,7 +148,7 @@ pub extern "C" fn pandofs_disconnect(fs: Fs) -> c_int {
             }
             result = result.and(closed);
         }
-        result
+        Ok(result?)
     })
 }
 
@@ -197,7 +197,7 @@ unsafe fn read_options(options: *const Options) -> Result<Choice> {
     // SAFETY: as C gives them.
     let groups = unsafe { bytes(options.groups, options.group_count as usize, "groups") }?;
     if options.umask & !0o777 != 0 {
-        return Err(Failure::Invalid("the umask has bits other than 0777"));
+        return Err(CallFailure::Invalid("the umask has bits other than 0777").into());
     }
     Ok(Choice {
         timeout_ms: options.timeout_ms,
@@ -214,9 +214,8 @@ unsafe fn read_options(options: *const Options) -> Result<Choice> {
 // SAFETY: its caller's to keep, as said above.
 unsafe fn copied(options: *const Options, size: usize) -> Result<Options> {
     if !(FIRST_OPTIONS_BYTES..=MAX_OPTIONS_BYTES).contains(&size) {
-        return Err(Failure::Invalid(
-            "the options were not filled in by pandofs_options_init()",
-        ));
+        let why = "the options were not filled in by pandofs_options_init()";
+        return Err(CallFailure::Invalid(why).into());
     }
     let later = options.cast::<u8>().wrapping_add(FIRST_OPTIONS_BYTES);
     // SAFETY: so many bytes are there behind those of this version.
@@ -228,18 +227,8 @@ unsafe fn copied(options: *const Options, size: usize) -> Result<Options> {
     Ok(unsafe { options.read_unaligned() })
 }
 
-fn caller(uid: u32, gid: u32, groups: &[u32]) -> Result<Credentials> {
-    if groups.len() > MAX_GROUPS {
-        return Err(Failure::Invalid("too many groups"));
-    }
-    match (uid, gid, groups) {
-        (PANDOFS_OWN, PANDOFS_OWN, []) => pandofs_handles::own_caller()
-            .ok_or(Failure::Invalid("the groups of this process are not known")),
-        (PANDOFS_OWN, ..) | (_, PANDOFS_OWN, _) => Err(Failure::Invalid(
-            "PANDOFS_OWN is for user and group together, with no groups",
-        )),
-        (uid, gid, groups) => Ok(pandofs_handles::caller(uid, gid, groups.to_vec())),
-    }
+fn caller(uid: u32, gid: u32, groups: &[u32]) -> pandofs_handles::Result<Credentials> {
+    pandofs_handles::named_caller(given(uid), given(gid), groups)
 }
 
 fn another(mount: &Mount, caller: Credentials, base: Ino) -> Result<Fs> {
@@ -251,18 +240,4 @@ fn another(mount: &Mount, caller: Credentials, base: Ino) -> Result<Fs> {
     };
     let id = table::insert(Entry::Mount(Arc::new(mount)))?;
     Ok(Fs { id })
-}
-
-fn connect(cluster: &[u8], choice: &Choice) -> Result<Mount> {
-    if pandofs_handles::is_address(cluster) && std::str::from_utf8(cluster).is_err() {
-        return Err(Failure::Invalid("an address that is no text"));
-    }
-    let client = pandofs_handles::connect(cluster, choice.timeout_ms, choice.cache_bytes)?;
-    let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
-    Ok(Mount {
-        session: Arc::new(Session { number, client }),
-        caller: choice.caller.clone(),
-        umask: choice.umask,
-        base: Ino::ROOT,
-    })
 }

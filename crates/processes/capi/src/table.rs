@@ -4,10 +4,7 @@
 //! forked begins another table when it connects, and numbers of the process that it was forked from belong to none.
 //! Nothing of theirs is touched: a thread that is not there any more may have had any of its locks.
 
-use crate::failure::{Failure, Result};
-use crate::mount::Mount;
-use crate::open_dir::OpenDir;
-use crate::open_file::OpenFile;
+use pandofs_handles::{Failure, Mount, OpenDir, OpenFile, Result};
 use slotmap::{DefaultKey, Key, KeyData, SlotMap};
 use std::ptr;
 use std::sync::atomic::{AtomicPtr, Ordering};

@@ -4,8 +4,8 @@ use crate::abi::{File, Fs, PANDOFS_NAME_MAX};
 use crate::call::{Call, count, done};
 use crate::failure::{Failure, Result};
 use crate::pointers::{self, Room, bytes};
-use pandofs_api::XattrMode;
 use pandofs_client::Client;
+use pandofs_handles::{Failure as CallFailure, xattr_mode};
 use pandofs_types::{Credentials, Ino};
 use std::ffi::{c_char, c_int, c_void};
 
@@ -26,7 +26,7 @@ pub unsafe extern "C" fn pandofs_getxattr(
             (path, name_of(name)?, Room::new(value, size, "value")?)
         };
         let value = of_path(call, fs, path, true, |client, caller, ino| {
-            Ok(client.getxattr(caller, ino, name)?)
+            client.getxattr(caller, ino, name)
         })?;
         room.answer(&value)
     })
@@ -49,7 +49,7 @@ pub unsafe extern "C" fn pandofs_lgetxattr(
             (path, name_of(name)?, Room::new(value, size, "value")?)
         };
         let value = of_path(call, fs, path, false, |client, caller, ino| {
-            Ok(client.getxattr(caller, ino, name)?)
+            client.getxattr(caller, ino, name)
         })?;
         room.answer(&value)
     })
@@ -86,7 +86,7 @@ pub unsafe extern "C" fn pandofs_listxattr(
         let (path, mut room) =
             unsafe { (call.path(path, "path")?, Room::new(names, size, "names")?) };
         let names = of_path(call, fs, path, true, |client, caller, ino| {
-            Ok(client.listxattr(caller, ino)?)
+            client.listxattr(caller, ino)
         })?;
         room.answer(&joined(&names))
     })
@@ -106,7 +106,7 @@ pub unsafe extern "C" fn pandofs_llistxattr(
         let (path, mut room) =
             unsafe { (call.path(path, "path")?, Room::new(names, size, "names")?) };
         let names = of_path(call, fs, path, false, |client, caller, ino| {
-            Ok(client.listxattr(caller, ino)?)
+            client.listxattr(caller, ino)
         })?;
         room.answer(&joined(&names))
     })
@@ -145,9 +145,9 @@ pub unsafe extern "C" fn pandofs_setxattr(
                 bytes(value.cast::<u8>(), size, "value")?,
             )
         };
-        let mode = mode(flags)?;
+        let mode = xattr_mode(flags)?;
         of_path(call, fs, path, true, |client, caller, ino| {
-            Ok(client.setxattr(caller, ino, name, value, mode)?)
+            client.setxattr(caller, ino, name, value, mode)
         })
     })
 }
@@ -173,9 +173,9 @@ pub unsafe extern "C" fn pandofs_lsetxattr(
                 bytes(value.cast::<u8>(), size, "value")?,
             )
         };
-        let mode = mode(flags)?;
+        let mode = xattr_mode(flags)?;
         of_path(call, fs, path, false, |client, caller, ino| {
-            Ok(client.setxattr(caller, ino, name, value, mode)?)
+            client.setxattr(caller, ino, name, value, mode)
         })
     })
 }
@@ -193,7 +193,7 @@ pub unsafe extern "C" fn pandofs_fsetxattr(
     done("pandofs_fsetxattr", |call| {
         // SAFETY: as C gives them.
         let (name, value) = unsafe { (name_of(name)?, bytes(value.cast::<u8>(), size, "value")?) };
-        let (file, mode) = (call.file(file)?, mode(flags)?);
+        let (file, mode) = (call.file(file)?, xattr_mode(flags)?);
         let client = file.client();
         Ok(client.setxattr(&file.caller, file.ino, name, value, mode)?)
     })
@@ -211,7 +211,7 @@ pub unsafe extern "C" fn pandofs_removexattr(
         // SAFETY: as C gives them.
         let (path, name) = unsafe { (call.path(path, "path")?, name_of(name)?) };
         of_path(call, fs, path, true, |client, caller, ino| {
-            Ok(client.removexattr(caller, ino, name)?)
+            client.removexattr(caller, ino, name)
         })
     })
 }
@@ -228,7 +228,7 @@ pub unsafe extern "C" fn pandofs_lremovexattr(
         // SAFETY: as C gives them.
         let (path, name) = unsafe { (call.path(path, "path")?, name_of(name)?) };
         of_path(call, fs, path, false, |client, caller, ino| {
-            Ok(client.removexattr(caller, ino, name)?)
+            client.removexattr(caller, ino, name)
         })
     })
 }
@@ -253,20 +253,9 @@ unsafe fn name_of<'a>(name: *const c_char) -> Result<&'a [u8]> {
     match unsafe { pointers::text(name, "name", PANDOFS_NAME_MAX + 1) } {
         // As Linux has it.
         Err(Failure::TooLong(..)) | Ok(b"") => {
-            Err(Failure::Invalid("a name of 1 to 255 bytes is needed"))
+            Err(CallFailure::Invalid("a name of 1 to 255 bytes is needed").into())
         }
         name => name,
-    }
-}
-
-fn mode(flags: c_int) -> Result<XattrMode> {
-    match flags {
-        0 => Ok(XattrMode::Either),
-        libc::XATTR_CREATE => Ok(XattrMode::Create),
-        libc::XATTR_REPLACE => Ok(XattrMode::Replace),
-        _ => Err(Failure::Invalid(
-            "flags other than XATTR_CREATE or XATTR_REPLACE",
-        )),
     }
 }
 
@@ -275,12 +264,12 @@ fn of_path<T>(
     fs: Fs,
     path: &[u8],
     follow: bool,
-    work: impl Fn(&Client, &Credentials, Ino) -> Result<T>,
+    work: impl Fn(&Client, &Credentials, Ino) -> pandofs_client::Result<T>,
 ) -> Result<T> {
     let mount = call.mount(fs)?;
-    mount.with_node(path, follow, |node| {
-        work(mount.client(), &mount.caller, node.ino)
-    })
+    Ok(mount.with_node(path, follow, |node| {
+        Ok(work(mount.client(), &mount.caller, node.ino)?)
+    })?)
 }
 
 fn joined(names: &[Vec<u8>]) -> Vec<u8> {

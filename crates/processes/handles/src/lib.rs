@@ -1,13 +1,33 @@
-//! Parts of an interface to the client library: a connection, the process as a caller, reading and writing by calls, mounts.
+//! Parts of an interface to the client library: connections, open files, listings, and calls by paths and flags as Linux has them.
 //!
-//! The library for C and the preloaded one stand on it; the command has lines of mounts from here.
+//! The libraries for C and Python and the preloaded one stand on it; the command has lines of mounts from here.
 //!
-//! Invariant: nothing in it outlives a call or knows what a handle is; errors are the client library's.
+//! Invariant: nothing in it knows how a program names what it has open, or which language it is written in; each error has
+//! its number.
+//!
+//! | file | job |
+//! | --- | --- |
+//! | `failure` | reasons why a call fails |
+//! | `mount`, `open_file`, `open_dir` | a connection, an open file, a listing |
+//! | `names`, `attributes` | calls by paths |
+//! | `mounts` | lines of the system's list of mounts |
 
+pub mod attributes;
+mod failure;
+mod mount;
 pub mod mounts;
+mod names;
+mod open_dir;
+mod open_file;
 
-use pandofs_api::Allocation;
+pub use crate::failure::{Failure, Result};
+pub use crate::mount::{Mount, Session};
+pub use crate::open_dir::OpenDir;
+pub use crate::open_file::OpenFile;
+
+use pandofs_api::{Allocation, XattrMode};
 use pandofs_client::{CacheLimits, Client, ClientError, Options};
+use pandofs_types::limits::MAX_GROUPS;
 use pandofs_types::{Capabilities, Credentials, FileKind, FsError, Ino, LockRange};
 use std::ffi::{OsStr, c_int};
 use std::os::unix::ffi::OsStrExt;
@@ -35,7 +55,11 @@ pub fn is_address(cluster: &[u8]) -> bool {
 ///
 /// # Errors
 /// `Protocol` when there is no such cluster, or the system has no random numbers; those of finding the root.
-pub fn connect(cluster: &[u8], timeout_ms: u32, cache_bytes: u64) -> Result<Client, ClientError> {
+pub fn connect(
+    cluster: &[u8],
+    timeout_ms: u32,
+    cache_bytes: u64,
+) -> pandofs_client::Result<Client> {
     // A child process has the random numbers that its parent would have drawn next, and sessions have their
     // names from there.
     rand::rng()
@@ -83,6 +107,25 @@ pub fn own_caller() -> Option<Credentials> {
     Some(caller(uid, gid, groups))
 }
 
+/// The caller that a program names, or the process itself where it names none.
+///
+/// # Errors
+/// `Invalid` for one of user and group without the other or groups without them, and for too many groups.
+pub fn named_caller(uid: Option<u32>, gid: Option<u32>, groups: &[u32]) -> Result<Credentials> {
+    if groups.len() > MAX_GROUPS {
+        return Err(Failure::Invalid("too many groups"));
+    }
+    match (uid, gid, groups) {
+        (None, None, []) => {
+            own_caller().ok_or(Failure::Invalid("the groups of this process are not known"))
+        }
+        (Some(uid), Some(gid), groups) => Ok(caller(uid, gid, groups.to_vec())),
+        _ => Err(Failure::Invalid(
+            "user and group are given together, and further groups only with them",
+        )),
+    }
+}
+
 /// Reads up to `wanted` bytes from `offset` on, and gives `put` what was read and at which place of the whole. Answers
 /// how many: fewer only where the file ends, or where an error came behind some that were read.
 ///
@@ -95,7 +138,7 @@ pub fn read(
     offset: u64,
     wanted: usize,
     mut put: impl FnMut(usize, &[u8]),
-) -> Result<usize, ClientError> {
+) -> pandofs_client::Result<usize> {
     let wanted = wanted.min(MAX_CALL_BYTES);
     let mut read = 0;
     while read < wanted {
@@ -127,7 +170,7 @@ pub fn read_whole(
     offset: u64,
     wanted: usize,
     mut put: impl FnMut(usize, &[u8]),
-) -> Result<usize, ClientError> {
+) -> pandofs_client::Result<usize> {
     whole(wanted, |done| {
         let put = |place: usize, data: &[u8]| put(done + place, data);
         let from = offset.saturating_add(done as u64);
@@ -136,7 +179,10 @@ pub fn read_whole(
 }
 
 /// Calls what goes on behind so many bytes, and says how many more it did, until all are done or it does none.
-fn whole<E>(wanted: usize, mut go_on: impl FnMut(usize) -> Result<usize, E>) -> Result<usize, E> {
+fn whole<E>(
+    wanted: usize,
+    mut go_on: impl FnMut(usize) -> std::result::Result<usize, E>,
+) -> std::result::Result<usize, E> {
     let mut done = 0;
     while done < wanted {
         match go_on(done)? {
@@ -157,7 +203,7 @@ pub fn write(
     ino: Ino,
     offset: u64,
     data: &[u8],
-) -> Result<usize, ClientError> {
+) -> pandofs_client::Result<usize> {
     let data = &data[..data.len().min(MAX_CALL_BYTES)];
     let mut written = 0;
     for piece in data.chunks(PIECE_BYTES) {
@@ -177,7 +223,7 @@ pub fn write(
 ///
 /// # Errors
 /// The client library's; it is closed all the same.
-pub fn release(client: &Client, ino: Ino, handle: u64) -> Result<(), ClientError> {
+pub fn release(client: &Client, ino: Ino, handle: u64) -> pandofs_client::Result<()> {
     let unlocked = client.unlock_handle(ino, handle);
     let released = client.release(ino);
     unlocked.and(released)
@@ -204,6 +250,21 @@ pub fn allocation(mode: c_int) -> Option<Allocation> {
         libc::FALLOC_FL_PUNCH_HOLE if keep_size => Some(Allocation::Punch),
         libc::FALLOC_FL_ZERO_RANGE => Some(Allocation::Zero { keep_size }),
         _ => None,
+    }
+}
+
+/// Meaning of the flags of setxattr(2).
+///
+/// # Errors
+/// `Invalid` for others than `XATTR_CREATE` or `XATTR_REPLACE`.
+pub fn xattr_mode(flags: c_int) -> Result<XattrMode> {
+    match flags {
+        0 => Ok(XattrMode::Either),
+        libc::XATTR_CREATE => Ok(XattrMode::Create),
+        libc::XATTR_REPLACE => Ok(XattrMode::Replace),
+        _ => Err(Failure::Invalid(
+            "flags other than XATTR_CREATE or XATTR_REPLACE",
+        )),
     }
 }
 
@@ -234,6 +295,28 @@ mod tests {
     fn the_superuser_may_do_everything() {
         assert!(caller(0, 5, vec![]).has(Capabilities::ALL));
         assert_eq!(caller(7, 5, vec![1]), Credentials::user(7, 5, vec![1]));
+    }
+
+    #[test]
+    fn a_caller_is_named_whole() {
+        assert_eq!(named_caller(None, None, &[]).ok(), own_caller());
+        assert_eq!(
+            named_caller(Some(7), Some(5), &[1]),
+            Ok(caller(7, 5, vec![1]))
+        );
+        let too_many = vec![1; MAX_GROUPS + 1];
+        for (uid, gid, groups) in [
+            (None, Some(5), &[][..]),
+            (Some(7), None, &[]),
+            (None, None, &[1]),
+            (Some(7), Some(5), &too_many),
+        ] {
+            let refused = named_caller(uid, gid, groups);
+            assert!(
+                matches!(refused, Err(Failure::Invalid(_))),
+                "{uid:?} {gid:?}"
+            );
+        }
     }
 
     #[test]

@@ -5,7 +5,6 @@ use crate::fds;
 use crate::memory;
 use crate::session;
 use crate::sys;
-use pandofs_api::XattrMode;
 use pandofs_client::Node;
 use pandofs_types::limits::{MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES};
 use pandofs_types::{Attr, Ino, SetAttr, SetTime, Time};
@@ -391,12 +390,7 @@ impl XattrCall<'_> {
         if size > MAX_XATTR_VALUE_BYTES {
             return Err(libc::E2BIG);
         }
-        let mode = match flags as i32 {
-            0 => XattrMode::Either,
-            libc::XATTR_CREATE => XattrMode::Create,
-            libc::XATTR_REPLACE => XattrMode::Replace,
-            _ => return Err(libc::EINVAL),
-        };
+        let mode = pandofs_handles::xattr_mode(flags as i32).map_err(|failure| failure.errno())?;
         memory::check(value, size)?;
         let value = memory::bytes(value, size);
         self.with(|here, ino| {

@@ -1,22 +1,19 @@
 //! Directories that are being listed.
 
-use crate::abi::PANDOFS_DIR_STAT;
 use crate::failure::{Failure, Result};
-use crate::mount::Mount;
+use crate::mount::{Mount, READ};
 use pandofs_client::Entry;
 use pandofs_types::limits::MAX_READDIR_ENTRIES;
 use pandofs_types::{Ino, Position};
 use std::collections::VecDeque;
-use std::ffi::c_int;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The right to read a directory, as the client library has it.
-const READ: u16 = 4;
-
-/// Target of a `pandofs_dir_t`.
+/// A listing, of C what a `pandofs_dir_t` leads to.
 #[derive(Debug)]
-pub(crate) struct OpenDir {
+pub struct OpenDir {
+    /// Whose caller asks.
     pub mount: Arc<Mount>,
+    /// The directory's inode.
     pub ino: Ino,
     /// For words about errors.
     pub path: Vec<u8>,
@@ -35,13 +32,11 @@ struct Listing {
 }
 
 impl OpenDir {
-    pub(crate) fn open(mount: Arc<Mount>, path: &[u8], flags: c_int) -> Result<OpenDir> {
-        if flags & !PANDOFS_DIR_STAT != 0 {
-            return Err(Failure::Invalid(
-                "a flag that pandofs_opendir() does not have",
-            ));
-        }
-        let plus = flags & PANDOFS_DIR_STAT != 0;
+    /// Opens a directory, as opendir(3); with `plus` entries come with attributes.
+    ///
+    /// # Errors
+    /// As opendir(3).
+    pub fn open(mount: Arc<Mount>, path: &[u8], plus: bool) -> Result<OpenDir> {
         // With its first page at once, where that is one request.
         let listed = mount.by_path(path, |client, caller| {
             client.list_by_path(caller, path, plus, MAX_READDIR_ENTRIES)
@@ -68,8 +63,27 @@ impl OpenDir {
     }
 
     /// The next entry, if there is one.
-    pub(crate) fn next(&self) -> Result<Option<Entry>> {
+    ///
+    /// # Errors
+    /// Those of [`pandofs_client::Client::readdir`].
+    pub fn next(&self) -> Result<Option<Entry>> {
         let mut listing = self.listing();
+        self.fill(&mut listing)?;
+        Ok(listing.page.pop_front())
+    }
+
+    /// The next entries, as many as servers give at once; none at the end.
+    ///
+    /// # Errors
+    /// As [`OpenDir::next`].
+    pub fn next_page(&self) -> Result<VecDeque<Entry>> {
+        let mut listing = self.listing();
+        self.fill(&mut listing)?;
+        Ok(std::mem::take(&mut listing.page))
+    }
+
+    /// Asks for more entries if none are left.
+    fn fill(&self, listing: &mut Listing) -> Result<()> {
         if listing.page.is_empty() && listing.next < Position::END {
             let (client, caller) = (self.mount.client(), &self.mount.caller);
             let (from, most) = (listing.next, MAX_READDIR_ENTRIES);
@@ -77,11 +91,14 @@ impl OpenDir {
             listing.page = page.entries.into();
             listing.next = page.next;
         }
-        Ok(listing.page.pop_front())
+        Ok(())
     }
 
     /// Goes on behind the entry that had this offset, or from the start.
-    pub(crate) fn seek(&self, offset: i64) -> Result<()> {
+    ///
+    /// # Errors
+    /// `Invalid` for a negative offset.
+    pub fn seek(&self, offset: i64) -> Result<()> {
         let offset = u64::try_from(offset).map_err(|_| Failure::Invalid("a negative offset"))?;
         let mut listing = self.listing();
         listing.page.clear();

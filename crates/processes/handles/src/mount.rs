@@ -4,23 +4,33 @@ use crate::failure::{Failure, Result};
 use pandofs_client::{Client, ClientError, Node};
 use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NewMode};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
+/// The right to read, as the client library has it.
+pub(crate) const READ: u16 = 4;
 /// Times that a name is looked up which leads to something that is gone a moment later.
 const MAX_LOOKS: usize = 64;
 
+/// Numbers the sessions of the process.
+static LAST: AtomicU64 = AtomicU64::new(0);
+
 /// Session of a connection: all handles of one share it. It ends with the last of them that is in use.
 #[derive(Debug)]
-pub(crate) struct Session {
+pub struct Session {
     /// Different from all others' of the process.
     pub number: u64,
+    /// What everything is asked of.
     pub client: Client,
 }
 
-/// Target of a `pandofs_fs_t`.
+/// A connection as a program has it: what a `pandofs_fs_t` of C leads to.
 #[derive(Debug)]
-pub(crate) struct Mount {
+pub struct Mount {
+    /// Shared by all that was made from one connection.
     pub session: Arc<Session>,
+    /// On whose behalf it asks.
     pub caller: Credentials,
+    /// Taken off the permission bits of what is made.
     pub umask: u16,
     /// The directory where relative paths begin.
     pub base: Ino,
@@ -36,7 +46,32 @@ pub(crate) enum Ending {
 }
 
 impl Mount {
-    pub(crate) fn client(&self) -> &Client {
+    /// Connects as [`crate::connect`] does, for the caller; relative paths begin at the root.
+    ///
+    /// # Errors
+    /// Those of [`crate::connect`]; `Invalid` for an address that is no text.
+    pub fn connect(
+        cluster: &[u8],
+        timeout_ms: u32,
+        cache_bytes: u64,
+        caller: Credentials,
+        umask: u16,
+    ) -> Result<Mount> {
+        if crate::is_address(cluster) && std::str::from_utf8(cluster).is_err() {
+            return Err(Failure::Invalid("an address that is no text"));
+        }
+        let client = crate::connect(cluster, timeout_ms, cache_bytes)?;
+        let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
+        Ok(Mount {
+            session: Arc::new(Session { number, client }),
+            caller,
+            umask,
+            base: Ino::ROOT,
+        })
+    }
+
+    /// The client library, with which each call gives its caller.
+    pub fn client(&self) -> &Client {
         &self.session.client
     }
 
@@ -49,7 +84,10 @@ impl Mount {
     }
 
     /// What the path leads to; `follow`: also if it ends in a symbolic link.
-    pub(crate) fn resolve(&self, path: &[u8], follow: bool) -> Result<Node> {
+    ///
+    /// # Errors
+    /// Those of [`Client::resolve_at`].
+    pub fn resolve(&self, path: &[u8], follow: bool) -> Result<Node> {
         Ok(self
             .client()
             .resolve_at(&self.caller, self.base, path, follow)?)
@@ -72,7 +110,10 @@ impl Mount {
     }
 
     /// Does something with what the path leads to: again if it is gone when that begins.
-    pub(crate) fn with_node<T>(
+    ///
+    /// # Errors
+    /// Those of resolving and of the work.
+    pub fn with_node<T>(
         &self,
         path: &[u8],
         follow: bool,
@@ -112,8 +153,33 @@ impl Mount {
         }
     }
 
+    /// All bytes of a regular file, without opening it.
+    ///
+    /// # Errors
+    /// As open(2) and read(2); `Special` for what only the kernel can read.
+    pub fn read_file(&self, path: &[u8]) -> Result<Vec<u8>> {
+        self.with_node(path, true, |node| {
+            match node.kind {
+                FileKind::File => {}
+                FileKind::Dir => return Err(FsError::IsDir.into()),
+                _ => return Err(Failure::Special),
+            }
+            let (client, caller) = (self.client(), &self.caller);
+            client.access(caller, node.ino, READ)?;
+            let mut bytes = Vec::new();
+            let size = usize::try_from(node.attr.size).unwrap_or(usize::MAX);
+            crate::read_whole(client, caller, node.ino, 0, size, |_, piece| {
+                bytes.extend_from_slice(piece);
+            })?;
+            Ok(bytes)
+        })
+    }
+
     /// The directory that the path leads to.
-    pub(crate) fn directory(&self, path: &[u8]) -> Result<Ino> {
+    ///
+    /// # Errors
+    /// Those of resolving; `NotDir`.
+    pub fn directory(&self, path: &[u8]) -> Result<Ino> {
         let node = self.resolve(path, true)?;
         match node.kind {
             FileKind::Dir => Ok(node.ino),

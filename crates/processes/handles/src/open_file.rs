@@ -1,7 +1,8 @@
 //! Open files.
 
+use crate::attributes::of_size;
 use crate::failure::{Failure, Result};
-use crate::mount::{Ending, Mount, Session};
+use crate::mount::{Ending, Mount, READ, Session};
 use pandofs_client::{Client, ClientError, LockWait, Node, OpenHow};
 use pandofs_types::{Credentials, FileKind, FsError, Ino};
 use std::ffi::c_int;
@@ -10,18 +11,20 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 /// Symbolic links that are followed behind the last component of a path.
 const MAX_LINKS: usize = 40;
-/// Access to a file as the client library has it.
-const READ: u16 = 4;
+/// The right to write, as the client library has it.
 const WRITE: u16 = 2;
 
 /// Numbers the open files.
 static LAST: AtomicU64 = AtomicU64::new(0);
 
-/// What a `pandofs_file_t` leads to. It is closed with the last who uses it.
+/// An open file, of C what a `pandofs_file_t` leads to. It is closed with the last who uses it.
 #[derive(Debug)]
-pub(crate) struct OpenFile {
+pub struct OpenFile {
+    /// Lasts as long as the file is open.
     pub session: Arc<Session>,
+    /// Who opened it.
     pub caller: Credentials,
+    /// The inode.
     pub ino: Ino,
     /// Among the client's open files, and as an owner of locks.
     pub number: u64,
@@ -82,7 +85,7 @@ impl Flags {
         if flags & libc::O_DIRECTORY != 0 {
             // O_TMPFILE, too.
             return Err(Failure::NotSupported(
-                "directories are opened by pandofs_opendir() and pandofs_at(), and files have names",
+                "only regular files that have names can be opened",
             ));
         }
         if flags & !(known | without_meaning) != 0 {
@@ -117,7 +120,10 @@ impl Flags {
 
 impl OpenFile {
     /// Opens a file, as open(2).
-    pub(crate) fn open(mount: &Mount, path: &[u8], flags: c_int, mode: u32) -> Result<OpenFile> {
+    ///
+    /// # Errors
+    /// As open(2); `Special` for what only the kernel can open, `NotSupported` for flags that there are not.
+    pub fn open(mount: &Mount, path: &[u8], flags: c_int, mode: u32) -> Result<OpenFile> {
         let flags = Flags::of(flags)?;
         let ino = match flags.create {
             true => create(mount, path, flags, mode)?,
@@ -137,40 +143,125 @@ impl OpenFile {
         })
     }
 
-    pub(crate) fn client(&self) -> &Client {
+    /// The client library, with which each call gives its caller.
+    pub fn client(&self) -> &Client {
         &self.session.client
     }
 
-    pub(crate) fn to_read(&self) -> Result<()> {
+    /// Makes sure that it may be read through this.
+    ///
+    /// # Errors
+    /// `NotOpenFor`; `Io` after its locks were lost.
+    pub fn to_read(&self) -> Result<()> {
         match self.flags.access & READ != 0 {
             true => Ok(self.client().check_locks(self.ino, self.number)?),
             false => Err(Failure::NotOpenFor("reading")),
         }
     }
 
-    pub(crate) fn to_write(&self) -> Result<()> {
+    /// Makes sure that it may be written to through this.
+    ///
+    /// # Errors
+    /// As [`OpenFile::to_read`].
+    pub fn to_write(&self) -> Result<()> {
         match self.flags.access & WRITE != 0 {
             true => Ok(self.client().check_locks(self.ino, self.number)?),
             false => Err(Failure::NotOpenFor("writing")),
         }
     }
 
-    /// Returns whether all that is written goes to the end.
-    pub(crate) fn appends(&self) -> bool {
-        self.flags.append
-    }
-
-    /// Something was written.
-    pub(crate) fn written(&self) -> Result<()> {
+    /// Takes note of what was written.
+    ///
+    /// # Errors
+    /// Those of [`OpenFile::sync`], for a file that is opened to be synced with each write.
+    pub fn written(&self) -> Result<()> {
         match self.flags.sync {
             true => self.sync(),
             false => Ok(()),
         }
     }
 
-    pub(crate) fn sync(&self) -> Result<()> {
+    /// As fsync(2): an error of an earlier write is answered once.
+    ///
+    /// # Errors
+    /// Those of [`Client::fsync_through`].
+    pub fn sync(&self) -> Result<()> {
         let client = self.client();
         Ok(client.fsync_through(&self.caller, self.ino, self.number)?)
+    }
+
+    /// Reads as [`crate::read`] does.
+    ///
+    /// # Errors
+    /// Those of [`OpenFile::to_read`] and of the client library, if nothing was read.
+    pub fn read(&self, offset: u64, wanted: usize, put: impl FnMut(usize, &[u8])) -> Result<usize> {
+        self.to_read()?;
+        let (client, caller) = (self.client(), &self.caller);
+        Ok(crate::read(client, caller, self.ino, offset, wanted, put)?)
+    }
+
+    /// Writes as pwrite(2): at the end of the file if it was opened to append, and otherwise at `offset`. Answers how many
+    /// bytes: fewer if an error came in between.
+    ///
+    /// # Errors
+    /// Those of [`OpenFile::to_write`] and of the client library, if nothing was written.
+    pub fn write(&self, offset: u64, data: &[u8]) -> Result<usize> {
+        let data = &data[..data.len().min(crate::MAX_CALL_BYTES)];
+        self.to_write()?;
+        if self.flags.append {
+            self.append_whole(data)?;
+            return Ok(data.len());
+        }
+        let written = crate::write(self.client(), &self.caller, self.ino, offset, data)?;
+        self.written()?;
+        Ok(written)
+    }
+
+    /// Writes all from the start of the file on.
+    ///
+    /// # Errors
+    /// As [`OpenFile::write`], also if something was written before.
+    pub fn write_whole(&self, data: &[u8]) -> Result<()> {
+        crate::whole(data.len(), |done| self.write(done as u64, &data[done..]))?;
+        Ok(())
+    }
+
+    /// Writes at the end of the file in one piece, whoever else appends, and says where that was.
+    ///
+    /// # Errors
+    /// Those of [`OpenFile::to_write`] and of the client library; `Invalid` for more than one call takes.
+    pub fn append(&self, data: &[u8]) -> Result<u64> {
+        if data.len() > crate::MAX_CALL_BYTES {
+            return Err(Failure::Invalid("too many bytes for one piece"));
+        }
+        self.to_write()?;
+        self.append_whole(data)
+    }
+
+    fn append_whole(&self, data: &[u8]) -> Result<u64> {
+        let offset = self.client().append(&self.caller, self.ino, data)?;
+        self.written()?;
+        Ok(offset)
+    }
+
+    /// As ftruncate(2).
+    ///
+    /// # Errors
+    /// As ftruncate(2).
+    pub fn truncate(&self, size: u64) -> Result<()> {
+        self.to_write()?;
+        // The right was seen when it was opened, and lasts.
+        let caller = self.caller.clone().writing_anyway();
+        self.client().setattr(&caller, self.ino, of_size(size))?;
+        self.written()
+    }
+
+    /// Has other clients see what was written, as closing does.
+    ///
+    /// # Errors
+    /// Those of earlier writes that are not known yet.
+    pub fn flush(&self) -> Result<()> {
+        Ok(self.client().flush_through(self.ino, self.number)?)
     }
 
     fn waits(&self) -> MutexGuard<'_, Waits> {
@@ -178,7 +269,10 @@ impl OpenFile {
     }
 
     /// Waits for a lock, until it is given or the file is closed.
-    pub(crate) fn wait_for_lock(&self, wait: LockWait) -> Result<()> {
+    ///
+    /// # Errors
+    /// `NoHandle` when it is closed; those of [`LockWait::wait`].
+    pub fn wait_for_lock(&self, wait: LockWait) -> Result<()> {
         let wait = Arc::new(wait);
         {
             let mut waits = self.waits();
@@ -196,7 +290,10 @@ impl OpenFile {
 
     /// Closes it for its owner: waits for locks end, what was written is reported, locks are let go. Who is
     /// using it goes on until that is done.
-    pub(crate) fn close(self: Arc<OpenFile>) -> Result<()> {
+    ///
+    /// # Errors
+    /// Those of earlier writes that are not known yet; it is closed all the same.
+    pub fn close(self: Arc<OpenFile>) -> Result<()> {
         let waits = {
             let mut waits = self.waits();
             waits.is_closed = true;
@@ -216,7 +313,7 @@ impl OpenFile {
 
     fn release(&mut self) -> std::result::Result<(), ClientError> {
         self.is_released = true;
-        pandofs_handles::release(self.client(), self.ino, self.number)
+        crate::release(self.client(), self.ino, self.number)
     }
 }
 
