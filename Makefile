@@ -29,7 +29,7 @@ BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-sto
 	--package pandofs-log-raft-engine --examples
 
 .NOTPARALLEL:
-.PHONY: help deps build install packages image run check test test-long lint unit e2e sim soak fuzz model bench bench-commit bench-placement bench-walk clean
+.PHONY: help deps build install packages image wheel run check test test-long lint unit e2e sim soak fuzz model bench bench-commit bench-placement bench-walk clean
 
 help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -56,6 +56,10 @@ packages: ## Make dist/pandofs_*.deb and dist/pandofs-*.rpm: see docs/packages.m
 
 image: ## Make dist/pandofs-*-oci.tar, a container image with what the deb installs
 	scripts/image.sh
+
+wheel: ## Make dist/pandofs-*.whl, the library for Python 3.9 and later: see docs/python.md
+	scripts/deps.sh build wheel
+	scripts/wheel.sh
 
 run: ## Build, start four servers and a mount in a scratch folder, and show them at work
 	scripts/deps.sh build run

@@ -9,6 +9,8 @@
 #   package  what makes packages
 #   image  what makes a container image, and the bare system in which packages are tested
 #   package-test  what those tests look with
+#   wheel  what makes the wheel for Python
+#   python-data, python-torch  what its longer tests run
 # With apt-get and root (or sudo without a password to type) packages are installed; otherwise this
 # prints the command and fails. Programs from crates.io and PyPI are put beside what cargo builds of PandoFS.
 set -euo pipefail
@@ -17,7 +19,7 @@ missing=()
 reasons=()
 # Programs from crates.io, each "NAME VERSION FLAGS".
 programs=()
-# Programs from PyPI, each "FOLDER NAME==VERSION", in an environment of their own.
+# Programs from PyPI, each "FOLDER NAME==VERSION" or "FOLDER FILE" with a list of them, in an environment of their own.
 environments=()
 
 # need PACKAGE REASON: PACKAGE is to be installed.
@@ -114,6 +116,18 @@ need_nfpm() {
     fi
 }
 
+# need_environment NAME FILE: an environment of Python with what the file lists.
+need_environment() {
+    local folder file
+    folder=$("$(dirname "$0")/cargo-target.sh")/programs/$1
+    file=$(dirname "$0")/../crates/processes/python/requirements/$2
+    need_command python3 python3 "runs what is from PyPI"
+    if ! cmp -s "$file" "$folder/requirements.txt"; then
+        python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv "installs what is from PyPI"
+        environments+=("$folder $file")
+    fi
+}
+
 for group in "$@"; do
     case $group in
     build)
@@ -165,6 +179,7 @@ for group in "$@"; do
         [[ -e /usr/include/nfsc/libnfs.h ]] || need libnfs-dev "is the client of that"
         need_command python3 python3 "makes a virtual environment on the mount"
         python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv "installs pip into that environment"
+        need_environment python-test test.txt
         need_rust
         need_program pjdfstest 0.2.2
         need_program fsx 0.3.2
@@ -201,8 +216,12 @@ for group in "$@"; do
         need_command umoci umoci "unpacks a container image"
         need_command crun crun "runs it"
         ;;
+    wheel) need_environment maturin build.txt ;;
+    python-data) need_environment python-data data.txt ;;
+    python-torch) need_environment python-torch torch.txt ;;
     *)
-        echo "deps: unknown group '$group' (build, lint, run, test, bench, bench-walk, package, image, package-test)" >&2
+        echo "deps: unknown group '$group' (build, lint, run, test, bench, bench-walk, package, image, package-test," \
+            "wheel, python-data, python-torch)" >&2
         exit 2
         ;;
     esac
@@ -252,8 +271,14 @@ install_environments() {
     for environment in "${environments[@]}"; do
         read -r folder name <<<"$environment"
         echo "deps: installing $name from PyPI"
-        python3 -m venv "$folder"
-        "$folder/bin/pip" install --quiet --disable-pip-version-check "$name"
+        python3 -m venv --clear "$folder"
+        if [[ -f $name ]]; then
+            "$folder/bin/pip" install --quiet --disable-pip-version-check -r "$name"
+            # Last, so that what was interrupted is done again.
+            cp "$name" "$folder/requirements.txt"
+        else
+            "$folder/bin/pip" install --quiet --disable-pip-version-check "$name"
+        fi
     done
 }
 
