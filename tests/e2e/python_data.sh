@@ -7,15 +7,15 @@
 # shellcheck source=tests/e2e/_python.sh
 . ./_python.sh
 
-expect 'what it runs' "$LIBRARY/scripts/deps.sh" test python-data
+expect 'what it runs' "$LIBRARY/scripts/deps.sh" python-data
 use_environment python-data
-wheel=$("$LIBRARY/scripts/wheel.sh" --out "$SCRATCH/dist" --profile "${PANDOFS_PROFILE:-release}")
-expect 'installing the wheel' "$PYTHON" -m pip install --quiet --no-deps --no-index --target "$SITE" "$wheel"
-[[ $wheel == *-cp39-abi3-manylinux* ]] || fail "$wheel is not for Python 3.9 and later on any Linux"
+install_wheel
+[[ $WHEEL == *-cp39-abi3-manylinux* ]] || fail "$WHEEL is not for Python 3.9 and later on any Linux"
 expect_equal 'what it holds beside the library' "$(cd "$SITE" && find pandofs -name '*.py*' | sort)" \
     "$(cd "$PYTHON_CRATE/python" && find pandofs -name '*.py*' | sort)"
-say "made $(basename "$wheel"), $(stat -c %s "$wheel") bytes"
+say "made $(basename "$WHEEL"), $(stat -c %s "$WHEEL") bytes"
 expect 'the types' "$PYTHON" -m mypy --config-file "$PYTHON_CRATE/pyproject.toml" --cache-dir="$SCRATCH/mypy" -p pandofs
+expect 'the types of what is in Rust' "$PYTHON" -m mypy.stubtest pandofs._pandofs
 
 start_cluster --servers 2
 shopt -s nullglob
@@ -24,7 +24,7 @@ for python in $(compgen -c python3. | grep -E '^python3\.[0-9]+$' | sort -u) "$H
     [[ $version > 3.08 ]] || continue
     run_page "$python" python.md
     rm -rf "$MNT/results"
-    say "Python $version: $python"
+    say "Python ${version/.0/.}: $python"
 done
 run_tests "${CORE_TESTS[@]}" test_data.py
 check_online

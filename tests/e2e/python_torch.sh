@@ -9,8 +9,7 @@
 
 expect 'what it runs' "$LIBRARY/scripts/deps.sh" python-torch
 use_environment python-torch
-wheel=$("$LIBRARY/scripts/wheel.sh" --out "$SCRATCH/dist" --profile "${PANDOFS_PROFILE:-release}")
-expect 'installing the wheel' "$PYTHON" -m pip install --quiet --no-deps --no-index --target "$SITE" "$wheel"
+install_wheel
 start_cluster --servers 2
 run_tests test_torch.py
 expect 'the rates' "$PYTHON" "$PYTHON_CRATE/examples/small_files_rate.py" --cluster "$DATA/cluster.json" --mount "$MNT" \

@@ -1,4 +1,4 @@
-"""Measures how fast many small files are read: by the data set of PandoFS, by a loop over its mount, and by one over a local folder.
+"""Measures how fast many small files are read: by PandoFS's data set, by a loop over its mount, by one over a local folder.
 
 small_files_rate.py --cluster MAP --mount FOLDER --local FOLDER [--files N] [--bytes N] [--workers N] [--batch N] [--rounds N]
 

@@ -15,6 +15,7 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::{PyBytes, PyList};
 use std::ffi::c_int;
+use std::sync::Arc;
 
 /// Mode, number, links, user, group, bytes, times of access, modification and change (nanoseconds), units of 512 bytes,
 /// device, time when it was made (nanoseconds).
@@ -49,13 +50,13 @@ impl Session {
         &self,
         py: Python<'_>,
         about: &[&PathArgument],
-        work: impl FnOnce(&Mount) -> Result<T> + Send,
+        work: impl FnOnce(&Arc<Mount>) -> Result<T> + Send,
     ) -> PyResult<T> {
         let done = py.detach(|| {
             if about.iter().any(|path| path.bytes.is_empty()) {
                 return Err(FsError::NotFound.into());
             }
-            work(&*self.held.get()?)
+            work(&self.held.get()?)
         });
         done.map_err(|failure| exception(py, &failure, about))
     }
@@ -146,14 +147,10 @@ impl Session {
 
     /// As opendir(3), with attributes.
     fn scan(&self, py: Python<'_>, path: PathArgument) -> PyResult<Listing> {
-        let opened = py.detach(|| match path.bytes.is_empty() {
-            true => Err(FsError::NotFound.into()),
-            false => OpenDir::open(self.held.get()?, &path.bytes, true),
-        });
-        match opened {
-            Ok(dir) => Ok(Listing::new(dir, path)),
-            Err(failure) => Err(exception(py, &failure, &[&path])),
-        }
+        let opened = self.with(py, &[&path], |mount| {
+            OpenDir::open(Arc::clone(mount), &path.bytes, true)
+        })?;
+        Ok(Listing::new(opened, path))
     }
 
     /// As stat(2), or as lstat(2).
@@ -369,7 +366,7 @@ impl Session {
         let create = |mount: &Mount, place: usize, path: &[u8]| {
             let file = OpenFile::open(mount, path, flags, mode)?;
             file.write_whole(&contents[place])?;
-            std::sync::Arc::new(file).close()
+            Arc::new(file).close()
         };
         let made = |()| Ok(py.None().into_bound(py));
         self.each(py, &paths, threads, create, made)

@@ -69,7 +69,7 @@ def steps(opener, path):
             note(lambda: iter(file).__next__())
             with opener(path, "rb") as whole:
                 log.append(whole.read())
-    for mode in ["", "rw", "rbt", "q", "rr", "r++", "U", "b", "+"]:
+    for mode in ["", "rw", "rbt", "q", "rr", "r++", "b", "+"]:
         try:
             opener(path, mode)
         except Exception as error:  # noqa: BLE001

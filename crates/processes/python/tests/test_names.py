@@ -193,6 +193,20 @@ def test_names(fs, folder):
     assert caught.value.errno == errno.ENOTEMPTY
 
 
+def test_trees_are_removed_and_what_links_lead_to_is_not(fs, folder):
+    tree(fs.mkdir, fs.open, fs.symlink, folder)
+    fs.mkdir(folder + "/kept")
+    fs.open(folder + "/kept/file", "w").close()
+    fs.symlink("../kept", folder + "/a/to-kept")
+    fs.symlink("kept", folder + "/link")
+    for path in ["/link", "/four", "/none"]:
+        with pytest.raises(OSError):
+            fs.rmtree(folder + path)
+    fs.rmtree(folder + "/a")
+    assert sorted(fs.listdir(folder)) == ["dangling", "empty", "four", "kept", "link"]
+    assert fs.listdir(folder + "/kept") == ["file"]
+
+
 def test_extended_attributes(fs, folder, mounted):
     fs.setxattr(folder, "user.colour", b"green")
     assert fs.getxattr(folder, "user.colour") == b"green" == os.getxattr(mounted, "user.colour")

@@ -1,11 +1,14 @@
 """PyTorch: folders of many small files, in batches and workers, and checkpoints through fsspec."""
 
+import os
 import pickle
 
 import pandofs
 import pytest
 import torch
+import torch.distributed
 import torch.distributed.checkpoint as checkpoint
+import torch.multiprocessing
 from torch.distributed.checkpoint.fsspec_filesystem import FsspecReader, FsspecWriter
 from torch.utils.data import DataLoader
 
@@ -90,3 +93,24 @@ def test_checkpoints(cluster, folder):
         assert torch.equal(found["model"][name], value), name
     with pandofs.Client(cluster) as client:
         assert ".metadata" in client.listdir(folder + "/checkpoint")
+
+
+def take_part(rank, cluster, url, meeting):
+    """One of two processes that write a checkpoint and read it."""
+    os.environ["GLOO_SOCKET_IFNAME"] = "lo"
+    torch.distributed.init_process_group("gloo", init_method=f"file://{meeting}", rank=rank, world_size=2)
+    state = {"all": torch.arange(10), f"of-{rank}": torch.full((1000,), float(rank))}
+    checkpoint.save(state, storage_writer=FsspecWriter(url, cluster=cluster))
+    # What the other one had.
+    found = {"all": torch.zeros(10, dtype=torch.int64), f"of-{1 - rank}": torch.full((1000,), 9.0)}
+    checkpoint.load(found, storage_reader=FsspecReader(url, cluster=cluster))
+    assert torch.equal(found["all"], torch.arange(10))
+    assert torch.equal(found[f"of-{1 - rank}"], torch.full((1000,), 1.0 - rank))
+    torch.distributed.destroy_process_group()
+
+
+def test_checkpoints_of_several_processes(cluster, folder, fs, tmp_path):
+    arguments = (cluster, f"pandofs://{folder}/checkpoint", str(tmp_path / "meeting"))
+    torch.multiprocessing.spawn(take_part, arguments, nprocs=2)
+    written = [name for name in fs.listdir(folder + "/checkpoint") if name.endswith(".distcp")]
+    assert len(written) == 2

@@ -225,6 +225,8 @@ class Client:
 
     def rmtree(self, path: StrOrBytesPath) -> None:
         """Removes a directory with all that is in it; of symbolic links the links. The first error is raised."""
+        if self.islink(path):
+            raise OSError(errno.ENOTDIR, "a symbolic link is no tree to be removed", path)
         for directory, directories, others in self.walk(path, topdown=False, onerror=_raise):
             for name in others:
                 self.remove(os.path.join(directory, name))

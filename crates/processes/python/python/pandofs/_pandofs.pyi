@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Final, Optional, Sequence, Union
+from typing import Final, Optional, Sequence, Union, final
 
 from pandofs._types import Attributes, StrOrBytesPath
+
+__all__ = ["File", "Listing", "MAX_THREADS", "Session", "VERSION"]
 
 MAX_THREADS: Final[int]
 VERSION: Final[str]
 
+@final
 class File:
     def pread(self, size: int, offset: int) -> bytes: ...
     def pwrite(self, data: Union[bytes, bytearray], offset: int) -> int: ...
@@ -19,10 +22,12 @@ class File:
     def sync(self) -> None: ...
     def close(self) -> None: ...
 
+@final
 class Listing:
     def page(self) -> list[tuple[bytes, int, int, Optional[Attributes]]]: ...
     def close(self) -> None: ...
 
+@final
 class Session:
     def __new__(
         cls,
