@@ -19,6 +19,7 @@ impl Execute for op::OpenName {
                     ino: entry.ino,
                     access: self.access,
                     truncate: false,
+                    data: false,
                 };
                 match open.read(view, cx)? {
                     Reply::Inode(inode) => Some(inode),
