@@ -1,4 +1,4 @@
-//! What `pandofs top` shows: samples of all servers, a view of two of them, and its forms.
+//! Views of `pandofs top`: samples of all servers, what is seen in two of them, and its forms.
 
 mod paths;
 mod sample;

@@ -1,4 +1,4 @@
-//! What the server is doing: for administrators who ask, and for the log where it is slow.
+//! Activity of the server: for administrators who ask, and for the log where it is slow.
 
 use super::{LaneThread, Pending, steady};
 use crate::connection::{Connection, Role};
