@@ -14,7 +14,7 @@ thread_local! {
 
 /// Begins an operation of this thread: nothing of it has waited yet.
 pub(crate) fn begin() {
-    WAITED.with_borrow_mut(Vec::clear);
+    with_waited(Vec::clear);
     WAITS_FOR.set(None);
 }
 
@@ -26,7 +26,18 @@ pub(crate) fn waits_for(server: ServerId, since: Instant) {
 /// It has waited so long for it, and waits no longer.
 pub(crate) fn add(server: ServerId, time: Duration) {
     WAITS_FOR.set(None);
-    WAITED.with_borrow_mut(|waited| add_to(waited, server, time));
+    with_waited(|waited| add_to(waited, server, time));
+}
+
+/// Programs write what is left in their buffers when they end, after this thread's values are gone: nobody asks any more
+/// where their time went.
+fn with_waited(act: impl FnOnce(&mut Vec<(ServerId, Duration)>)) {
+    if WAITED
+        .try_with(|waited| act(&mut waited.borrow_mut()))
+        .is_err()
+    {
+        WAITS_FOR.set(None);
+    }
 }
 
 fn add_to(waited: &mut Vec<(ServerId, Duration)>, server: ServerId, time: Duration) {
