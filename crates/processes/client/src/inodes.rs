@@ -169,11 +169,7 @@ impl Client {
         access: u16,
         truncate: bool,
     ) -> Result<Attr> {
-        self.traced(
-            || Op::Open { ino, truncate },
-            |_| Outcome::Done,
-            |client| client.open_inode(caller, ino, access, truncate, true),
-        )
+        self.open_traced(caller, ino, access, truncate, true)
     }
 
     /// As [`Client::open_node`], by somebody who has the file's contents if it has not changed.
@@ -187,10 +183,21 @@ impl Client {
         access: u16,
         truncate: bool,
     ) -> Result<Attr> {
+        self.open_traced(caller, ino, access, truncate, false)
+    }
+
+    fn open_traced(
+        &self,
+        caller: &Credentials,
+        ino: Ino,
+        access: u16,
+        truncate: bool,
+        reads: bool,
+    ) -> Result<Attr> {
         self.traced(
             || Op::Open { ino, truncate },
             |_| Outcome::Done,
-            |client| client.open_inode(caller, ino, access, truncate, false),
+            |client| client.open_inode(caller, ino, access, truncate, reads),
         )
     }
 

@@ -32,12 +32,7 @@ pub(crate) fn add(server: ServerId, time: Duration) {
 /// Programs write what is left in their buffers when they end, after this thread's values are gone: nobody asks any more
 /// where their time went.
 fn with_waited(act: impl FnOnce(&mut Vec<(ServerId, Duration)>)) {
-    if WAITED
-        .try_with(|waited| act(&mut waited.borrow_mut()))
-        .is_err()
-    {
-        WAITS_FOR.set(None);
-    }
+    let _ = WAITED.try_with(|waited| act(&mut waited.borrow_mut()));
 }
 
 fn add_to(waited: &mut Vec<(ServerId, Duration)>, server: ServerId, time: Duration) {
