@@ -304,8 +304,14 @@ mod tests {
         );
         let written = sys::call3(libc::SYS_write, fd_word, at, 1);
         assert!(written < 0, "{written}");
-        sys::close(fd);
         page.unmap();
-        assert!(inherited(fd).is_none());
+        // A number that no other test is given meanwhile.
+        let (fd_word, far) = (fd as usize, 900_usize);
+        let moved = sys::call3(libc::SYS_fcntl, fd_word, libc::F_DUPFD as usize, far) as i32;
+        assert!(moved >= 900, "{moved}");
+        inherited(moved).unwrap().unmap();
+        sys::close(fd);
+        sys::close(moved);
+        assert!(inherited(moved).is_none());
     }
 }

@@ -13,10 +13,6 @@ pub(crate) struct Enabled(File);
 impl Enabled {
     /// `None`, and why, if it cannot be switched on.
     pub(crate) fn take() -> Option<Enabled> {
-        let Ok(before) = fs::read_to_string(SWITCH) else {
-            eprintln!("this kernel has no FUSE over io_uring: it is tested over /dev/fuse alone");
-            return None;
-        };
         let users = OpenOptions::new()
             .read(true)
             .append(true)
@@ -24,6 +20,11 @@ impl Enabled {
             .open(USERS);
         let mut users = users.unwrap();
         users.lock_shared().unwrap();
+        // Before this another test may switch it off between the look and the lock.
+        let Ok(before) = fs::read_to_string(SWITCH) else {
+            eprintln!("this kernel has no FUSE over io_uring: it is tested over /dev/fuse alone");
+            return None;
+        };
         if before.trim() != "Y" {
             if let Err(error) = fs::write(SWITCH, "Y") {
                 eprintln!("{SWITCH}: {error}: it is tested over /dev/fuse alone");
