@@ -23,6 +23,10 @@ TIMED = scripts/timed.sh
 # The whole workspace, examples included, since these have the dependencies of tests: so features are those that `make unit`
 # builds with, and nothing but programs is compiled a second time. (What features add is not called in programs.)
 E2E_BUILD = cargo build --release --workspace --lib --bins --examples $(MPI)
+# The POSIX suite once more, with its system calls made by the C library, for the preloaded library to see them. Not in one
+# build with the rest, which would have the same done to it.
+E2E_BUILD_C = cargo build --release --package pandofs-posix --features c-library \
+	--target-dir "$$(scripts/cargo-target.sh)/c-library"
 
 # The benchmarks of single parts, and the file system in memory that the whole is compared with.
 BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-store-rocksdb \
@@ -76,6 +80,7 @@ test: ## Formatting, lints, house rules, unit and end-to-end tests, and where th
 test-long: ## What takes too long for each commit (docs/testing.md); `make test-long NAMES='soak fuzz'` for some of it
 	scripts/deps.sh build run test
 	$(E2E_BUILD)
+	$(E2E_BUILD_C)
 	$(TIMED) 'make test-long' scripts/test-long.sh $(PANDOFS) $(NAMES)
 
 lint: ## Formatting, clippy and the house rules only
@@ -92,6 +97,7 @@ unit: ## Unit, property, model and conformance tests only
 e2e: ## End-to-end tests on a real mount only
 	scripts/deps.sh build run test
 	$(TIMED) 'end-to-end tests: compiling' $(E2E_BUILD)
+	$(TIMED) 'end-to-end tests: compiling the POSIX suite for the C library' $(E2E_BUILD_C)
 	$(TIMED) 'end-to-end tests' scripts/scratch.sh scripts/e2e.sh $(PANDOFS)
 
 sim: ## Simulate 1,000 clusters from seeds 0 to 999; `make sim SEEDS=N` for another number

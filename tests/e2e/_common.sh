@@ -175,6 +175,18 @@ has_mounted_or_ended() {
     grep -q ' mounted mountpoint=' "$1-log.txt" || has_ended "$2"
 }
 
+# find_ports COUNT: $PORT is one that nobody has, as are those after it.
+find_ports() {
+    local try i
+    for ((try = 0; try < 20; try++)); do
+        PORT=$((20000 + RANDOM % 10000))
+        if (exec 2>/dev/null && for ((i = 0; i < $1; i++)); do ! : <"/dev/tcp/127.0.0.1/$((PORT + i))" || exit 1; done); then
+            return
+        fi
+    done
+    fail 'no free ports were found'
+}
+
 server_pid() {
     cat "$DATA/server-$1/pid"
 }

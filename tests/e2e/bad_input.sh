@@ -173,21 +173,15 @@ stop_cluster
 
 # 7. Over TCP, too.
 DATA=$SCRATCH/data-tcp
-# A port that nobody has, with three more after it: if somebody has, another.
-for ((try = 0; try < 20; try++)); do
-    port=$((20000 + RANDOM % 10000))
-    if (exec 2>/dev/null && for ((i = 0; i < 4; i++)); do ! : <"/dev/tcp/127.0.0.1/$((port + i))" || exit 1; done); then
-        break
-    fi
-done
-expect_refused --trust-network "$PANDOFS" up --data "$DATA-tcp" --no-mount "--tcp=127.0.0.1:$port"
-start_cluster "--tcp=127.0.0.1:$port" --trust-network
+find_ports 4
+expect_refused --trust-network "$PANDOFS" up --data "$DATA-tcp" --no-mount "--tcp=127.0.0.1:$PORT"
+start_cluster "--tcp=127.0.0.1:$PORT" --trust-network
 pids=$(cat "$DATA"/server-*/pid)
 fs=$(jq -r .fs "$DATA/cluster.json")
 use_server 0
-expect_equal 'its address' "$address" "tcp:127.0.0.1:$port"
+expect_equal 'its address' "$address" "tcp:127.0.0.1:$PORT"
 echo hello >"$MNT/file"
-exec {connection}<>"/dev/tcp/127.0.0.1/$port"
+exec {connection}<>"/dev/tcp/127.0.0.1/$PORT"
 printf 'GET / HTTP/1.1\r\n\r\n' >&"$connection"
 expect_equal 'what a browser gets' "$(cat <&"$connection")" ''
 exec {connection}>&-

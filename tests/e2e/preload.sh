@@ -312,11 +312,13 @@ expect_equal 'signals that are blocked by exec' "$out" $'SigBlk:\t00000000000000
 cat >"$SCRATCH/calls.c" <<'C'
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
 #include <sys/file.h>
 #include <sys/fsuid.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/uio.h>
 #include <sys/wait.h>
@@ -331,6 +333,11 @@ static void handler(int signal)
 static int gives(int error, long answer)
 {
     return answer == -1 && errno == error;
+}
+static void *as_nobody(void *allowed)
+{
+    syscall(SYS_setresuid, 65534, 65534, 65534);
+    return gives(EACCES, open("calls", O_RDONLY)) ? 0 : allowed;
 }
 #define EXPECT(what) do { if (!(what)) { printf("not so: %s\n", #what); return 1; } } while (0)
 int main(int argc, char **argv)
@@ -365,6 +372,11 @@ int main(int argc, char **argv)
         EXPECT(gives(EACCES, open("calls", O_RDONLY)));
         setfsuid(0);
         EXPECT(open("calls", O_RDONLY) >= 0);
+        /* By the system call itself only the thread that makes it has another user. */
+        pthread_t thread;
+        void *allowed = &thread;
+        EXPECT(!pthread_create(&thread, 0, as_nobody, allowed) && !pthread_join(thread, &allowed) && !allowed);
+        EXPECT(open("calls", O_RDONLY) >= 0);
         EXPECT(!setuid(65534) && gives(EACCES, open("calls", O_RDONLY)));
     }
     return 0;
@@ -389,6 +401,78 @@ thread.start(); began.wait(); os.setuid(65534); changed.set(); thread.join()")
     expect_equal 'another thread, once the user has changed' "$out" refused
 fi
 say 'signals, null pointers, locks after a fork and changes of the user are as they are to be'
+
+# Children that their parent waits for: what they could not do it is told.
+cat >"$SCRATCH/children.c" <<'C'
+#define _GNU_SOURCE
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <spawn.h>
+#include <stdio.h>
+#include <sys/wait.h>
+#include <unistd.h>
+static int failed;
+#define EXPECT(what) do { if (!(what)) { printf("not so: %s\n", #what); failed = 1; } } while (0)
+static int spawn(const char *program)
+{
+    char *arguments[] = {"program", "-c", "exit 5", 0};
+    pid_t child = -1;
+    int error = posix_spawn(&child, program, 0, 0, arguments, environ), status = -1;
+    if (!error)
+        return waitpid(child, &status, 0) == child && WIFEXITED(status) ? -WEXITSTATUS(status) : 1000;
+    return waitpid(-1, &status, WNOHANG) == -1 && errno == ECHILD ? error : 2000;
+}
+static void *spawns(void *unused)
+{
+    EXPECT(spawn("none") == ENOENT && spawn("/none") == ENOENT);
+    EXPECT(spawn("empty") == EACCES && spawn(".") == EACCES && spawn("words") == ENOEXEC);
+    EXPECT(spawn("/bin/sh") == -5 && spawn("sh") == -5);
+    return unused;
+}
+static int by_vfork(const char *program)
+{
+    volatile int error = 0;
+    pid_t child = vfork();
+    if (!child) {
+        execl(program, program, "-c", "exit 5", (char *)0);
+        error = errno;
+        _exit(1);
+    }
+    int status;
+    waitpid(child, &status, 0);
+    return error ? error : -WEXITSTATUS(status);
+}
+int main(void)
+{
+    pthread_t thread;
+    spawns(0);
+    EXPECT(!pthread_create(&thread, 0, spawns, 0) && !pthread_join(thread, 0));
+    EXPECT(by_vfork("none") == ENOENT && by_vfork("/none") == ENOENT && by_vfork("sh") == -5);
+    /* The parent goes on when the child is another program, and not only at its end. */
+    int ends[2];
+    char *arguments[] = {"cat", 0}, byte;
+    pid_t child;
+    posix_spawn_file_actions_t actions;
+    EXPECT(!pipe2(ends, O_CLOEXEC) && !posix_spawn_file_actions_init(&actions));
+    EXPECT(!posix_spawn_file_actions_adddup2(&actions, ends[0], 0));
+    EXPECT(!posix_spawn_file_actions_addopen(&actions, 1, "by-cat", O_WRONLY | O_CREAT | O_TRUNC, 0600));
+    EXPECT(!posix_spawnp(&child, "cat", &actions, 0, arguments, environ));
+    EXPECT(write(ends[1], "x", 1) == 1 && !close(ends[1]) && waitpid(child, 0, 0) == child);
+    int file = open("by-cat", O_RDONLY);
+    EXPECT(read(file, &byte, 1) == 1 && byte == 'x');
+    return failed;
+}
+C
+cc -O1 -o "$SCRATCH/children" "$SCRATCH/children.c"
+children='cp /bin/sh sh && : >empty && echo words >words && chmod +x words && exec "$2"'
+mkdir "$SCRATCH/children.here"
+# shellcheck disable=SC2016 # The inner shell's.
+for here in "$SCRATCH/children.here" "$PREFIX/shell"; do
+    out=$(preload bash -c 'cd "$1" && '"$children" - "$here" "$SCRATCH/children" 2>&1) || fail "children in $here: $out"
+done
+expect_refused 'No such file' preload make -s -f - <<<'all: ; @not-there'
+say 'parents of posix_spawn and vfork are told what failed'
 
 # What is counted.
 out=$(PANDOFS_PRELOAD_REPORT=1 preload cat "$PREFIX/shell/a" 2>&1 >/dev/null)

@@ -15,6 +15,9 @@ use std::sync::Arc;
 /// Times that a name is looked up which leads to something that is gone a moment later.
 const MAX_LOOKS: usize = 64;
 
+/// The right to search a directory, as the client library has it.
+const SEARCH: u16 = 1;
+
 /// A system call's path.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Path<'p> {
@@ -101,6 +104,11 @@ impl Tree for Here {
     fn parent(&self, dir: Ino) -> Result<Ino, i32> {
         self.session.client.parent(&self.caller, dir).map_err(errno)
     }
+
+    fn search(&self, dir: Ino) -> Result<(), i32> {
+        let client = &self.session.client;
+        client.access(&self.caller, dir, SEARCH).map_err(errno)
+    }
 }
 
 impl<'p> Path<'p> {
@@ -136,6 +144,9 @@ impl<'p> Path<'p> {
         let config = session::config().ok_or(libc::EIO)?;
         if self.text.is_empty() {
             return Err(libc::ENOENT);
+        }
+        if self.text.len() >= libc::PATH_MAX as usize {
+            return Err(libc::ENAMETOOLONG);
         }
         if let Some(fd) = own_descriptor(self.text) {
             return Ok(Start::Descriptor(fd));

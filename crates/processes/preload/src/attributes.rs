@@ -7,7 +7,7 @@ use crate::session;
 use crate::sys;
 use pandofs_client::Node;
 use pandofs_types::limits::{MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES};
-use pandofs_types::{Attr, Ino, SetAttr, SetTime, Time};
+use pandofs_types::{Attr, Credentials, FileKind, Ino, SetAttr, SetTime, Time};
 use std::ffi::CString;
 
 /// The device number of the file system where it is not mounted: one that no device has.
@@ -139,23 +139,21 @@ impl<'p> Subject<'p> {
             },
         }
     }
+}
 
-    fn set(self, attributes: SetAttr, elsewhere: impl FnOnce(CString) -> isize) -> Answer {
-        self.with(
-            |here, node| {
-                if attributes == SetAttr::default() {
-                    return Ok(0);
-                }
-                let set = attributes.clone();
-                here.session
-                    .client
-                    .setattr(&here.caller, node.ino, set)
-                    .map_err(errno)?;
-                Ok(0)
-            },
-            elsewhere,
-        )
+fn set_of(here: &Here, node: &Node, attributes: &SetAttr) -> Result<isize, i32> {
+    if *attributes != SetAttr::default() {
+        let client = &here.session.client;
+        client
+            .setattr(&here.caller, node.ino, attributes.clone())
+            .map_err(errno)?;
     }
+    Ok(0)
+}
+
+/// Whether the caller may do what only a file's owner may.
+pub(crate) fn is_owner(caller: &Credentials, attr: &Attr) -> bool {
+    caller.uid == attr.uid || caller.uid == 0
 }
 
 /// As `newfstatat`, into this room.
@@ -203,9 +201,12 @@ pub(crate) fn access(subject: Subject<'_>, rights: usize, flags: usize) -> Answe
     if rights & !0o7 != 0 {
         return Err(libc::EINVAL);
     }
+    let is_effective = flags & libc::AT_EACCESS as usize != 0;
     subject.with(
         |here, node| {
-            let (client, caller) = (&here.session.client, &here.caller);
+            let real = session::real_caller()?;
+            let caller = if is_effective { &here.caller } else { &real };
+            let client = &here.session.client;
             client
                 .access(caller, node.ino, rights as u16)
                 .map_err(errno)?;
@@ -215,16 +216,23 @@ pub(crate) fn access(subject: Subject<'_>, rights: usize, flags: usize) -> Answe
     )
 }
 
-/// As `fchmodat`.
+/// As `fchmodat2`.
 ///
 /// # Errors
 /// Error numbers.
-pub(crate) fn chmod(subject: Subject<'_>, mode: usize) -> Answer {
+pub(crate) fn chmod(subject: Subject<'_>, mode: usize, flags: usize) -> Answer {
     let set = SetAttr {
         mode: Some((mode & 0o7777) as u16),
         ..SetAttr::default()
     };
-    subject.set(set, |path| at(libc::SYS_fchmodat, &path, [mode, 0, 0, 0]))
+    let change = |here: &Here, node: &Node| match node.kind {
+        FileKind::Symlink => Err(libc::EOPNOTSUPP),
+        _ => set_of(here, node, &set),
+    };
+    subject.with(change, |path| match flags {
+        0 => at(libc::SYS_fchmodat, &path, [mode, 0, 0, 0]),
+        _ => at(libc::SYS_fchmodat2, &path, [mode, flags, 0, 0]),
+    })
 }
 
 /// As `fchownat`.
@@ -236,11 +244,14 @@ pub(crate) fn chown(subject: Subject<'_>, uid: usize, gid: usize, flags: usize) 
     let set = SetAttr {
         uid: given(uid),
         gid: given(gid),
+        // With neither only these go.
+        clear_set_id: given(uid).is_none() && given(gid).is_none(),
         ..SetAttr::default()
     };
-    subject.set(set, |path| {
-        at(libc::SYS_fchownat, &path, [uid, gid, flags, 0])
-    })
+    subject.with(
+        |here, node| set_of(here, node, &set),
+        |path| at(libc::SYS_fchownat, &path, [uid, gid, flags, 0]),
+    )
 }
 
 /// As `utimensat`, with the two times as numbers, or none for now.
@@ -269,18 +280,29 @@ pub(crate) fn set_times(
         mtime,
         ..SetAttr::default()
     };
-    subject.set(set, |path| {
-        let place = times.as_ref().map_or(0, |times| times.as_ptr() as usize);
-        at(libc::SYS_utimensat, &path, [place, flags, 0, 0])
-    })
+    // Who may write can set both to now, and the owner alone one of them.
+    let is_one_now = matches!(
+        (atime, mtime),
+        (Some(SetTime::Now), None) | (None, Some(SetTime::Now))
+    );
+    subject.with(
+        |here, node| match is_one_now && !is_owner(&here.caller, &node.attr) {
+            true => Err(libc::EPERM),
+            false => set_of(here, node, &set),
+        },
+        |path| {
+            let place = times.as_ref().map_or(0, |times| times.as_ptr() as usize);
+            at(libc::SYS_utimensat, &path, [place, flags, 0, 0])
+        },
+    )
 }
 
 /// The times of `utimes`, in microseconds.
 ///
 /// # Errors
-/// `EINVAL` for what is no time.
+/// `EINVAL` for what is no time, `EFAULT` for a pointer that leads nowhere.
 pub(crate) fn of_microseconds(pointer: usize) -> Result<Option<[[i64; 2]; 2]>, i32> {
-    let times: Option<[[i64; 2]; 2]> = memory::get(pointer);
+    let times: Option<[[i64; 2]; 2]> = memory::get_any(pointer)?;
     let nanos = |[seconds, micros]: [i64; 2]| match micros {
         0..1_000_000 => Ok([seconds, micros * 1_000]),
         _ => Err(libc::EINVAL),

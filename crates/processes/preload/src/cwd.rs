@@ -3,13 +3,13 @@
 //! The kernel's is then the same, if it is mounted, or one that was removed, in which nothing can be found or made: a program
 //! that does not come by here is told so, in place of working elsewhere.
 
-use crate::at::{Found, Path, errno};
+use crate::at::{Found, Path};
 use crate::fds;
 use crate::memory;
 use crate::open_file::OpenFile;
 use crate::session;
 use crate::sys;
-use crate::walk::Place;
+use crate::walk::{Place, Tree};
 use pandofs_types::{FileKind, Ino};
 use std::ffi::CString;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -125,11 +125,7 @@ pub(crate) fn get(room: usize, size: usize) -> Result<Option<isize>, i32> {
 
 fn enter(place: Place) -> Result<isize, i32> {
     let here = crate::at::Here::now()?;
-    const SEARCH: u16 = 1;
-    here.session
-        .client
-        .access(&here.caller, place.ino, SEARCH)
-        .map_err(errno)?;
+    here.search(place.ino)?;
     let is_there = here.config.is_mounted && {
         let path = crate::at::c_string(here.config.prefix.outer(&place.path))?;
         sys::call3(libc::SYS_chdir, path.as_ptr() as usize, 0, 0) == 0

@@ -13,6 +13,7 @@ use crate::guard;
 use crate::memory;
 use crate::session;
 use crate::sys;
+use crate::waited;
 use pandofs_client::Node;
 use pandofs_types::{FileKind, Ino};
 use std::ffi::CString;
@@ -59,13 +60,14 @@ enum Program {
 /// # Errors
 /// Error numbers.
 pub(crate) fn exec(exec: Exec<'_>) -> Result<Option<isize>, i32> {
+    waited::tell();
     // Without anything to pass on nothing is allocated, which may not be possible where this is called.
     let is_used = !fds::are_none() || cwd::is_inside() || session::is_begun();
     if !is_used && !exec.path.may_be_ours() {
         return Ok(None);
     }
     let program = program(exec)?;
-    let mut arguments: Vec<Vec<u8>> = memory::texts(exec.arguments)
+    let mut arguments: Vec<Vec<u8>> = memory::texts(exec.arguments)?
         .into_iter()
         .map(<[u8]>::to_vec)
         .collect();
@@ -98,7 +100,7 @@ pub(crate) fn exec(exec: Exec<'_>) -> Result<Option<isize>, i32> {
     };
     let state = prepare(exec.environment)?;
     let own = [STATE.as_bytes(), b"="].concat();
-    let environment = memory::texts(exec.environment);
+    let environment = memory::texts(exec.environment)?;
     let kept = environment
         .into_iter()
         .filter(|text| !text.starts_with(&own))
@@ -274,7 +276,7 @@ fn prepare(environment: usize) -> Result<Option<Vec<u8>>, i32> {
     let loads = |text: &&[u8]| {
         text.starts_with(b"LD_PRELOAD=") && text.windows(LIBRARY.len()).any(|part| part == LIBRARY)
     };
-    if !memory::texts(environment).iter().any(loads) {
+    if !memory::texts(environment)?.iter().any(loads) {
         complain::once(
             About::Exec,
             "a program is run without LD_PRELOAD: its files of the file system, and its current directory there, do \
@@ -324,8 +326,9 @@ fn end_session() {
     drop(session);
 }
 
-/// The process ends: what was written is reported, the session ends, and what was counted is printed.
+/// The process ends: its parent is told, what was written is reported, the session ends, and what was counted is printed.
 pub(crate) fn exit() {
+    waited::tell();
     let reports = session::config().is_some_and(|config| config.report);
     if !reports && !session::is_begun() && fds::are_none() {
         return;

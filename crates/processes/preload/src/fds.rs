@@ -245,8 +245,9 @@ impl Table {
         Ok(())
     }
 
-    /// In a child process: what there is, with nothing of the parent's but what is shared.
-    pub(crate) fn forked(&mut self) {
+    /// In a child process: what there is, with nothing of the parent's but what is shared, and this one of its own
+    /// descriptors.
+    pub(crate) fn forked(&mut self, kept: Option<i32>) {
         let before = std::mem::take(&mut self.files);
         let mut anew: Vec<(*const OpenFile, Arc<OpenFile>)> = Vec::new();
         for (fd, file) in &before {
@@ -264,7 +265,7 @@ impl Table {
         // Threads that are not there any more may be in the middle of them.
         std::mem::forget(before);
         for fd in OWN.all() {
-            if Some(fd) != self.stand_in && !complain::is_kept(fd) {
+            if ![self.stand_in, kept].contains(&Some(fd)) && !complain::is_kept(fd) {
                 sys::close(fd);
                 OWN.set(fd, false);
             }
@@ -338,7 +339,7 @@ mod tests {
             Ok(())
         })
         .unwrap();
-        table.forked();
+        table.forked(None);
         let child = table.all();
         assert!(Arc::ptr_eq(&child[0].1, &child[1].1) && !Arc::ptr_eq(&child[0].1, &one));
         assert_eq!(child[0].1.with_offset(|offset| Ok(*offset)), Ok(9));

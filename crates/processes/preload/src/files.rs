@@ -212,6 +212,27 @@ pub(crate) fn seek(fd: i32, offset: usize, whence: usize) -> Result<isize, i32> 
     })
 }
 
+/// As `FIONREAD`: the bytes from the offset to the end.
+///
+/// # Errors
+/// `ENOTTY` for what is no file; others.
+pub(crate) fn bytes_left(fd: i32, place: usize) -> Result<isize, i32> {
+    let file = fds::get(fd)?;
+    if file.kind != FileKind::File {
+        return Err(libc::ENOTTY);
+    }
+    let opened = file.opened(0)?;
+    memory::check(place, size_of::<i32>())?;
+    let client = &opened.session.client;
+    let attr = client
+        .getattr(&*session::caller()?, file.ino)
+        .map_err(errno)?;
+    let left = attr.size as i64 - file.with_offset(|offset| Ok(*offset))? as i64;
+    // An int has no more room, as in the kernel.
+    memory::put(place, left as i32);
+    Ok(0)
+}
+
 /// As `fsync` and the like.
 ///
 /// # Errors
@@ -302,12 +323,15 @@ mod tests {
         let of =
             |array: &[Buffer]| buffers(array.as_ptr() as usize, array.len()).map(|all| all.len());
         let buffer = |start: usize, length: usize| Buffer { start, length };
-        assert_eq!(of(&[buffer(8, 5), buffer(0, 0)]), Ok(2));
-        assert_eq!(of(&[buffer(8, 5), buffer(0, 1)]), Err(libc::EFAULT));
+        assert_eq!(of(&[buffer(8_192, 5), buffer(0, 0)]), Ok(2));
+        assert_eq!(of(&[buffer(8_192, 5), buffer(0, 1)]), Err(libc::EFAULT));
         let most = isize::MAX as usize;
-        assert_eq!(of(&[buffer(8, most), buffer(8, 1)]), Err(libc::EINVAL));
         assert_eq!(
-            of(&[buffer(8, usize::MAX), buffer(8, 2)]),
+            of(&[buffer(8_192, most), buffer(8_192, 1)]),
+            Err(libc::EINVAL)
+        );
+        assert_eq!(
+            of(&[buffer(8_192, usize::MAX), buffer(8_192, 2)]),
             Err(libc::EINVAL)
         );
     }

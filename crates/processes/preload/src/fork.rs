@@ -13,6 +13,7 @@ use crate::guard;
 use crate::memory;
 use crate::session::{self, Session};
 use crate::sys::{self, Args};
+use crate::waited::{self, Line};
 use crate::walk::Place;
 use std::cell::Cell;
 use std::panic::catch_unwind;
@@ -31,18 +32,21 @@ const STACK_END_BYTES: usize = 256;
 const STACK_ALIGNMENT: usize = 16;
 /// Bytes that `clone` has at the end of a stack.
 const CLONE_STACK_BYTES: usize = 16;
+/// The register, among those of arguments, in which the C library's `clone3` has what the child's function gets.
+const CLONE3_ARGUMENT: usize = 4;
 /// The words of `clone3`'s arguments: flags, stack, its size.
 const FLAGS: usize = 0;
 const STACK: usize = 5;
 const STACK_BYTES: usize = 6;
 
 /// Flags by which a process is not another one than by `fork`: handlers of signals end by `exec` anyway.
-const PLAIN: u64 = MEMORY | libc::CLONE_VFORK as u64 | CLEAR_HANDLERS;
+const PLAIN: u64 = MEMORY | WAITS | CLEAR_HANDLERS;
 const CLEAR_HANDLERS: u64 = 1 << 32;
 /// The signal at a process's end, of `clone`.
 const SIGNAL: u64 = 0xff;
 const THREAD: u64 = libc::CLONE_THREAD as u64;
 const MEMORY: u64 = libc::CLONE_VM as u64;
+const WAITS: u64 = libc::CLONE_VFORK as u64;
 
 /// A call that makes a process or a thread.
 #[derive(Clone, Copy, Debug)]
@@ -64,7 +68,7 @@ impl New {
         };
         Some(match number {
             libc::SYS_fork => own(0, 0),
-            libc::SYS_vfork => own(libc::CLONE_VFORK as u64 | MEMORY, 0),
+            libc::SYS_vfork => own(WAITS | MEMORY, 0),
             libc::SYS_clone => own(args[0] as u64, args[1]),
             libc::SYS_clone3 => {
                 if args[1] < CLONE3_BYTES {
@@ -89,6 +93,20 @@ impl New {
             || self.number == libc::SYS_clone3 && self.flags & !PLAIN == 0
     }
 
+    /// The line to a child that is to be waited for.
+    fn line(self, args: Args, context: &Context) -> Option<Line> {
+        if self.flags & WAITS == 0 {
+            return None;
+        }
+        // Where the C library keeps what the child's function gets.
+        let argument = match self.number {
+            _ if self.stack_end == 0 => None,
+            libc::SYS_clone => memory::get(self.stack_end + size_of::<usize>()),
+            _ => Some(args[CLONE3_ARGUMENT]),
+        };
+        Line::new(context.stack, argument)
+    }
+
     /// A stack for the child in place of the one that it was to have, which is too small for what is done here: `posix_spawn`
     /// gives it 32 KiB. What lies at its end comes along.
     fn own_stack(self) -> usize {
@@ -106,9 +124,9 @@ impl New {
         end
     }
 
-    /// Makes the process, with a copy of the caller's memory and stack.
+    /// Makes the process, with a copy of the caller's memory and stack. Its line is what is waited for.
     fn make(self, args: Args) -> isize {
-        let flags = self.flags & !MEMORY;
+        let flags = self.flags & !(MEMORY | WAITS);
         match self.number {
             libc::SYS_fork => sys::call(libc::SYS_fork, args),
             libc::SYS_vfork => {
@@ -184,10 +202,11 @@ impl Held {
         }
     }
 
-    /// In the child: its threads and sockets were the parent's.
-    fn begin_child(&mut self) {
+    /// In the child: its threads and sockets were the parent's, but for its end of the line.
+    fn begin_child(&mut self, line: Option<Line>) {
         std::mem::forget(session::take(&mut self.session));
-        self.table.forked();
+        self.table.forked(line.as_ref().map(Line::child_end));
+        waited::begin_child(line);
         calls::forget_counts();
     }
 }
@@ -222,13 +241,14 @@ unsafe extern "C" fn in_parent() {
 // SAFETY: as above.
 unsafe extern "C" fn in_child() {
     if let Some(mut held) = held() {
-        held.begin_child();
+        held.begin_child(None);
     }
 }
 
 /// Makes a process; `None` for a thread, which the kernel is to make.
 pub(crate) fn fork(number: i64, args: Args, context: &mut Context) -> Option<isize> {
     let new = New::of(number, args).filter(|new| new.flags & THREAD == 0)?;
+    let line = new.line(args, context);
     let mut held = Held::new();
     let child = match new.is_plain() {
         // Memory can be allocated in the child then, whatever other threads were doing.
@@ -240,11 +260,20 @@ pub(crate) fn fork(number: i64, args: Args, context: &mut Context) -> Option<isi
         },
         false => new.make(args),
     };
-    if child == 0 {
-        held.begin_child();
-        if new.stack_end != 0 {
-            context.stack = new.own_stack();
+    match (child, line) {
+        (0, line) => {
+            held.begin_child(line);
+            if new.stack_end != 0 {
+                context.stack = new.own_stack();
+            }
         }
+        (1.., Some(line)) => {
+            // Not while it waits: other threads go on, among them those that answer servers for whom the child waits.
+            drop(held);
+            line.wait();
+        }
+        (_, Some(line)) => line.give_up(),
+        (_, None) => {}
     }
     Some(child)
 }

@@ -44,10 +44,9 @@ pub(crate) unsafe extern "C" fn hook(context: *mut Context) {
         return;
     }
     if changes_caller(entry.number) {
-        // Made here, since what another thread finds until it is done is still the user before.
+        // Made here, since what is found until it is done is still the user before.
         let answer = sys::call(entry.number, args);
-        let by_thread = [libc::SYS_setfsuid, libc::SYS_setfsgid].contains(&entry.number);
-        session::changed_caller(by_thread);
+        session::changed_caller();
         calls::count(number, false);
         done(context, answer);
         return;
@@ -288,11 +287,11 @@ fn of_descriptor(number: i64, args: Args, fd: i32) -> Answer {
         libc::SYS_mmap => mapping::map(args),
         libc::SYS_dup => open::duplicate(fd, false, 0),
         libc::SYS_fcntl => return control(fd, b as i32, c),
-        libc::SYS_ioctl => return ioctl(b),
+        libc::SYS_ioctl => return ioctl(fd, b, c),
         libc::SYS_epoll_ctl => Err(libc::EPERM),
         libc::SYS_fstat => return attributes::get(Subject::fd(fd), b, 0),
         libc::SYS_fstatfs => return attributes::room(Subject::fd(fd), b),
-        libc::SYS_fchmod => return attributes::chmod(Subject::fd(fd), b),
+        libc::SYS_fchmod => return attributes::chmod(Subject::fd(fd), b, 0),
         libc::SYS_fchown => return attributes::chown(Subject::fd(fd), b, c, 0),
         libc::SYS_fgetxattr => return xattr(libc::SYS_getxattr, [b, c, d, 0]).get(),
         libc::SYS_flistxattr => return xattr(libc::SYS_listxattr, [b, c, 0, 0]).list(),
@@ -315,15 +314,17 @@ fn control(fd: i32, command: i32, argument: usize) -> Answer {
     }
 }
 
-fn ioctl(request: usize) -> Answer {
+fn ioctl(fd: i32, request: usize, argument: usize) -> Answer {
     /// `FICLONE`, after which programs copy by themselves.
     const CLONE: usize = 0x4004_9409;
     const CLONE_RANGE: usize = 0x4020_940d;
+    const BYTES_LEFT: usize = libc::FIONREAD as usize;
     const FLAG_CLOSE: usize = libc::FIOCLEX as usize;
     const FLAG_KEEP: usize = libc::FIONCLEX as usize;
     match request {
         FLAG_CLOSE | FLAG_KEEP => Ok(None),
         CLONE | CLONE_RANGE => Err(libc::EOPNOTSUPP),
+        BYTES_LEFT => files::bytes_left(fd, argument).map(Some),
         _ => Err(libc::ENOTTY),
     }
 }
@@ -346,7 +347,10 @@ fn of_path(number: i64, args: Args) -> Answer {
         })
     };
     let subject = |follow: bool| path(CWD, a).map(|path| Subject::path(path, follow));
-    let at = |flags: usize| Subject::at(Path::new(a, b), a, flags);
+    let at = |flags: usize| match Path::new(a, b) {
+        None if flags & libc::AT_EMPTY_PATH as usize == 0 => Err(libc::EFAULT),
+        path => Ok(Subject::at(path, a, flags)),
+    };
     const CREATES: usize = (libc::O_CREAT | libc::O_WRONLY | libc::O_TRUNC) as usize;
     match number {
         libc::SYS_open => open::open(path(CWD, a)?, b as i32, c),
@@ -355,27 +359,26 @@ fn of_path(number: i64, args: Args) -> Answer {
         libc::SYS_truncate => open::truncate(path(CWD, a)?, b),
         libc::SYS_stat => attributes::get(subject(true)?, b, 0),
         libc::SYS_lstat => attributes::get(subject(false)?, b, NO_FOLLOW),
-        libc::SYS_newfstatat => attributes::get(at(d), c, d),
-        libc::SYS_statx => attributes::get_more(at(c), c, d, e),
+        libc::SYS_newfstatat => attributes::get(at(d)?, c, d),
+        libc::SYS_statx => attributes::get_more(at(c)?, c, d, e),
         libc::SYS_access => attributes::access(subject(true)?, b, 0),
-        libc::SYS_faccessat => attributes::access(at(0), c, 0),
-        libc::SYS_faccessat2 => attributes::access(at(d), c, d),
-        libc::SYS_chmod => attributes::chmod(subject(true)?, b),
-        libc::SYS_fchmodat => attributes::chmod(at(0), c),
-        libc::SYS_fchmodat2 if d & NO_FOLLOW != 0 => Err(libc::EOPNOTSUPP),
-        libc::SYS_fchmodat2 => attributes::chmod(at(d), c),
+        libc::SYS_faccessat => attributes::access(at(0)?, c, 0),
+        libc::SYS_faccessat2 => attributes::access(at(d)?, c, d),
+        libc::SYS_chmod => attributes::chmod(subject(true)?, b, 0),
+        libc::SYS_fchmodat => attributes::chmod(at(0)?, c, 0),
+        libc::SYS_fchmodat2 => attributes::chmod(at(d)?, c, d),
         libc::SYS_chown => attributes::chown(subject(true)?, b, c, 0),
         libc::SYS_lchown => attributes::chown(subject(false)?, b, c, NO_FOLLOW),
-        libc::SYS_fchownat => attributes::chown(at(e), c, d, e),
+        libc::SYS_fchownat => attributes::chown(at(e)?, c, d, e),
         libc::SYS_utime => {
-            let times: Option<[i64; 2]> = memory::get(b);
+            let times: Option<[i64; 2]> = memory::get_any(b)?;
             let times = times.map(|[atime, mtime]| [[atime, 0], [mtime, 0]]);
             attributes::set_times(subject(true)?, times, 0)
         }
         libc::SYS_utimes => {
             attributes::set_times(subject(true)?, attributes::of_microseconds(b)?, 0)
         }
-        libc::SYS_futimesat => attributes::set_times(at(0), attributes::of_microseconds(c)?, 0),
+        libc::SYS_futimesat => attributes::set_times(at(0)?, attributes::of_microseconds(c)?, 0),
         libc::SYS_utimensat => {
             // Without a path it is about the descriptor.
             let flags = if b == 0 {
@@ -383,7 +386,7 @@ fn of_path(number: i64, args: Args) -> Answer {
             } else {
                 d
             };
-            attributes::set_times(at(flags), memory::get(c), d)
+            attributes::set_times(at(flags)?, memory::get_any(c)?, d)
         }
         libc::SYS_statfs => attributes::room(subject(true)?, b),
         libc::SYS_mkdir => names::mkdir(path(CWD, a)?, b),

@@ -17,7 +17,7 @@
 //! | `route`, `walk`, `at`, `cwd` | paths |
 //! | `fds`, `open_file`, `shared` | descriptors |
 //! | `open`, `files`, `dirs`, `attributes`, `names`, `locks`, `mapping` | the calls |
-//! | `fork`, `exec` | processes |
+//! | `fork`, `waited`, `exec` | processes |
 //! | `session`, `memory`, `sys`, `complain` | the client library, the program's memory, the kernel, standard error |
 
 #![cfg(all(target_arch = "x86_64", target_os = "linux", target_env = "gnu"))]
@@ -50,6 +50,7 @@ mod session;
 mod shared;
 mod start;
 mod sys;
+mod waited;
 mod walk;
 
 /// What the dynamic loader calls when it has loaded the library.

@@ -7,7 +7,7 @@ use crate::session;
 use crate::sys;
 use crate::walk::Place;
 use pandofs_api::NewNode;
-use pandofs_client::RenameHow;
+use pandofs_client::{Node, RenameHow};
 use pandofs_types::{FileKind, Name, NewMode};
 use std::ffi::CString;
 
@@ -174,24 +174,29 @@ pub(crate) fn unlink(path: Path<'_>, flags: usize) -> Answer {
 /// # Errors
 /// Error numbers.
 pub(crate) fn readlink(path: Path<'_>, room: usize, size: usize) -> Answer {
+    let target = |here: &Here, node: &Node| {
+        if node.kind != FileKind::Symlink {
+            return Err(libc::EINVAL);
+        }
+        let client = &here.session.client;
+        let target = client.readlink(&here.caller, node.ino).map_err(errno)?;
+        give(&target, room, size)
+    };
+    if path.text.is_empty() && crate::fds::is_ours(path.dir) {
+        // A symbolic link itself, opened to be looked at.
+        return match crate::at::of_descriptor(path.dir)? {
+            Found::Node(node, _) if node.kind == FileKind::Symlink => {
+                target(&Here::now()?, &node).map(Some)
+            }
+            _ => Err(libc::ENOENT),
+        };
+    }
     if let Start::Descriptor(fd) = path.start()? {
         return give(&path_of(fd)?, room, size).map(Some);
     }
-    path.with_node(
-        false,
-        |here, node| {
-            if node.kind != FileKind::Symlink {
-                return Err(libc::EINVAL);
-            }
-            let target = here
-                .session
-                .client
-                .readlink(&here.caller, node.ino)
-                .map_err(errno)?;
-            give(&target, room, size)
-        },
-        |path| at(libc::SYS_readlinkat, &path, room, size),
-    )
+    path.with_node(false, target, |path| {
+        at(libc::SYS_readlinkat, &path, room, size)
+    })
 }
 
 fn give(target: &[u8], room: usize, size: usize) -> Result<isize, i32> {
@@ -242,11 +247,11 @@ pub(crate) fn rename(old: Path<'_>, new: Path<'_>, flags: usize) -> Answer {
             return Err(libc::ENOTDIR);
         }
     }
+    const HOW: u32 = libc::RENAME_NOREPLACE | libc::RENAME_WHITEOUT;
     let how = match flags as u32 {
-        0 => RenameHow::default(),
-        libc::RENAME_NOREPLACE => RenameHow {
-            no_replace: true,
-            ..RenameHow::default()
+        flags if flags & !HOW == 0 => RenameHow {
+            no_replace: flags & libc::RENAME_NOREPLACE != 0,
+            whiteout: flags & libc::RENAME_WHITEOUT != 0,
         },
         libc::RENAME_EXCHANGE => {
             let done = client.exchange(caller, dir.ino, &name, new_dir.ino, &new_name);

@@ -1,14 +1,15 @@
 //! Opening, closing and duplicating.
 
 use crate::at::{Found, Here, Leaf, Path, Start, c_string, errno};
+use crate::attributes;
 use crate::complain::{self, About};
 use crate::fds;
 use crate::open_file::{OpenFile, READ, WRITE};
 use crate::session::{self, Config};
 use crate::sys;
 use crate::walk::{End, Walk};
-use pandofs_client::{ClientError, OpenHow};
-use pandofs_types::{FileKind, FsError, Ino, NewMode, SetAttr};
+use pandofs_client::{ClientError, Node, OpenHow};
+use pandofs_types::{FileKind, FsError, NewMode, SetAttr};
 use std::sync::Arc;
 
 /// Symbolic links that are followed behind the last component of a path, and times that it comes and goes.
@@ -109,7 +110,7 @@ fn open_found(path: Path<'_>, flags: Flags, mode: usize) -> Result<Opened, i32> 
             Found::Elsewhere(path) => return Ok(by_kernel(&path, flags, mode)),
             Found::Node(node, inner) => (node, inner),
         };
-        match open_node(&Here::now()?, node.ino, node.kind, flags, inner.clone()) {
+        match open_node(&Here::now()?, &node, flags, inner.clone()) {
             Err(error) if error == FsError::Stale.errno() => {}
             // A fifo, socket or device: only the kernel has those.
             Err(libc::ENXIO) => {
@@ -126,14 +127,9 @@ fn open_found(path: Path<'_>, flags: Flags, mode: usize) -> Result<Opened, i32> 
     Err(libc::ENOENT)
 }
 
-fn open_node(
-    here: &Here,
-    ino: Ino,
-    kind: FileKind,
-    flags: Flags,
-    path: Vec<u8>,
-) -> Result<OpenFile, i32> {
+fn open_node(here: &Here, node: &Node, flags: Flags, path: Vec<u8>) -> Result<OpenFile, i32> {
     let (client, caller) = (&here.session.client, &here.caller);
+    let (ino, kind) = (node.ino, node.kind);
     let access = flags.access();
     if flags.has(libc::O_DIRECTORY) && kind != FileKind::Dir {
         return Err(libc::ENOTDIR);
@@ -141,6 +137,9 @@ fn open_node(
     let kept = flags.0 & KEPT_FLAGS;
     if access == 0 {
         return Ok(OpenFile::new(ino, kind, 0, kept, path, None));
+    }
+    if flags.has(libc::O_NOATIME) && !attributes::is_owner(caller, &node.attr) {
+        return Err(libc::EPERM);
     }
     match kind {
         FileKind::File => {}
@@ -193,6 +192,10 @@ fn create(path: Path<'_>, flags: Flags, mode: usize) -> Result<Opened, i32> {
         let made = client.create_masked(caller, dir.ino, &name, mode_asked, how);
         let refusal = match made {
             Ok(found) if found.node.kind == FileKind::File => {
+                if flags.has(libc::O_NOATIME) && !attributes::is_owner(caller, &found.node.attr) {
+                    client.release(found.node.ino).map_err(errno)?;
+                    return Err(libc::EPERM);
+                }
                 let session = Some(Arc::clone(&here.session));
                 let kept = flags.0 & KEPT_FLAGS;
                 let (ino, path) = (found.node.ino, dir.join(&name));
@@ -225,7 +228,7 @@ fn create(path: Path<'_>, flags: Flags, mode: usize) -> Result<Opened, i32> {
         if node.kind == FileKind::Dir {
             return Err(libc::EISDIR);
         }
-        match open_node(&here, node.ino, node.kind, flags, dir.join(&name)) {
+        match open_node(&here, &node, flags, dir.join(&name)) {
             Err(error) if error == FsError::Stale.errno() => {}
             opened => return opened.map(Opened::File),
         }

@@ -6,6 +6,7 @@ use crate::sys;
 use pandofs_client::Client;
 use pandofs_handles::{DEFAULT_CACHE_BYTES, DEFAULT_TIMEOUT_MS};
 use pandofs_types::Credentials;
+use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
@@ -34,11 +35,9 @@ pub(crate) struct Session {
 static CONFIG: OnceLock<Config> = OnceLock::new();
 static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
 static IS_BEGUN: AtomicBool = AtomicBool::new(false);
-/// The caller, and how often it had changed before it was asked for.
-static CALLER: Mutex<Option<(u64, Arc<Credentials>)>> = Mutex::new(None);
+/// How often a thread has changed its user or groups. The C library has all threads do that, but the kernel knows of threads
+/// alone, and some programs have each of theirs act as another user.
 static CALLER_CHANGES: AtomicU64 = AtomicU64::new(0);
-/// Threads may have callers of their own.
-static BY_THREAD: AtomicBool = AtomicBool::new(false);
 static UMASK: AtomicU32 = AtomicU32::new(0);
 
 /// Sets what the environment says.
@@ -106,28 +105,44 @@ pub(crate) fn get() -> Result<Arc<Session>, i32> {
     }
 }
 
-/// The process as a caller; the thread, once one has a user or group for the file system alone.
+thread_local! {
+    /// The thread as a caller, and how often any had changed before it was asked for.
+    static CALLER: Cell<Option<(u64, Arc<Credentials>)>> = const { Cell::new(None) };
+}
+
+/// The thread as a caller.
 ///
 /// # Errors
 /// `EIO` when its groups are not known.
 pub(crate) fn caller() -> Result<Arc<Credentials>, i32> {
-    if BY_THREAD.load(Ordering::Acquire) {
-        return thread_caller().map(Arc::new);
-    }
-    let mut caller = CALLER.lock().unwrap_or_else(PoisonError::into_inner);
     // First: what is found before a change is done is not kept behind it.
     let changes = CALLER_CHANGES.load(Ordering::Acquire);
-    if let Some((before, caller)) = &*caller
-        && *before == changes
-    {
-        return Ok(Arc::clone(caller));
-    }
-    let own = Arc::new(thread_caller()?);
-    *caller = Some((changes, Arc::clone(&own)));
-    Ok(own)
+    // At a thread's end there is nothing any more to remember it by.
+    let known = CALLER.try_with(Cell::take).ok().flatten();
+    let caller = match known {
+        Some((before, caller)) if before == changes => caller,
+        _ => Arc::new(thread_caller()?),
+    };
+    let _ = CALLER.try_with(|known| known.set(Some((changes, Arc::clone(&caller)))));
+    Ok(caller)
 }
 
-/// The thread as a caller, with its user and group for the file system.
+/// The thread as a caller with its real user and group.
+///
+/// # Errors
+/// `EIO` when its groups are not known.
+pub(crate) fn real_caller() -> Result<Arc<Credentials>, i32> {
+    let caller = caller()?;
+    let id = |number: i64| sys::call3(number, 0, 0, 0) as u32;
+    let (user, group) = (id(libc::SYS_getuid), id(libc::SYS_getgid));
+    if (caller.uid, caller.gid) == (user, group) {
+        return Ok(caller);
+    }
+    let groups = caller.groups.clone();
+    Ok(Arc::new(pandofs_handles::caller(user, group, groups)))
+}
+
+/// What the kernel says of the thread, with its user and group for the file system.
 fn thread_caller() -> Result<Credentials, i32> {
     let own = pandofs_handles::own_caller().ok_or(libc::EIO)?;
     // A number that is no user's changes nothing, and the answer is the one that it is.
@@ -136,11 +151,8 @@ fn thread_caller() -> Result<Credentials, i32> {
     Ok(pandofs_handles::caller(user, group, own.groups))
 }
 
-/// The process, or a thread alone, has changed its user or groups.
-pub(crate) fn changed_caller(by_thread: bool) {
-    if by_thread {
-        BY_THREAD.store(true, Ordering::Release);
-    }
+/// A thread has changed its user or groups.
+pub(crate) fn changed_caller() {
     CALLER_CHANGES.fetch_add(1, Ordering::AcqRel);
 }
 

@@ -50,6 +50,11 @@ pub(crate) fn descriptor_flags(fd: i32) -> isize {
     call3(libc::SYS_fcntl, fd as usize, libc::F_GETFD as usize, 0)
 }
 
+/// Returns whether this thread is the one that the process began with.
+pub(crate) fn is_first_thread() -> bool {
+    call3(libc::SYS_gettid, 0, 0, 0) == call3(libc::SYS_getpid, 0, 0, 0)
+}
+
 /// What a symbolic link of the kernel says, if it is one.
 pub(crate) fn readlink(path: &std::ffi::CStr) -> Option<Vec<u8>> {
     let mut room = vec![0_u8; libc::PATH_MAX as usize];

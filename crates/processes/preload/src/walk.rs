@@ -18,6 +18,8 @@ pub(crate) trait Tree {
     fn target(&self, link: Ino) -> Result<Vec<u8>, i32>;
     /// The directory that a directory is in.
     fn parent(&self, dir: Ino) -> Result<Ino, i32>;
+    /// Looks whether names of a directory may be looked up.
+    fn search(&self, dir: Ino) -> Result<(), i32>;
 }
 
 /// A directory, and its path below the file system's root, which is empty for the root.
@@ -92,11 +94,14 @@ impl<'t, T: Tree> Walk<'t, T> {
             let is_last = behind.iter().all(|&byte| byte == b'/');
             match part.as_slice() {
                 b"" => return Ok(End::Dir(at)),
+                // Between names the next one is looked up there.
+                b"." if is_last => self.tree.search(at.ino)?,
                 b"." => {}
                 b".." if at.ino == Ino::ROOT => {
                     return Ok(End::Outside([self.prefix.parent(), &behind].concat()));
                 }
                 b".." => {
+                    self.tree.search(at.ino)?;
                     at.ino = self.tree.parent(at.ino)?;
                     let end = at.path.iter().rposition(|&byte| byte == b'/').unwrap_or(0);
                     at.path.truncate(end);
@@ -177,6 +182,7 @@ mod tests {
 
     const A: Ino = Ino(10);
     const B: Ino = Ino(11);
+    const CLOSED: Ino = Ino(13);
 
     impl Tree for Few {
         fn entry(&self, dir: Ino, name: &Name) -> Result<(Ino, FileKind), i32> {
@@ -184,6 +190,7 @@ mod tests {
                 (Ino::ROOT, b"a") => Ok((A, FileKind::Dir)),
                 (A, b"b") => Ok((B, FileKind::Dir)),
                 (A, b"file") => Ok((Ino(12), FileKind::File)),
+                (A, b"closed") => Ok((CLOSED, FileKind::Dir)),
                 (A, b"up") => Ok((Ino(20), FileKind::Symlink)),
                 (A, b"home") => Ok((Ino(21), FileKind::Symlink)),
                 (A, b"out") => Ok((Ino(22), FileKind::Symlink)),
@@ -204,6 +211,13 @@ mod tests {
 
         fn parent(&self, dir: Ino) -> Result<Ino, i32> {
             Ok(if dir == B { A } else { Ino::ROOT })
+        }
+
+        fn search(&self, dir: Ino) -> Result<(), i32> {
+            match dir {
+                CLOSED => Err(libc::EACCES),
+                _ => Ok(()),
+            }
         }
     }
 
@@ -259,6 +273,14 @@ mod tests {
     fn above_the_root_is_the_machine() {
         assert_eq!(ends("/.."), outside("/"));
         assert_eq!(ends("/a/../../etc/x"), outside("//etc/x"));
+    }
+
+    #[test]
+    fn dots_are_looked_up_like_names() {
+        assert_eq!(ends("/a/closed/"), named(A, "/a", "closed", true));
+        for path in ["/a/closed/.", "/a/closed/..", "/a/closed/../b"] {
+            assert_eq!(ends(path), Err(libc::EACCES), "{path}");
+        }
     }
 
     #[test]

@@ -5,7 +5,9 @@ use crate::known::{Known, Reason, Verdict, judge};
 use crate::process::{end_with, new_pipe, receive};
 use crate::times::CLOCK;
 use anyhow::{Context, Result, anyhow, bail, ensure};
-use rustix::process::{Pid, Signal, WaitOptions, kill_process_group, waitpid};
+use rustix::process::{
+    Pid, Signal, WaitId, WaitIdOptions, WaitOptions, kill_process_group, waitid, waitpid,
+};
 use serde::Serialize;
 use std::collections::BTreeMap;
 use std::fs;
@@ -176,6 +178,14 @@ fn fork_case(case: &Case, place: &Place) -> Result<Outcome> {
         bail!("it could not be started");
     };
     let outcome = receive(&report, CASE_PATIENCE);
+    if outcome.is_some() {
+        // What is below it, as a client library, may have something to do at its end. Until it is waited for below, no other
+        // group has its number.
+        waitid(
+            WaitId::Pid(child),
+            WaitIdOptions::EXITED | WaitIdOptions::NOWAIT,
+        )?;
+    }
     // Stragglers, and the case itself if it hangs.
     let _ = kill_process_group(child, Signal::KILL);
     if let Some(outcome) = outcome {

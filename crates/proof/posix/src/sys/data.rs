@@ -86,11 +86,9 @@ pub(crate) fn truncate(path: &str, length: i64) -> Call<()> {
 }
 
 pub(crate) fn ftruncate(fd: &OwnedFd, length: i64) -> Call<()> {
-    call!(
-        "ftruncate",
-        [Number(fd), length],
-        fs::ftruncate(fd, length as u64)
-    )
+    // SAFETY: takes numbers only.
+    let result = answer(unsafe { libc::ftruncate(fd.as_raw_fd(), length) }.into());
+    call!("ftruncate", [Number(fd), length], result.map(drop))
 }
 
 pub(crate) fn fallocate(fd: &OwnedFd, mode: Falloc, offset: i64, length: i64) -> Call<()> {
