@@ -329,7 +329,9 @@ pub(crate) fn room(subject: Subject<'_>, place: usize) -> Answer {
             statfs.f_blocks = space.total / ROOM_BLOCK;
             statfs.f_bfree = space.free / ROOM_BLOCK;
             statfs.f_bavail = space.available / ROOM_BLOCK;
-            statfs.f_files = space.inodes;
+            // Nothing but space limits them, so that as many more are said to fit as there are free blocks, as by a mount.
+            statfs.f_ffree = statfs.f_bavail;
+            statfs.f_files = space.inodes.saturating_add(statfs.f_ffree);
             statfs.f_namelen = libc::NAME_MAX as i64;
             memory::put(place, statfs);
             Ok(0)
