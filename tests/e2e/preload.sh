@@ -474,6 +474,12 @@ done
 expect_refused 'No such file' preload make -s -f - <<<'all: ; @not-there'
 say 'parents of posix_spawn and vfork are told what failed'
 
+# A script whose interpreter is a symbolic link out of the file system, as in a virtual environment.
+# shellcheck disable=SC2016 # The inner shell's.
+out=$(preload bash -c 'cd "$1" && ln -s /bin/cat interpreter && printf "#!%s\nwords\n" "$1/interpreter" >by-link &&
+    chmod +x by-link && env ./by-link' - "$PREFIX/shell")
+expect_equal 'a script by a link' "$out" "#!$PREFIX/shell/interpreter"$'\nwords'
+
 # What is counted.
 out=$(PANDOFS_PRELOAD_REPORT=1 preload cat "$PREFIX/shell/a" 2>&1 >/dev/null)
 expect_contains 'the report' "$out" 'PandoFS: read '

@@ -91,11 +91,18 @@ pub(crate) fn exec(exec: Exec<'_>) -> Result<Option<isize>, i32> {
                 dir: libc::AT_FDCWD,
                 text: interpreter,
             };
-            if path.may_be_ours() {
-                // An interpreter of the file system would have to be copied as well.
-                return Err(libc::ENOEXEC);
-            }
-            (libc::AT_FDCWD as usize, c_string(interpreter.clone())?, 0)
+            let found = match path.may_be_ours() {
+                true => path.find(true)?,
+                false => Found::Kernel,
+            };
+            let path = match found {
+                Found::Kernel => c_string(interpreter.clone())?,
+                // As of a virtual environment of Python: a symbolic link to the machine's.
+                Found::Elsewhere(path) => path,
+                // It would have to be copied as well.
+                Found::Node(..) => return Err(libc::ENOEXEC),
+            };
+            (libc::AT_FDCWD as usize, path, 0)
         }
     };
     let state = prepare(exec.environment)?;
