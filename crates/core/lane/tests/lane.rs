@@ -18,8 +18,8 @@ use pandofs_storage::store::{
 };
 use pandofs_types::limits::{MAX_SLOTS, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{
-    Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Steady,
-    Time,
+    Credentials, Epoch, FileLock, FsId, HashKey, Ino, LockKind, LockMode, LockRange, Name,
+    ServerId, SessionId, ShardId, SlotId, Steady, Time,
 };
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -724,4 +724,74 @@ fn an_answer_says_what_it_has_waited_for_and_hot_directories_are_known() {
     assert!(commands.len() == 8 && !commands.iter().any(waited));
     let hot = driver.lane.hottest(driver.now);
     assert_eq!((hot.len(), hot[0].dir), (1, Ino::ROOT));
+}
+
+/// Numbers of inodes that are left out at a start: were the record lost, the next start would give some out again.
+#[test]
+fn what_a_start_decides_is_on_disk_before_anything_is_asked() {
+    let driver = Driver::new(5_000);
+    assert!(driver.log.next_index(0).is_some_and(|next| next > 1));
+    assert_eq!(driver.log.unsynced(), 0);
+}
+
+/// The system may have it only in memory, and whoever starts by it says things that come of it.
+#[test]
+fn what_was_only_written_is_synced_before_a_start_goes_by_it() {
+    let mut driver = Driver::new(5_000);
+    driver.ask(1, create("a"));
+    driver.run().unwrap();
+    assert!(driver.log.unsynced() > 0);
+    let mut environment = Environment {
+        now: Time(1),
+        steady: Steady(0),
+        held: 0,
+        random: &mut || 7,
+    };
+    let configs = configs(&map(5_000), ID, SESSION_TIMEOUT);
+    let (store, log) = (&*driver.store, &*driver.log);
+    let (_, replayed) = recover(configs, &mut environment, store, log).unwrap();
+    assert!(replayed.records > 0);
+    assert_eq!(driver.log.unsynced(), 0);
+}
+
+/// It is not given before it is on disk that the session may have some: see `file_locks` of the shard.
+#[test]
+fn the_first_lock_of_a_session_waits_for_a_sync() {
+    let mut driver = Driver::new(5_000);
+    driver.ask(1, create("a"));
+    driver.run().unwrap();
+    let made = driver
+        .commands()
+        .into_iter()
+        .find_map(|command| match command {
+            Command::Answer {
+                result: Ok(Reply::Entry(entry)),
+                ..
+            } => Some(entry.ino),
+            _ => None,
+        });
+    let lock = FileLock {
+        kind: LockKind::Record,
+        owner: 1,
+        pid: 1,
+        mode: LockMode::Exclusive,
+        range: LockRange::WHOLE,
+    };
+    driver.ask(
+        2,
+        Request::SetLock(op::SetLock {
+            ino: made.unwrap(),
+            lock,
+            blocking: false,
+            wait_ms: 1_000,
+        }),
+    );
+    driver.run().unwrap();
+    assert!(answered(&driver.commands()).is_empty());
+    assert!(has_sync(&driver.work(NEVER)));
+    driver.run().unwrap();
+    assert!(answered(&driver.commands()).is_empty());
+    driver.lane.synced().unwrap();
+    driver.run().unwrap();
+    assert_eq!(answered(&driver.commands()), [2]);
 }

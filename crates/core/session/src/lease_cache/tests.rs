@@ -235,6 +235,16 @@ fn nothing_is_cached_of_a_server_whose_recalls_are_lost() {
 }
 
 #[test]
+fn what_was_asked_before_recalls_are_heard_is_not_cached() {
+    let lease_cache = lease_cache();
+    let asked = send(&lease_cache, lookup());
+    let later = now() + Duration::from_secs(1);
+    lease_cache.borrow_mut().subscribed(SERVER, later);
+    learn(&lease_cache, &asked, &entry(0o644));
+    assert!(!found(&lease_cache));
+}
+
+#[test]
 fn what_this_session_changes_is_not_cached_until_it_is_answered() {
     let lease_cache = lease_cache();
     learn(&lease_cache, &send(&lease_cache, lookup()), &entry(0o644));

@@ -9,6 +9,8 @@ mod batches;
 mod branch_files;
 mod by_path;
 mod clocks;
+mod copying;
+mod decisions;
 mod dir_grain;
 mod distributed;
 mod exchange;

@@ -511,3 +511,55 @@ fn a_close_is_left_to_the_client_when_the_file_has_moved() {
     ));
     assert_eq!(opens(&cluster, 1), 0);
 }
+
+/// The first of two records is applied while what the second one frees is still there.
+#[test]
+fn what_the_second_of_two_records_frees_is_not_opened_after_the_first() {
+    let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
+    let ino = cluster.file("file");
+    let open = Request::Open(op::Open {
+        ino,
+        access: 6,
+        truncate: false,
+        data: false,
+    });
+    let batch = vec![
+        cluster.request_by(6, 0, create_file(Ino::ROOT, name("other"))),
+        cluster.request_by(7, 0, unlink("file")),
+        cluster.request_by(8, 0, open),
+    ];
+    let opened = cluster.last_ticket();
+    let step = cluster.batch(0, batch);
+    let is_open = step.outputs.iter().find_map(|output| match output {
+        Output::Answer { ticket, result, .. } if *ticket == opened => Some(result.is_ok()),
+        _ => None,
+    });
+    let is_there = cluster
+        .call(0, Request::GetAttr(op::GetAttr { ino }))
+        .is_ok();
+    assert_eq!(is_open, Some(is_there));
+}
+
+/// The answer to the first was lost.
+#[test]
+fn what_is_told_again_twice_is_counted_once() {
+    let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
+    let ino = cluster.file("file");
+    let told = Request::Reopen(op::Reopen {
+        opens: vec![(ino, 1)],
+    });
+    for _ in 0..2 {
+        let again = cluster.request_by(6, 0, told.clone());
+        cluster.input(0, again);
+    }
+    cluster.call(0, unlink("file")).unwrap();
+    assert!(
+        cluster
+            .call(0, Request::GetAttr(op::GetAttr { ino }))
+            .is_ok()
+    );
+    let release = cluster.request_by(6, 0, Request::Release(op::Release { inos: vec![ino] }));
+    cluster.input(0, release);
+    let gone = cluster.call(0, Request::GetAttr(op::GetAttr { ino }));
+    assert!(gone.is_err(), "nobody has it open: {gone:?}");
+}

@@ -2,12 +2,12 @@
 
 use crate::support::{Cluster, create_file, horizon, name, sent};
 use pandofs_api::{
-    Age, Ask, CommitMessage, PeerMessage, Reply, Request, Step, StepNumber, op, step,
+    Age, Ask, CommitMessage, DirSettings, PeerMessage, Reply, Request, Step, StepNumber, op, step,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::Input;
 use pandofs_storage::store::Store;
-use pandofs_types::{Ino, ShardId, Time, TxId};
+use pandofs_types::{AtimeRule, Credentials, Ino, SetAttr, ShardId, Time, TxId};
 
 /// Two files on shard 1 of two.
 fn cluster() -> (Cluster, [Ino; 2]) {
@@ -113,4 +113,67 @@ fn a_step_is_answered_alike_before_and_after_a_restart_when_another_has_ended() 
     cluster.restart(1);
     let after = later.map(|asked| said(&cluster.input(1, asked).outputs));
     assert_eq!(before, after);
+}
+
+/// The change was answered by its coordinator, perhaps, and who asks after that is to meet the new rights.
+#[test]
+fn a_name_is_waited_for_while_the_rights_to_its_directory_change() {
+    let (mut cluster, [file, _]) = cluster();
+    let getattr = Request::GetAttr(op::GetAttr { ino: file });
+    assert!(cluster.call(1, getattr).is_ok());
+    let dir = Ino::new(ShardId(1), 1);
+    let lookup = Request::Lookup(op::Lookup {
+        dir,
+        name: name("a"),
+    });
+    assert!(
+        cluster.call(1, lookup.clone()).is_ok(),
+        "the first directory there"
+    );
+    let change = of_coordinator(CommitMessage::Do {
+        tx: tx(700),
+        number: StepNumber(1),
+        step: Step::SetDir(step::SetDir {
+            dir,
+            set: SetAttr {
+                mode: Some(0o700),
+                ..SetAttr::default()
+            },
+            settings: DirSettings::default(),
+            caller: Credentials::ROOT,
+            time: Time(5_000),
+        }),
+        ask: Ask::Prepare,
+        age: Age {
+            time: Time(700),
+            tx: tx(700),
+        },
+    });
+    cluster.input(1, change);
+    let waits = cluster.request(1, lookup);
+    assert!(cluster.input(1, waits).outputs.is_empty());
+}
+
+/// Whatever has the inode locked goes by it as it was.
+#[test]
+fn a_time_of_access_is_not_written_to_what_an_operation_has_locked() {
+    let (mut cluster, [file, _]) = cluster();
+    let atime = |cluster: &mut Cluster| match cluster
+        .call(1, Request::GetAttr(op::GetAttr { ino: file }))
+    {
+        Ok(Reply::Inode(inode)) => inode.attr.atime,
+        other => panic!("{other:?}"),
+    };
+    let before = atime(&mut cluster);
+    cluster.input(1, touch(700, 1, file));
+    cluster.now += 1_000_000;
+    let accessed = Request::Accessed(op::Accessed {
+        inos: vec![(file, Time(before.0 + 1_000))],
+        rule: AtimeRule::Strict,
+    });
+    assert_eq!(cluster.call(1, accessed), Ok(Reply::Done));
+    let (tx, number, commit) = (tx(700), StepNumber(1), false);
+    let over = CommitMessage::Outcome { tx, number, commit };
+    cluster.input(1, of_coordinator(over));
+    assert_eq!(atime(&mut cluster), before);
 }

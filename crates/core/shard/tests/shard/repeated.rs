@@ -177,3 +177,23 @@ fn of_each_copy_of_a_request_it_is_said_where_its_answer_goes() {
     });
     assert_eq!(answered.collect::<Vec<_>>(), [last]);
 }
+
+/// It was answered, and the slot was used again.
+#[test]
+fn a_copy_of_an_older_request_of_its_slot_is_not_executed() {
+    let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
+    let create = cluster.request(0, create_file(Ino::ROOT, name("file")));
+    assert!(answer(&cluster.input(0, create.clone()).outputs).is_ok());
+    let unlink = Request::Unlink(op::Unlink {
+        dir: Ino::ROOT,
+        name: name("file"),
+    });
+    assert!(cluster.call(0, unlink).is_ok());
+    let copy = answer(&cluster.input(0, create).outputs);
+    assert_eq!(copy, Err(Refusal::StaleSequence));
+    let lookup = Request::Lookup(op::Lookup {
+        dir: Ino::ROOT,
+        name: name("file"),
+    });
+    assert_eq!(cluster.call(0, lookup), Err(FsError::NotFound.into()));
+}

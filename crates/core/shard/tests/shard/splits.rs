@@ -283,7 +283,7 @@ fn a_crash_at_any_message_of_a_split_leaves_one_owner() {
 }
 
 /// Names of the root in the half that splits off first.
-fn moving_names(cluster: &Cluster, count: usize) -> Vec<String> {
+pub(crate) fn moving_names(cluster: &Cluster, count: usize) -> Vec<String> {
     let moves = |text: &String| {
         let position = cluster.map.hash_key.position(text.as_bytes());
         position.radix_index(1) == 1
@@ -292,7 +292,7 @@ fn moving_names(cluster: &Cluster, count: usize) -> Vec<String> {
     all.filter(moves).take(count).collect()
 }
 
-fn made(reply: Result<Reply, Refusal>) -> Ino {
+pub(crate) fn made(reply: Result<Reply, Refusal>) -> Ino {
     match reply {
         Ok(Reply::Entry(entry)) => entry.ino,
         other => panic!("{other:?}"),

@@ -205,6 +205,11 @@ impl Cluster {
         step
     }
 
+    /// The ticket of the last request that was made.
+    pub(crate) fn last_ticket(&self) -> Ticket {
+        Ticket(self.sequence)
+    }
+
     pub(crate) fn request(&mut self, shard: u16, request: Request) -> Input {
         self.request_by(5, shard, request)
     }

@@ -236,3 +236,38 @@ fn who_asks_whether_the_data_objects_have_followed_is_told_when_they_have() {
         FIRST_TRUNCATIONS + 1
     );
 }
+
+#[test]
+fn a_cut_that_comes_while_the_last_is_reported_is_done_too() {
+    let (mut cluster, ino) = cluster();
+    let first = resize(&mut cluster, OTHER, ino, 100);
+    let [(100, ticket)] = truncations(&first)[..] else {
+        panic!("{first:?}");
+    };
+    let set = SetAttr {
+        size: Some(10),
+        ..SetAttr::default()
+    };
+    let again = cluster.request_by(OTHER, 0, Request::SetAttr(op::SetAttr { ino, set }));
+    let reply = DataReply::Done;
+    let step = cluster.batch(0, vec![again, Input::DataDone { ticket, reply }]);
+    assert_eq!(answer(&step.outputs), None, "it is not cut yet");
+    let after = done(&mut cluster, &step.outputs);
+    assert_eq!(answer(&after).map(|(inode, _)| inode.attr.size), Some(10));
+}
+
+/// What lies beyond the shorter end is in the data objects until they have followed.
+#[test]
+fn a_file_that_is_made_longer_while_a_cut_is_pending_is_cut_as_deep() {
+    let (mut cluster, ino) = cluster();
+    let open = Request::Open(op::Open {
+        ino,
+        access: 6,
+        truncate: false,
+        data: false,
+    });
+    ask(&mut cluster, WRITER, open);
+    resize(&mut cluster, OTHER, ino, 10);
+    let longer = resize(&mut cluster, OTHER, ino, 2 * MIB);
+    assert_eq!(truncations(&longer).first().map(|cut| cut.0), Some(10));
+}
