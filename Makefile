@@ -33,7 +33,7 @@ BENCHMARKS = --package pandofs-fuse --package pandofs-wire --package pandofs-sto
 	--package pandofs-log-raft-engine --examples
 
 .NOTPARALLEL:
-.PHONY: help deps build install packages image wheel run check test test-long lint unit e2e sim soak fuzz model bench bench-commit bench-placement bench-walk clean
+.PHONY: help deps build install packages image wheel run check test test-long lint unit e2e sim soak fuzz mutants model bench bench-commit bench-placement bench-walk clean
 
 help: ## Show this help
 	@grep -hE '^[a-z0-9-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 18
@@ -112,6 +112,10 @@ soak: ## kill -9 at random for ten minutes under load, with every check; `make s
 fuzz: ## Give every decoder of bytes to libFuzzer, 30 s each; `make fuzz SECONDS=N` for longer
 	scripts/deps.sh build
 	scripts/fuzz.sh $(or $(SECONDS),30) $(TARGETS)
+
+mutants: ## Change a crate's code in every small way: which changes do its tests miss? `make mutants CRATE=commit PART=0/8`
+	scripts/deps.sh build mutants
+	scripts/mutants.sh $(or $(CRATE),commit) $(PART)
 
 bench: ## Measure beside ext4, bindfs and an in-memory FUSE file system, and large files with fio (as root)
 	scripts/deps.sh build run bench

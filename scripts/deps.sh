@@ -10,6 +10,7 @@
 #   image  what makes a container image, and the bare system in which packages are tested
 #   package-test  what those tests look with
 #   wheel  what makes the wheel for Python
+#   mutants  what plants small faults in a crate, one by one
 #   python-data, python-torch  what its longer tests run
 # With apt-get and root (or sudo without a password to type) packages are installed; otherwise this
 # prints the command and fails. Programs from crates.io and PyPI are put beside what cargo builds of PandoFS.
@@ -222,11 +223,15 @@ for group in "$@"; do
         need_command crun crun "runs it"
         ;;
     wheel) need_environment maturin build.txt ;;
+    mutants)
+        need_rust
+        need_program cargo-mutants 27.1.0
+        ;;
     python-data) need_environment python-data data.txt ;;
     python-torch) need_environment python-torch torch.txt ;;
     *)
         echo "deps: unknown group '$group' (build, lint, run, test, bench, bench-walk, package, image, package-test," \
-            "wheel, python-data, python-torch)" >&2
+            "wheel, mutants, python-data, python-torch)" >&2
         exit 2
         ;;
     esac
