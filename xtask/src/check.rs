@@ -3,7 +3,7 @@
 use crate::finding::Finding;
 use crate::source::{Source, test_only};
 use crate::workspace::{Package, Problem, Workspace};
-use crate::{clocks, dependencies, documents, purity, tidy};
+use crate::{clocks, dependencies, documents, faults, purity, tidy};
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -57,6 +57,7 @@ pub(crate) fn check(workspace: &Workspace) -> Result<Vec<Finding>, Problem> {
     if let Some(map) = workspace.text(Path::new("ARCHITECTURE.md"))? {
         found.extend(documents::architecture_names(&map, &workspace.packages));
     }
+    found.extend(faults::patch::check(workspace)?);
     found.sort();
     Ok(found)
 }

@@ -6,6 +6,7 @@ mod check;
 mod clocks;
 mod dependencies;
 mod documents;
+mod faults;
 mod finding;
 mod purity;
 mod source;
@@ -17,18 +18,24 @@ use std::process::{Command, ExitCode};
 const USAGE: &str = "\
 Usage: cargo xtask check
        cargo xtask sim [--seed S | --seeds N] [OPTIONS]
+       cargo xtask faults [--named] [--seeds N] [NAME...]
 
 check: which crate may depend on which, that the inner crates do without the outside world, and how
 sources are kept. Prints each place that breaks a rule; exit code 1 if there is one.
 
 sim: simulates whole clusters, each from one seed. --seed S replays one and shows what happened;
---seeds N runs many and shows the smallest scenario of each that fails; --help tells the rest.";
+--seeds N runs many and shows the smallest scenario of each that fails; --help tells the rest.
+
+faults: skips each rule that a patch in tests/faults says, or those named, runs the tests of the inner crates and seeds 0 to
+N - 1 of the simulator until one fails, and prints what found each and how soon; exit code 1 if one lives. With --named only
+the finder that the patch names is run.";
 
 fn main() -> ExitCode {
     let arguments: Vec<String> = std::env::args().skip(1).collect();
     match arguments.iter().map(String::as_str).collect::<Vec<_>>()[..] {
         ["check"] => check::run(),
         ["sim", ..] => sim(&arguments[1..]),
+        ["faults", ..] => faults::run(&arguments[1..]),
         ["help" | "--help" | "-h"] => {
             println!("{USAGE}");
             ExitCode::SUCCESS

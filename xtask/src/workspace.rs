@@ -14,11 +14,15 @@ pub(crate) enum Problem {
     Cargo(String),
     #[error("cargo metadata is not understood: {0}")]
     Metadata(#[from] serde_json::Error),
+    #[error("{0}")]
+    Faults(String),
 }
 
 #[derive(Debug)]
 pub(crate) struct Workspace {
     pub root: PathBuf,
+    /// Where cargo puts what it builds.
+    pub target: PathBuf,
     /// Those under `crates/`.
     pub packages: Vec<Package>,
 }
@@ -59,6 +63,7 @@ pub(crate) const PREFIX: &str = "pandofs-";
 struct Metadata {
     packages: Vec<MetadataPackage>,
     workspace_root: PathBuf,
+    target_directory: PathBuf,
 }
 
 #[derive(Deserialize)]
@@ -104,7 +109,12 @@ impl Workspace {
             packages.extend(Package::new(&root, package, &text));
         }
         packages.sort_by(|a, b| a.name.cmp(&b.name));
-        Ok(Workspace { root, packages })
+        let target = metadata.target_directory;
+        Ok(Workspace {
+            root,
+            target,
+            packages,
+        })
     }
 
     /// The text of a file, if there is such a file.

@@ -26,6 +26,9 @@ struct Options {
     /// Begin no further seed after so many seconds
     #[arg(long)]
     within: Option<u64>,
+    /// End at the first that fails, and do not make its scenario smaller
+    #[arg(long, conflicts_with = "seed")]
+    first: bool,
     /// Do this wrong
     #[arg(long, value_parser = plant)]
     plant: Option<Plant>,
@@ -101,9 +104,12 @@ fn many(options: &Options) -> std::io::Result<bool> {
             Ok(_) => passed += 1,
             Err(finding) => {
                 writeln!(out, "seed {seed} failed: {finding}")?;
+                failed.push(seed);
+                if options.first {
+                    break;
+                }
                 let (smallest, finding) = shrink(&scenario, &finding, SHRINK_RUNS);
                 writeln!(out, "{smallest}=> {finding}\n")?;
-                failed.push(seed);
             }
         }
     }
