@@ -229,6 +229,7 @@ impl Runner {
                 }
                 (end != End::Passed).then(|| self.tell(at, &end, &text))
             }
+            Finder::NothingYet => return self.find(fault),
             Finder::Sim { .. } => {
                 let (found, _) = self.simulate(Some(fault), patience(self.seeds_take))?;
                 found.map(|(oracle, seed)| format!("sim {oracle}, seed {seed}"))
