@@ -9,6 +9,6 @@ target=$(scripts/cargo-target.sh)
 PATH=$target/programs/bin:$PATH
 out=$target/mutants/$crate
 mkdir -p "$out"
-# Beside another crate's tests nothing of this crate's is compiled that they do not need: RocksDB is not.
+# It builds in a copy of its own, of which nothing is to be found here later.
 unset CARGO_TARGET_DIR
 exec cargo mutants --package "pandofs-$crate" --output "$out" --no-shuffle ${2:+--shard "$2"}

@@ -23,25 +23,8 @@ chmod 755 "$SCRATCH"
 setpriv --reuid nobody --regid nogroup --clear-groups test -x "$SCRATCH" ||
     skip "other users cannot reach $SCRATCH: set TMPDIR to a place that they can"
 
-# All that the suite can be told that a file system can do and Linux has. Two users that every Debian has.
-configuration() {
-    cat <<TOML
-[features]
-posix_fallocate = {}
-rename_ctime = {}
-stat_st_birthtime = {}
-utime_now = {}
-utimensat = {}
-
-[settings]
-# Seconds between two changes whose times must differ; those on the mount are in nanoseconds.
-naptime = 0.01
-allow_remount = $1
-
-[dummy_auth]
-entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
-TOML
-}
+# shellcheck source=tests/e2e/_pjdfstest.sh
+. ./_pjdfstest.sh
 configuration false >"$SCRATCH/stay.toml"
 configuration true >"$SCRATCH/remount.toml"
 

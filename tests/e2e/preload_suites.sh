@@ -4,6 +4,8 @@
 # long
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
+# shellcheck source=tests/e2e/_pjdfstest.sh
+. ./_pjdfstest.sh
 
 [[ $(id -u) -eq 0 ]] || skip 'only root can act as other users'
 LIBRARY=${PANDOFS%/*}/libpandofs_preload.so
@@ -43,22 +45,7 @@ say 'the suite by the preloaded library'
 # Names of cases that do not pass, from a list with reasons.
 known=$(sed -E '/^(#|$)/d; s/[[:space:]].*//' preload-pjdfstest-known.txt)
 names=$(sed 's/.*/"&",/' <<<"$known")
-cat >"$SCRATCH/configuration.toml" <<TOML
-[features]
-posix_fallocate = {}
-rename_ctime = {}
-stat_st_birthtime = {}
-utime_now = {}
-utimensat = {}
-
-[settings]
-naptime = 0.01
-allow_remount = false
-expected_failures = [$names]
-
-[dummy_auth]
-entries = [["nobody", "nogroup"], ["daemon", "daemon"]]
-TOML
+configuration false "expected_failures = [$names]" >"$SCRATCH/configuration.toml"
 preload mkdir "$PREFIX/pjdfstest"
 code=0
 output=$(preload env NO_COLOR=1 RUST_BACKTRACE=0 pjdfstest --configuration-file "$SCRATCH/configuration.toml" \

@@ -26,7 +26,7 @@ pub(crate) struct Fault {
     pub found_by: Finder,
 }
 
-/// That which finds a fault.
+/// Finder of a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Finder {
     /// A test of a crate; `target` is `lib` for those beside the code.
@@ -153,7 +153,7 @@ pub(crate) fn apply(
     Err(Problem::Faults(text))
 }
 
-/// What is wrong with the patches: a header that says too little, a finder that there is not, sources that they do not fit.
+/// Findings in the patches: a header that says too little, a finder that there is not, sources that they do not fit.
 pub(crate) fn check(workspace: &Workspace) -> Result<Vec<Finding>, Problem> {
     let root = &workspace.root;
     if !root.join(FOLDER).is_dir() {

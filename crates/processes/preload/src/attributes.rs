@@ -9,6 +9,7 @@ use pandofs_client::Node;
 use pandofs_types::limits::{MAX_XATTR_NAME_BYTES, MAX_XATTR_VALUE_BYTES};
 use pandofs_types::{Attr, Credentials, FileKind, Ino, SetAttr, SetTime, Time};
 use std::ffi::CString;
+use std::sync::Arc;
 
 /// The device number of the file system where it is not mounted: one that no device has.
 const DEVICE: (u32, u32) = (0, 0xf_5000);
@@ -151,7 +152,7 @@ fn set_of(here: &Here, node: &Node, attributes: &SetAttr) -> Result<isize, i32> 
     Ok(0)
 }
 
-/// Whether the caller may do what only a file's owner may.
+/// Right of the caller to what only a file's owner may do.
 pub(crate) fn is_owner(caller: &Credentials, attr: &Attr) -> bool {
     caller.uid == attr.uid || caller.uid == 0
 }
@@ -204,11 +205,13 @@ pub(crate) fn access(subject: Subject<'_>, rights: usize, flags: usize) -> Answe
     let is_effective = flags & libc::AT_EACCESS as usize != 0;
     subject.with(
         |here, node| {
-            let real = session::real_caller()?;
-            let caller = if is_effective { &here.caller } else { &real };
+            let caller = match is_effective {
+                true => Arc::clone(&here.caller),
+                false => session::real_caller()?,
+            };
             let client = &here.session.client;
             client
-                .access(caller, node.ino, rights as u16)
+                .access(&caller, node.ino, rights as u16)
                 .map_err(errno)?;
             Ok(0)
         },

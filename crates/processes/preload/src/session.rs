@@ -35,7 +35,7 @@ pub(crate) struct Session {
 static CONFIG: OnceLock<Config> = OnceLock::new();
 static SESSION: Mutex<Option<Arc<Session>>> = Mutex::new(None);
 static IS_BEGUN: AtomicBool = AtomicBool::new(false);
-/// How often a thread has changed its user or groups. The C library has all threads do that, but the kernel knows of threads
+/// Number of changes of a thread's user or groups. The C library has all threads do that, but the kernel knows of threads
 /// alone, and some programs have each of theirs act as another user.
 static CALLER_CHANGES: AtomicU64 = AtomicU64::new(0);
 static UMASK: AtomicU32 = AtomicU32::new(0);
@@ -142,7 +142,7 @@ pub(crate) fn real_caller() -> Result<Arc<Credentials>, i32> {
     Ok(Arc::new(pandofs_handles::caller(user, group, groups)))
 }
 
-/// What the kernel says of the thread, with its user and group for the file system.
+/// The thread as the kernel has it, with its user and group for the file system.
 fn thread_caller() -> Result<Credentials, i32> {
     let own = pandofs_handles::own_caller().ok_or(libc::EIO)?;
     // A number that is no user's changes nothing, and the answer is the one that it is.

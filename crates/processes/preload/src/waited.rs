@@ -126,7 +126,7 @@ pub(crate) fn tell() {
     }
 }
 
-/// What is carried over: nothing, where it cannot be told from what belongs to the thread.
+/// The part of the stack that is carried over, its start and bytes: nothing, where it cannot be told from what belongs to the thread.
 fn region(stack: usize, argument: Option<usize>) -> (usize, usize) {
     match argument {
         Some(argument) => {
@@ -142,7 +142,7 @@ fn region(stack: usize, argument: Option<usize>) -> (usize, usize) {
     }
 }
 
-/// How many of the bytes from there on are there; at least those of the first page are.
+/// Number of the bytes from there on that are mapped; those of the first page are.
 fn mapped(start: usize, bytes: usize) -> usize {
     let page = start - start % PAGE;
     let mut pages = [0_u8; STACK_BYTES / PAGE + 1];
