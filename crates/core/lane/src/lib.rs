@@ -9,6 +9,7 @@
 
 mod batch;
 mod command;
+pub mod data;
 mod data_tickets;
 mod delays;
 mod disk;

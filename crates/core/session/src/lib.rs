@@ -15,6 +15,8 @@
 //! | `hearing` | recalls of leases, and those that wait for writes |
 //! | `opens`, `locks` | open files, closes and file locks |
 //! | `registration` | what a server is told of them that was restarted |
+//! | `unsynced` | acknowledged changes that may not be on disk, and syncs that come too late for them |
+//! | `object_change` | a change of data objects until all of them have followed as many truncations |
 //! | `atime` | times of access as reads change them |
 //! | `limits` | limits of all that |
 
@@ -27,9 +29,11 @@ mod lease_grant;
 pub mod limits;
 mod locks;
 mod maps;
+mod object_change;
 mod opens;
 mod registration;
 mod router;
+mod unsynced;
 
 pub use crate::atime::touch;
 pub use crate::boottime::Boottime;
@@ -41,6 +45,10 @@ pub use crate::lease_cache::{
 pub use crate::lease_grant::{LeaseGrant, Sent};
 pub use crate::locks::{LockOwner, Locks};
 pub use crate::maps::{DirMaps, InodeShards};
+pub use crate::object_change::{ObjectChange, OutOfStep};
 pub use crate::opens::{Batch, Closes, OpenFiles};
 pub use crate::registration::{NotTaken, Registration};
 pub use crate::router::{KnownPlaces, Reaction, Router, Target, leaves_doubt};
+pub use crate::unsynced::{
+    Mark, Place, Synced, Unsynced, changed_by, object_changed_by, object_of,
+};

@@ -16,8 +16,7 @@ use crate::route::reply_of;
 use crate::stripes::{Run, gather, runs, scatter};
 use crate::trace::{Op, Outcome};
 use pandofs_api::{DataReply, DataRequest, FileBody, Layout, Request, op};
-use pandofs_session::Target;
-use pandofs_session::{Begun, Hold};
+use pandofs_session::{Begun, Hold, ObjectChange, Target};
 use pandofs_types::limits::{MAX_FILE_BYTES, MIN_WRITE_BEHIND_BYTES};
 use pandofs_types::{Credentials, FsError, Ino, Time};
 use pandofs_wire::message::AnswerBody;
@@ -500,17 +499,17 @@ impl Core {
         calls: impl Fn(u32) -> Vec<Call<'d>>,
     ) -> Result<u32> {
         check_layout(layout)?;
-        let mut truncations = file.snapshot().truncations;
-        let mut is_certain = false;
+        let mut change = ObjectChange::new(file.snapshot().truncations);
         loop {
-            let Some(others) = self.try_objects(calls(truncations))? else {
-                return Ok(truncations);
-            };
-            let now = self.followed(caller, file)?;
-            if is_certain && now == truncations {
-                return Err(out_of_step(file.ino, truncations, others));
+            if let Some(others) = self.try_objects(calls(change.truncations()))? {
+                change.refused(others);
             }
-            (truncations, is_certain) = (now, true);
+            if change.is_made() {
+                return Ok(change.truncations());
+            }
+            let now = self.followed(caller, file)?;
+            let again = change.begin_again(now);
+            again.map_err(|out| out_of_step(file.ino, out.truncations, out.followed))?;
         }
     }
 

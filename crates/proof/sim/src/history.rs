@@ -2,12 +2,16 @@
 
 mod asked;
 mod attributes;
+mod contents;
 mod deed;
 mod logs;
 mod xattrs;
 
 pub(crate) use asked::{Asked, Outcome};
 pub(crate) use attributes::{Field, Told};
+pub(crate) use contents::{
+    Changed, Contents, FileLog, Read, SECTOR_BYTES, SECTORS, Stamp, bytes_of, stamp_of,
+};
 pub(crate) use deed::Deed;
 pub(crate) use logs::{Logs, Operation};
 pub(crate) use xattrs::NAMES as XATTRS;
@@ -47,6 +51,8 @@ pub(crate) struct History {
     /// Inodes that a server may have lost with what it had not synced.
     lost: BTreeSet<Ino>,
     early: Ledger,
+    /// Contents of files.
+    pub contents: Contents,
 }
 
 impl History {
@@ -64,6 +70,7 @@ impl History {
             linked: BTreeSet::new(),
             lost: BTreeSet::new(),
             early: Ledger::default(),
+            contents: Contents::default(),
         }
     }
 
@@ -199,6 +206,11 @@ impl History {
             let may = self.attributes.deed(&place).filter(|_| result.is_ok());
             let field = place.0.1;
             let told = may.map(|may| attributes::changed(field, may, attr));
+            // What a truncation took away since makes a file no longer, so that its size is all that is known.
+            let told = match (told, attr, request) {
+                (Some(_), Some(attr), Request::WroteData(_)) => Some(Told::Write(field.of(attr))),
+                (told, ..) => told,
+            };
             self.attributes.end(place, ended, told);
         }
         for (key, told) in attr.into_iter().flat_map(attributes::reads) {

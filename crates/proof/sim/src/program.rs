@@ -1,7 +1,10 @@
 //! An operation as a sequence of requests: the way down each path, then what it is about.
 
+pub(crate) mod data;
+
 use crate::history::XATTRS;
 use crate::scenario::{Op, Path, User};
+use data::DataJob;
 use pandofs_api::{NewNode, Reply, Request, op};
 use pandofs_session::{KnownPlaces, Target};
 use pandofs_types::{
@@ -21,6 +24,8 @@ const LOCK_WAIT_MS: u32 = 100;
 #[derive(Debug)]
 pub(crate) enum Next {
     Ask(Target, Request),
+    /// It is about contents, and goes on as this.
+    Data(Box<DataJob>),
     Done(String),
 }
 
@@ -157,7 +162,9 @@ impl Job {
                     return Next::Done("NotDir".to_owned());
                 }
                 // Directories are not kept because somebody has them open.
-                if matches!(self.op, Op::Open { .. }) && !goes_on && entry.kind != FileKind::File {
+                let opens = DataJob::of(&self.op, entry.ino).is_some()
+                    || matches!(self.op, Op::Open { .. });
+                if opens && !goes_on && entry.kind != FileKind::File {
                     return Next::Done("no file".to_owned());
                 }
             }
@@ -206,6 +213,10 @@ impl Job {
             | Op::WriteOpen(_)
             | Op::Lock { .. }
             | Op::Unlock { .. }
+            | Op::ReadData(_)
+            | Op::WriteData { .. }
+            | Op::TruncateData(..)
+            | Op::SyncData(_)
             | Op::Sync(_) => false,
             _ => true,
         }
@@ -225,7 +236,13 @@ impl Job {
             (None, Some(held)) => held,
             (None, None) => return Next::Done("of what is open".to_owned()),
         };
+        if let Some(job) = DataJob::of(&self.op, found) {
+            return Next::Data(Box::new(job));
+        }
         let request = match &self.op {
+            Op::ReadData(_) | Op::WriteData { .. } | Op::TruncateData(..) | Op::SyncData(_) => {
+                unreachable!("they are jobs on contents")
+            }
             Op::Open { truncate, .. } => Request::Open(op::Open {
                 ino: found,
                 access: 6,

@@ -10,7 +10,7 @@ mod plant;
 pub use op::{Op, Path, Planned, User};
 pub use plant::Plant;
 
-use draw::{Draw, attributes, early, joins, memory, shape, users};
+use draw::{Draw, attributes, contents, early, joins, memory, shape, users};
 use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, ServerInfo, Settings};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::{CommitProtocol, FsId, HashKey, ServerId};
@@ -25,6 +25,9 @@ pub const MICROSECOND: Moment = 1_000;
 pub const MILLISECOND: Moment = 1_000_000;
 /// Nanoseconds.
 pub const SECOND: Moment = 1_000_000_000;
+
+/// Bytes of a unit of a stripe, and up to which files are kept inline.
+pub(crate) const UNIT_BYTES: u32 = 4_096;
 
 /// Time for which operations are begun and faults go on.
 const TROUBLED: Moment = 4 * SECOND;
@@ -241,6 +244,7 @@ impl Scenario {
         early(&mut Rng::new(seed ^ 0xea51_9a3e), &mut shape, &mut ops);
         attributes(&mut Rng::new(seed ^ 0xa77_1b07), &shape, &mut ops);
         users(&mut Rng::new(seed ^ 0x05e2_51d5), &shape, &mut ops);
+        contents(&mut Rng::new(seed ^ 0xda7a_0b1e), &shape, &mut ops);
         Scenario {
             seed,
             shape,
@@ -249,6 +253,17 @@ impl Scenario {
             healed: TROUBLED,
             plant: None,
         }
+    }
+
+    /// Returns whether anything is done to contents of files: else data objects are on disk as soon as they are changed.
+    pub fn has_contents(&self) -> bool {
+        let is_of_contents = |op: &Op| {
+            matches!(
+                op,
+                Op::ReadData(_) | Op::WriteData { .. } | Op::TruncateData(..) | Op::SyncData(_)
+            )
+        };
+        self.ops.iter().any(|planned| is_of_contents(&planned.op))
     }
 
     /// Returns whether anything is done in the name of others than the superuser.
@@ -268,8 +283,8 @@ impl Scenario {
             split_threshold: 4,
             max_partitions: Some(8),
             initial_partitions: self.shape.initial_partitions,
-            stripe_unit: 4_096,
-            inline_bytes: 4_096,
+            stripe_unit: UNIT_BYTES,
+            inline_bytes: UNIT_BYTES,
             commit_protocol: self.shape.protocol,
             file_policy: self.shape.file_policy,
             flush_interval_ms: if self.shape.sync_every_batch {

@@ -9,26 +9,25 @@ use crate::disk::Disk;
 use crate::plant;
 use crate::scenario::{Leasing, Memory, Moment, Plant, SECOND, Scenario};
 use crate::store::SimStore;
-use data::Object;
+use data::DataDisk;
+pub(crate) use data::{DataFrom, DataSync, DataTodo};
 use map::Taken;
 use pandofs_api::{PeerMessage, Refusal, ShardRequest};
 use pandofs_check::ShardPairs;
-use pandofs_lane::{
-    Command, Heard, Lane, LaneError, LaneParts, Points, Removed, Shards, configs, recover,
-};
+use pandofs_lane::{Command, Heard, Lane, LaneError, LaneParts, Points, Shards, configs, recover};
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Input, Shard, ShardConfig, Ticket};
 use pandofs_storage::log::{Log, LogError};
 use pandofs_storage::store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::{MAX_LANE_BATCH, SESSION_TIMEOUT};
-use pandofs_types::{Credentials, Ino, ServerId, SessionId, ShardId, Steady, Time};
+use pandofs_types::{Credentials, ServerId, SessionId, ShardId, Steady, Time};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
 
 /// 2020-09-13, what the world's clock shows at the start.
-const EPOCH: i64 = 1_600_000_000 * SECOND;
+pub(crate) const EPOCH: i64 = 1_600_000_000 * SECOND;
 
 /// Address of an answer: a request of a client's worker, and which attempt at it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,7 +48,7 @@ pub(crate) struct Process {
     random: Rng,
     pub tickets: BTreeMap<u64, Asker>,
     last_ticket: u64,
-    removed: Removed,
+    data: data::DataProcess,
     /// A newer map is offered to the lane.
     is_offered_map: bool,
     /// Not before that it looks for a newer map again.
@@ -88,10 +87,13 @@ pub(crate) struct Server {
     taken: Vec<Taken>,
     store: Arc<SimStore>,
     pub log: Arc<Disk>,
-    pub objects: BTreeMap<Ino, Object>,
+    pub objects: DataDisk,
     pub process: Option<Process>,
     /// Tells its processes apart.
     pub boot: u64,
+    /// Tells starts of its machine apart, each of which has followed a loss of power.
+    pub machine: u64,
+    seed: u64,
     pub skew: i64,
     /// Only the reserve is left of its disk.
     pub is_low: bool,
@@ -142,9 +144,11 @@ impl Server {
                 plant,
             )),
             log: Arc::new(Disk::new()),
-            objects: BTreeMap::new(),
+            objects: DataDisk::new(id, plant),
             process: None,
             boot: 0,
+            machine: 0,
+            seed: scenario.seed,
             // One that joined has the right time.
             skew: skew.get(usize::from(id.0)).copied().unwrap_or_default(),
             is_low: false,
@@ -249,7 +253,7 @@ impl Server {
             random,
             tickets: BTreeMap::new(),
             last_ticket: 0,
-            removed: Removed::default(),
+            data: data::DataProcess::default(),
             is_offered_map: false,
             next_look: now,
             busy_until: now,

@@ -23,7 +23,7 @@ const ALL: &str = "PANDOFS_PLANTED";
 /// Each plant, the oracle that is to find it, in how many of [`SEEDS`] seeds it did, and in how many it has to: about
 /// half. So runs may come to be drawn otherwise, and it is seen when an oracle becomes nearly blind. To count anew, ask for
 /// more than there are.
-const FOUND: [(Plant, &str, u64, u64); 34] = [
+const FOUND: [(Plant, &str, u64, u64); 41] = [
     (Plant::KeepsPartition, "owners", 98, 50),
     (Plant::LosesEntry, "preserved", 97, 49),
     (Plant::Miscounts, "counts", 37, 16),
@@ -58,6 +58,13 @@ const FOUND: [(Plant, &str, u64, u64); 34] = [
     (Plant::KeepsSizes, "sizes", 35, 17),
     (Plant::TurnsTimesBack, "times", 91, 45),
     (Plant::BelievesWithoutQueue, "times", 79, 39),
+    (Plant::TakesAnyCount, "contents", 1, 1),
+    (Plant::TruncatesAgain, "contents", 1, 1),
+    (Plant::LeavesStripe, "contents", 1, 1),
+    (Plant::HearsAbandoned, "contents", 1, 1),
+    (Plant::SyncsNothing, "synced-contents", 1, 1),
+    (Plant::TakesLateSyncs, "synced-contents", 1, 1),
+    (Plant::KeepsObjects, "objects", 1, 1),
 ];
 
 fn finds(plant: Plant) {
@@ -440,6 +447,97 @@ fn early_and_killed(seed: u64) -> Scenario {
     scenario
 }
 
+/// Sectors of a file, and files that are written to.
+const SECTORS: u64 = 24;
+const FILES: u64 = 2;
+/// Milliseconds in which that is done.
+const WRITTEN: i64 = 2_500;
+
+/// Two files are written, truncated, read and synced all the time, while servers lose power and what is sent comes late or,
+/// between servers, twice.
+fn written(seed: u64) -> Scenario {
+    let mut rng = Rng::new(seed ^ 0xda7a_9e57);
+    let planned = |at: i64, client, worker, op| Planned {
+        at: at * MILLISECOND,
+        client,
+        worker,
+        by: User::ROOT,
+        op,
+    };
+    let file = |number: u64| Path(vec![format!("x{number}")]);
+    let mut ops: Vec<Planned> = (0..FILES)
+        .map(|number| planned(20, 0, 0, Op::Create(file(number))))
+        .collect();
+    for _ in 0..300 {
+        let path = file(rng.below(FILES));
+        let op = match rng.below(20) {
+            0..8 => Op::WriteData {
+                path,
+                first: rng.below(SECTORS) as usize,
+                count: 1 + rng.below(SECTORS) as usize,
+            },
+            8..13 => Op::ReadData(path),
+            13..15 => Op::TruncateData(path, *rng.pick(&[1, 4, 12])),
+            15..19 => Op::SyncData(path),
+            _ if rng.chance(1, 4) => Op::Unlink(path),
+            _ => Op::Create(path),
+        };
+        let at = 100 + rng.below(WRITTEN as u64 - 100) as i64;
+        let client = rng.below(2) as usize;
+        ops.push(planned(at, client, rng.below(2) as usize, op));
+    }
+    for number in 0..FILES {
+        let read = Op::ReadData(file(number));
+        ops.push(planned(WRITTEN + 1_000, 1, 0, read));
+    }
+    ops.sort_by_key(|planned| planned.at);
+    let mut faults = Vec::new();
+    for _ in 0..5 {
+        let at = (200 + rng.below(WRITTEN as u64 - 300) as i64) * MILLISECOND;
+        faults.push(Fault::Crash {
+            at,
+            server: rng.below(3) as u16,
+            steps: 0,
+            loss: Loss::Unsynced {
+                kept: *rng.pick(&[0, 500, 1_000]),
+                torn: false,
+            },
+            down: rng.below(30) as i64 * MILLISECOND,
+        });
+        let start = (100 + rng.below(WRITTEN as u64 - 300) as i64) * MILLISECOND;
+        faults.push(Fault::Noise {
+            start,
+            end: start + 200 * MILLISECOND,
+            lost: 10,
+            twice: 300,
+            delay: *rng.pick(&[5, 600]) * MILLISECOND,
+        });
+    }
+    faults.sort_by_key(Fault::span);
+    let whole = Scenario::from_seed(seed);
+    let shape = Shape {
+        servers: 3,
+        shards: 4,
+        clients: 2,
+        workers: 2,
+        skew: vec![0; 3],
+        leases: Some(Leasing {
+            room: (1_000, 1_500, 2_000),
+            servers: vec![0; 3],
+            clients: vec![0; 2],
+        }),
+        early: Vec::new(),
+        ..whole.shape.clone()
+    };
+    Scenario {
+        shape,
+        ops,
+        faults,
+        healed: WRITTEN * MILLISECOND,
+        ..whole
+    }
+}
+
 #[test]
 fn what_is_planted_is_what_is_found() {
     for seed in 0..SEEDS {
@@ -451,6 +549,7 @@ fn what_is_planted_is_what_is_found() {
             early(seed),
             early_and_killed(seed),
             early_and_looked_up(seed),
+            written(seed),
         ] {
             let outcome = run(&scenario, Trace::none());
             assert!(outcome.result.is_ok(), "{:?}", outcome.result);
@@ -581,4 +680,39 @@ fn batches_without_those_before_them() {
 #[test]
 fn sessions_that_begin_anew_too_early() {
     finds_in(Plant::BeginsAnewAtOnce, early_and_killed);
+}
+
+#[test]
+fn writes_from_before_a_truncation() {
+    finds_in(Plant::TakesAnyCount, written);
+}
+
+#[test]
+fn truncations_that_are_carried_out_twice() {
+    finds_in(Plant::TruncatesAgain, written);
+}
+
+#[test]
+fn stripes_that_are_not_truncated() {
+    finds_in(Plant::LeavesStripe, written);
+}
+
+#[test]
+fn writes_over_connections_that_were_given_up() {
+    finds_in(Plant::HearsAbandoned, written);
+}
+
+#[test]
+fn syncs_that_sync_nothing() {
+    finds_in(Plant::SyncsNothing, written);
+}
+
+#[test]
+fn syncs_that_come_too_late() {
+    finds_in(Plant::TakesLateSyncs, written);
+}
+
+#[test]
+fn data_objects_that_are_left_behind() {
+    finds_in(Plant::KeepsObjects, written);
 }

@@ -93,7 +93,7 @@ fn no_seed_finds_anything() {
 
 /// Each event, its share of the runs at least, in hundredths, and its number in the median run: half as often as
 /// it did, about. In half of the runs and more no server dies in the middle of something.
-const EXPECTED: [(&str, Count, usize, u64); 13] = [
+const EXPECTED: [(&str, Count, usize, u64); 15] = [
     ("crashes", |run| run.crashes, 60, 1),
     ("crashes in a split", |run| run.crashes_in_splits, 10, 0),
     (
@@ -122,6 +122,8 @@ const EXPECTED: [(&str, Count, usize, u64); 13] = [
         12,
         0,
     ),
+    ("files read whole", |run| run.contents_read, 15, 0),
+    ("losses told by syncs", |run| run.losses_told, 5, 0),
 ];
 
 type Count = fn(&Counted) -> u64;

@@ -6,13 +6,13 @@
 
 mod direct;
 mod extents;
-mod following;
 mod generation;
 mod health;
 mod listing;
 mod objects;
 mod open;
 pub(crate) mod pool;
+mod port;
 pub(crate) mod rewriting;
 mod settling;
 mod space;

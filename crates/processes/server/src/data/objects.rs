@@ -9,11 +9,9 @@ use super::rewriting::Rewrites;
 use super::settling::Unsettled;
 use super::space::{with_sums, without_sums};
 use super::sums::{BLOCK, Checked, Note, SumsError};
-use super::syncer::Work;
 use crate::disk::{Disk, Need, Room};
 use crate::limits::MAX_OPEN_OBJECTS;
-use pandofs_api::{DataReply, DataRequest};
-use pandofs_lane::Removed;
+use pandofs_api::DataReply;
 use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES};
 use pandofs_types::{FsError, Ino};
 use rustix::io::Errno;
@@ -86,25 +84,12 @@ pub(crate) fn sums_path(root: &Path, ino: Ino) -> PathBuf {
     directory(root, last_byte(ino)).join(format!("{:016x}{SUMS_SUFFIX}", ino.0))
 }
 
-/// Outcome of a request.
-#[derive(Debug)]
-pub(crate) enum Outcome {
-    Done(DataReply),
-    /// Answered once this is synced.
-    Sync(Work),
-    /// To be carried out once that it is unsettled is synced.
-    Unsettle(Arc<OpenObject>, DataRequest),
-    /// Done to the object for this truncation: once that is synced, that it has followed is written and synced, then answered.
-    Follow(Arc<OpenObject>, u32),
-}
-
 /// One thread's data objects.
 #[derive(Debug)]
 pub(crate) struct Objects {
     pub(super) holdings: Arc<Holdings>,
     open: OpenObjects,
     pub(super) unsettled: Unsettled,
-    removed: Removed,
 }
 
 impl Objects {
@@ -115,144 +100,12 @@ impl Objects {
             holdings,
             open: OpenObjects::new(max_open),
             unsettled: Unsettled::new(settle_after),
-            removed: Removed::default(),
-        }
-    }
-
-    /// Carries out a request. All requests for one object have to come to the same `Objects`. What is
-    /// written or truncated is answered once it is on disk, if that is asked for: by a shard, which has promised
-    /// somebody that it will be done.
-    pub(super) fn execute(&mut self, request: DataRequest, synced: bool) -> Outcome {
-        if let Some(reply) = self.comes_too_late(&request) {
-            return Outcome::Done(reply);
-        }
-        match self.outdated(&request) {
-            Ok(None) => {}
-            Ok(Some(outcome)) => return outcome,
-            Err(error) => return Outcome::Done(DataReply::Failed(error)),
-        }
-        let room = match &request {
-            DataRequest::Write {
-                ino, offset, data, ..
-            } => self.check_room(*ino, *offset, data.len(), synced),
-            DataRequest::Fill {
-                ino,
-                data,
-                from_reserve,
-                ..
-            } => self.check_room(*ino, 0, data.len(), synced && *from_reserve),
-            _ => Ok(()),
-        };
-        if let Err(error) = room {
-            return Outcome::Done(DataReply::Failed(error));
-        }
-        match self.object_to_unsettle(&request) {
-            Ok(None) => {}
-            Ok(Some(object)) => return Outcome::Unsettle(object, request),
-            Err(error) => return Outcome::Done(DataReply::Failed(error)),
-        }
-        let done = match request {
-            DataRequest::Read {
-                ino,
-                offset,
-                length,
-            } => self.read(ino, offset, length).map(DataReply::Data),
-            DataRequest::Write {
-                ino, offset, data, ..
-            } => match self.write(ino, offset, &data) {
-                Ok(object) if synced => return self.sync_object(object),
-                done => done.map(|_| DataReply::Done),
-            },
-            DataRequest::Truncate {
-                ino,
-                truncations,
-                length,
-            } => match self.truncate(ino, length) {
-                Ok(object) => return self.follow(object, truncations),
-                Err(error) => Err(error),
-            },
-            DataRequest::Fill {
-                ino,
-                truncations,
-                data,
-                ..
-            } => match self.write(ino, 0, &data) {
-                Ok(object) => return self.follow(object, truncations),
-                Err(error) => Err(error),
-            },
-            DataRequest::Usage { ino } => self.usage(ino),
-            DataRequest::Space => self.space(),
-            DataRequest::Remove { ino } => match self.remove(ino) {
-                Ok(()) => {
-                    self.removed.note(ino);
-                    return Outcome::Sync(Work::Removal {
-                        last_byte: last_byte(ino),
-                    });
-                }
-                Err(error) => Err(error),
-            },
-            DataRequest::Sync { ino } => match self.object(ino) {
-                Ok(Some(object)) => return self.sync_object(object),
-                Ok(None) => Ok(DataReply::Done),
-                Err(error) => Err(error),
-            },
-            DataRequest::Allocate {
-                ino,
-                offset,
-                length,
-                allocation,
-                ..
-            } => match self.allocate(ino, offset, length, allocation) {
-                Ok(Some(object)) if synced => return self.sync_object(object),
-                done => done.map(|_| DataReply::Done),
-            },
-            DataRequest::Seek { ino, offset, data } => self.seek(ino, offset, data),
-        };
-        Outcome::Done(done.unwrap_or_else(DataReply::Failed))
-    }
-
-    /// The answer to a change of an object that was removed.
-    fn comes_too_late(&self, request: &DataRequest) -> Option<DataReply> {
-        match request {
-            DataRequest::Truncate { ino, .. } | DataRequest::Fill { ino, .. } => {
-                self.removed.has(*ino).then_some(DataReply::Done)
-            }
-            DataRequest::Write { ino, .. } | DataRequest::Allocate { ino, .. } => {
-                let stale = DataReply::Failed(FsError::Stale);
-                self.removed.has(*ino).then_some(stale)
-            }
-            DataRequest::Read { .. }
-            | DataRequest::Usage { .. }
-            | DataRequest::Space
-            | DataRequest::Remove { .. }
-            | DataRequest::Sync { .. }
-            | DataRequest::Seek { .. } => None,
-        }
-    }
-
-    /// The object that the request changes, if it has to be unsettled first.
-    fn object_to_unsettle(
-        &mut self,
-        request: &DataRequest,
-    ) -> Result<Option<Arc<OpenObject>>, FsError> {
-        let Some(ino) = changed(request) else {
-            return Ok(None);
-        };
-        let Some(object) = self.object(ino)? else {
-            return Ok(None);
-        };
-        if !object.checked.must_unsettle() {
-            return Ok(None);
-        }
-        match object.checked.unsettle() {
-            Ok(()) => Ok(Some(object)),
-            Err(error) => Err(self.failure("write the checksums of", ino, &error)),
         }
     }
 
     pub(super) fn read(&mut self, ino: Ino, offset: u64, length: u32) -> Result<Vec<u8>, FsError> {
         check_range(offset, length as usize)?;
-        let Some(object) = self.object(ino)? else {
+        let Some(object) = self.open_object(ino)? else {
             return Ok(Vec::new());
         };
         let read = object.checked.read(offset, length as usize);
@@ -266,7 +119,7 @@ impl Objects {
         data: &[u8],
     ) -> Result<Arc<OpenObject>, FsError> {
         check_range(offset, data.len())?;
-        let object = match self.object(ino)? {
+        let object = match self.open_object(ino)? {
             Some(object) => object,
             None => self.create(ino)?,
         };
@@ -280,7 +133,7 @@ impl Objects {
 
     /// Whether there is room for a write, above what is kept back of the disk. What it needs may have been
     /// reserved before, or have been written.
-    fn check_room(
+    pub(super) fn check_room_of(
         &mut self,
         ino: Ino,
         offset: u64,
@@ -299,7 +152,7 @@ impl Objects {
         if self.holdings.disk.has_room(need).map_err(failed)? {
             return Ok(());
         }
-        let Some(object) = self.object(ino)? else {
+        let Some(object) = self.open_object(ino)? else {
             return Err(FsError::NoSpace);
         };
         need.files = false;
@@ -321,7 +174,7 @@ impl Objects {
     /// One that is not there is made, to say that it has followed. (A writes and its request is held up; B truncates the file;
     /// were nothing there then, A's would be carried out.)
     pub(super) fn truncate(&mut self, ino: Ino, length: u64) -> Result<Arc<OpenObject>, FsError> {
-        let object = match self.object(ino)? {
+        let object = match self.open_object(ino)? {
             Some(object) => object,
             None => self.create(ino)?,
         };
@@ -333,8 +186,8 @@ impl Objects {
         Ok(object)
     }
 
-    fn usage(&mut self, ino: Ino) -> Result<DataReply, FsError> {
-        let Some(object) = self.object(ino)? else {
+    pub(super) fn usage(&mut self, ino: Ino) -> Result<DataReply, FsError> {
+        let Some(object) = self.open_object(ino)? else {
             return Ok(DataReply::Usage { blocks: 0 });
         };
         match object.checked.data().metadata() {
@@ -346,7 +199,7 @@ impl Objects {
     }
 
     /// Without the inodes, which only the lane knows.
-    fn space(&self) -> Result<DataReply, FsError> {
+    pub(super) fn space(&self) -> Result<DataReply, FsError> {
         let space = || {
             let room = Room::of(&self.holdings.root)?;
             io::Result::Ok(DataReply::Space {
@@ -380,7 +233,7 @@ impl Objects {
     }
 
     /// The object, if there is one.
-    pub(super) fn object(&mut self, ino: Ino) -> Result<Option<Arc<OpenObject>>, FsError> {
+    pub(super) fn open_object(&mut self, ino: Ino) -> Result<Option<Arc<OpenObject>>, FsError> {
         if let Some(object) = self.open.get(ino) {
             return Ok(Some(object));
         }
@@ -492,7 +345,7 @@ impl Objects {
 
     /// Looks at blocks as the disk has them, and makes known what is damaged.
     pub(super) fn judge(&mut self, ino: Ino, first: u64, count: u64) -> Result<(), FsError> {
-        let Some(object) = self.object(ino)? else {
+        let Some(object) = self.open_object(ino)? else {
             return Ok(());
         };
         let length = (count * BLOCK) as usize;
@@ -628,22 +481,6 @@ impl Objects {
             self.holdings.health.fails(ino, what);
         }
         failure(doing, &path, error)
-    }
-}
-
-/// The object that a request changes in a way that its checksums may not know of after a loss of power.
-fn changed(request: &DataRequest) -> Option<Ino> {
-    match *request {
-        DataRequest::Write { ino, .. }
-        | DataRequest::Truncate { ino, .. }
-        | DataRequest::Fill { ino, .. }
-        | DataRequest::Allocate { ino, .. } => Some(ino),
-        DataRequest::Read { .. }
-        | DataRequest::Remove { .. }
-        | DataRequest::Sync { .. }
-        | DataRequest::Usage { .. }
-        | DataRequest::Space
-        | DataRequest::Seek { .. } => None,
     }
 }
 

@@ -117,7 +117,7 @@ impl DataPool {
         request: DataRequest,
     ) -> Result<(), ServerError> {
         let job = |request| Job::Request { origin, request };
-        match object_of(&request) {
+        match request.ino() {
             Some(ino) => self.workers.order(ino, job(request)),
             None => self.workers.send(0, job(request)),
         }
@@ -164,22 +164,6 @@ impl DataPool {
 impl Drop for DataPool {
     fn drop(&mut self) {
         self.end();
-    }
-}
-
-/// The object that a request is about.
-pub(super) fn object_of(request: &DataRequest) -> Option<Ino> {
-    match *request {
-        DataRequest::Read { ino, .. }
-        | DataRequest::Write { ino, .. }
-        | DataRequest::Truncate { ino, .. }
-        | DataRequest::Remove { ino }
-        | DataRequest::Sync { ino }
-        | DataRequest::Usage { ino }
-        | DataRequest::Allocate { ino, .. }
-        | DataRequest::Seek { ino, .. }
-        | DataRequest::Fill { ino, .. } => Some(ino),
-        DataRequest::Space => None,
     }
 }
 

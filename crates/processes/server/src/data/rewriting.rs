@@ -8,15 +8,13 @@
 //! they are acknowledged as on disk. Memory may have given them up by then: what comes back from
 //! the disk does not fit its checksum, and no error is reported.
 
-use super::objects::{self, Objects, Outcome};
+use super::objects::{self, Objects};
 use super::open::OpenObject;
 use super::sums::SumsError;
-use super::syncer::Work;
 use crate::limits::MAX_REWRITES_KNOWN;
-use pandofs_api::DataReply;
 use pandofs_types::{FsError, Ino};
 use std::collections::BTreeSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 /// Which objects are to be written once more before they may count as synced.
 #[derive(Debug, Default)]
@@ -62,16 +60,8 @@ impl Rewrites {
 }
 
 impl Objects {
-    /// To be answered when the object is synced; it is written once more before that if that is wanted.
-    pub(super) fn sync_object(&mut self, object: Arc<OpenObject>) -> Outcome {
-        match self.write_again(&object) {
-            Ok(()) => Outcome::Sync(Work::Object(object)),
-            Err(error) => Outcome::Done(DataReply::Failed(error)),
-        }
-    }
-
     /// Writes all of the object once more if a sync of it failed.
-    pub(super) fn write_again(&mut self, object: &OpenObject) -> Result<(), FsError> {
+    pub(super) fn write_whole_again(&mut self, object: &OpenObject) -> Result<(), FsError> {
         let (ino, rewrites) = (object.ino, &self.holdings.rewrites);
         if !rewrites.is_wanted(ino) {
             return Ok(());

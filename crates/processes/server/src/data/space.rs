@@ -29,7 +29,7 @@ impl Objects {
     ) -> Result<Option<Arc<OpenObject>>, FsError> {
         let range = checked(offset, length)?;
         if allocation.reserves() {
-            let has = self.object(ino)?;
+            let has = self.open_object(ino)?;
             let missing = match &has {
                 Some(object) => without_space(object.checked.data(), &range)
                     .map_err(|error| self.failure("ask for the space of", ino, &error))?,
@@ -48,7 +48,7 @@ impl Objects {
                 return Err(error);
             }
         }
-        let object = match self.object(ino)? {
+        let object = match self.open_object(ino)? {
             Some(object) => object,
             // All of it is a hole already.
             None => return Ok(None),
@@ -116,7 +116,7 @@ impl Objects {
 
     pub(super) fn seek(&mut self, ino: Ino, offset: u64, data: bool) -> Result<DataReply, FsError> {
         checked(offset, 0)?;
-        let found = match self.object(ino)? {
+        let found = match self.open_object(ino)? {
             None => None,
             Some(object) => seek_blocks(object.checked.data(), offset, data)
                 .map_err(|error| self.failure("seek in", ino, &error))?,
@@ -219,7 +219,7 @@ mod tests {
     }
 
     fn blocks(objects: &mut Objects) -> u64 {
-        let object = objects.object(INO).unwrap().unwrap();
+        let object = objects.open_object(INO).unwrap().unwrap();
         object.checked.data().metadata().unwrap().blocks()
     }
 
@@ -316,7 +316,7 @@ mod tests {
         let reserve = Allocation::Reserve { keep_size: true };
         objects.allocate(INO, 6 * UNIT, UNIT, reserve).unwrap();
         let before = blocks(&mut objects);
-        let object = objects.object(INO).unwrap().unwrap();
+        let object = objects.open_object(INO).unwrap().unwrap();
         let data = object.checked.data();
         let all = 0..10 * UNIT;
         let missing = without_space(data, &all).unwrap();

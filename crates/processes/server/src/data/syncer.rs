@@ -10,6 +10,7 @@ use super::pool::DataOrigin;
 use super::worker::Job;
 use crate::mailbox::{Mail, Mailbox};
 use pandofs_api::DataReply;
+use pandofs_lane::data;
 use pandofs_types::{FsError, Ino};
 use std::collections::BTreeMap;
 use std::io;
@@ -33,14 +34,10 @@ pub(crate) enum Work {
 /// Purpose for which a thread has synced something by itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Purpose {
-    /// To change an object that was settled.
-    Unsettle,
-    /// To settle one that was not.
+    /// To settle an object that was not.
     Settle,
-    /// To say that it has followed this truncation, whose changes were made.
-    Follow(u32),
-    /// That it has followed a truncation, after so many before.
-    Followed { before: u32 },
+    /// For requests that wait for it.
+    Requests(data::Purpose),
 }
 
 /// Request that waits for a sync.

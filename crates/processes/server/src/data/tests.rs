@@ -7,8 +7,11 @@ use super::sums::Checked;
 use super::syncer::Work;
 use crate::limits::SETTLE_AFTER;
 use pandofs_api::{AdminReply, DataReply, DataRequest, FIRST_TRUNCATIONS};
+use pandofs_lane::data::suite::{self, Synced};
+use pandofs_lane::data::{self, DataOrder, DataThread, Purpose, Waiter};
 use pandofs_types::limits::{MAX_FILE_BYTES, MAX_IO_BYTES};
 use pandofs_types::{FsError, Ino};
+use std::cell::RefCell;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -24,19 +27,63 @@ fn objects() -> (TempDir, Objects) {
     (dir, objects)
 }
 
+impl Synced for Objects {
+    fn sync(&mut self, work: &data::Work<Arc<OpenObject>>) -> Result<(), FsError> {
+        to_disk(work).sync(&self.holdings)
+    }
+}
+
+#[test]
+fn objects_in_files_pass_the_suite() {
+    let dirs = RefCell::new(Vec::new());
+    suite::run(&|| {
+        let (dir, objects) = objects();
+        dirs.borrow_mut().push(dir);
+        objects
+    });
+}
+
+fn to_disk(work: &data::Work<Arc<OpenObject>>) -> Work {
+    match work {
+        data::Work::Object(object) => Work::Object(Arc::clone(object)),
+        data::Work::Header(object) => Work::Header(Arc::clone(object)),
+        data::Work::Removal(ino) => Work::Removal {
+            last_byte: last_byte(*ino),
+        },
+    }
+}
+
+/// What comes of a request first.
+fn begun(objects: &mut Objects, request: DataRequest, durable: bool) -> Order {
+    let mut thread = DataThread::default();
+    thread.request(objects, (), request, durable);
+    let mut orders = thread.take_orders();
+    assert_eq!(orders.len(), 1);
+    orders.remove(0)
+}
+
+type Order = DataOrder<(), Arc<OpenObject>>;
+
 fn done(objects: &mut Objects, request: DataRequest) -> DataReply {
-    match objects.execute(request, false) {
-        Outcome::Done(reply) => reply,
-        Outcome::Unsettle(..) => panic!("it is settled"),
-        Outcome::Follow(object, truncations) => {
-            object.sync_data().unwrap();
-            object.checked.follow(truncations).unwrap();
-            object.sync_header().unwrap();
-            DataReply::Done
+    let mut thread = DataThread::default();
+    thread.request(objects, (), request, false);
+    loop {
+        match thread.take_orders().remove(0) {
+            DataOrder::Answer { reply, .. } => return reply,
+            DataOrder::Sync { work, waiter } => {
+                let result = to_disk(&work).sync(&objects.holdings);
+                match (waiter, &work) {
+                    (Waiter::Request(()), _) => {
+                        return result.map_or_else(DataReply::Failed, |()| DataReply::Done);
+                    }
+                    (
+                        Waiter::Thread(purpose),
+                        data::Work::Object(object) | data::Work::Header(object),
+                    ) => thread.synced(objects, object, purpose, result),
+                    (Waiter::Thread(_), data::Work::Removal(_)) => unreachable!("it is removed"),
+                }
+            }
         }
-        Outcome::Sync(work) => work
-            .sync(&objects.holdings)
-            .map_or_else(DataReply::Failed, |()| DataReply::Done),
     }
 }
 
@@ -85,8 +132,9 @@ fn what_is_to_be_synced_is_answered_by_whoever_syncs_it() {
     let (ino, offset) = (Ino(7), 0);
     let data = b"data".to_vec();
     let mut is_synced = |request: DataRequest, synced| {
-        let outcome = objects.execute(request, synced);
-        matches!(outcome, Outcome::Sync(Work::Object(object)) if object.ino == ino)
+        let order = begun(&mut objects, request, synced);
+        matches!(order, DataOrder::Sync { work: data::Work::Object(object), waiter: Waiter::Request(()) }
+            if object.ino == ino)
     };
     for synced in [true, false] {
         let data = data.clone();
@@ -105,15 +153,6 @@ fn what_is_to_be_synced_is_answered_by_whoever_syncs_it() {
     }
 }
 
-fn write_by(truncations: u32, data: &[u8]) -> DataRequest {
-    DataRequest::Write {
-        ino: Ino(7),
-        truncations,
-        offset: 0,
-        data: data.to_vec(),
-    }
-}
-
 fn truncate(truncations: u32, length: u64) -> DataRequest {
     DataRequest::Truncate {
         ino: Ino(7),
@@ -122,130 +161,64 @@ fn truncate(truncations: u32, length: u64) -> DataRequest {
     }
 }
 
-/// The machine of the inode's shard has lost power, and what it had promised to be done it asks for once more.
 #[test]
-fn a_cut_that_comes_again_takes_nothing_away() {
+fn space_is_changed_by_the_objects_number_of_truncations_alone() {
     let (_dir, mut objects) = objects();
-    write(&mut objects, 7, 0, b"old contents");
-    for again in [false, true] {
-        assert_eq!(done(&mut objects, truncate(2, 0)), DataReply::Done);
-        if !again {
-            assert_eq!(read(&mut objects, 7, 0, 100), b"");
-            assert_eq!(done(&mut objects, write_by(2, b"new")), DataReply::Done);
-        }
-    }
-    assert_eq!(read(&mut objects, 7, 0, 100), b"new");
-    // Nor does one that is older.
-    assert_eq!(done(&mut objects, truncate(1, 0)), DataReply::Done);
-    assert_eq!(read(&mut objects, 7, 0, 100), b"new");
-}
-
-#[test]
-fn what_the_inode_held_is_filled_in_once() {
-    let (_dir, mut objects) = objects();
-    let fill = || DataRequest::Fill {
+    assert_eq!(done(&mut objects, truncate(2, 0)), DataReply::Done);
+    let zero = |truncations| DataRequest::Allocate {
         ino: Ino(7),
-        truncations: FIRST_TRUNCATIONS,
-        data: b"from the inode".to_vec(),
-        from_reserve: false,
+        truncations,
+        offset: 0,
+        length: 4_096,
+        allocation: pandofs_api::Allocation::Zero { keep_size: false },
     };
-    assert_eq!(done(&mut objects, fill()), DataReply::Done);
-    assert_eq!(read(&mut objects, 7, 0, 100), b"from the inode");
-    let newer = write_by(FIRST_TRUNCATIONS, b"newer");
-    assert_eq!(done(&mut objects, newer), DataReply::Done);
-    assert_eq!(done(&mut objects, fill()), DataReply::Done);
-    assert_eq!(read(&mut objects, 7, 0, 100), b"newerthe inode");
+    let refused = DataReply::OtherTruncations { truncations: 2 };
+    assert_eq!(done(&mut objects, zero(1)), refused);
+    assert_eq!(read(&mut objects, 7, 0, 100), b"");
+    assert_eq!(done(&mut objects, zero(2)), DataReply::Done);
+    assert_eq!(read(&mut objects, 7, 0, 100), [0; 100]);
 }
 
-/// A write is held up on its way, and the file is truncated meanwhile; or it comes from somebody who has heard of the truncation before
-/// the object has.
-#[test]
-fn a_change_by_another_number_of_cuts_is_refused() {
-    for is_there in [true, false] {
-        let (_dir, mut objects) = objects();
-        if is_there {
-            write(&mut objects, 7, 0, b"old contents");
-        }
-        let early = done(&mut objects, write_by(2, b"new"));
-        assert_eq!(
-            early,
-            DataReply::OtherTruncations {
-                truncations: FIRST_TRUNCATIONS
-            }
-        );
-        assert_eq!(done(&mut objects, truncate(2, 0)), DataReply::Done);
-        let late = done(&mut objects, write_by(1, b"held up"));
-        assert_eq!(late, DataReply::OtherTruncations { truncations: 2 });
-        let zero = DataRequest::Allocate {
-            ino: Ino(7),
-            truncations: 1,
-            offset: 0,
-            length: 4_096,
-            allocation: pandofs_api::Allocation::Zero { keep_size: false },
-        };
-        assert_eq!(
-            done(&mut objects, zero),
-            DataReply::OtherTruncations { truncations: 2 }
-        );
-        assert_eq!(read(&mut objects, 7, 0, 100), b"");
-        assert_eq!(done(&mut objects, write_by(2, b"new")), DataReply::Done);
-        assert_eq!(read(&mut objects, 7, 0, 100), b"new");
-    }
-}
+/// Waits for what a truncation changes to be on disk.
+const FOLLOWS: Waiter<()> = Waiter::Thread(Purpose::Follow(2));
 
 /// Killed in between, it is asked once more and does it.
 #[test]
 fn an_object_says_that_it_has_followed_when_that_is_on_disk_and_not_before() {
     let (dir, mut objects) = objects();
     write(&mut objects, 7, 0, b"contents");
-    let Outcome::Follow(object, 2) = objects.execute(truncate(2, 3), true) else {
+    let DataOrder::Sync {
+        work: data::Work::Object(object),
+        waiter: FOLLOWS,
+    } = begun(&mut objects, truncate(2, 3), true)
+    else {
         panic!("it is not to follow");
     };
     assert_eq!(object.checked.truncations(), 0);
     let holdings = Holdings::prepare(dir.path()).unwrap();
     let mut after = Objects::new(Arc::new(holdings), 2, SETTLE_AFTER);
-    let truncate_again = after.execute(truncate(2, 3), true);
-    assert!(
-        matches!(truncate_again, Outcome::Follow(_, 2)),
-        "{truncate_again:?}"
-    );
+    let truncate_again = begun(&mut after, truncate(2, 3), true);
+    let follows = |order: &Order| {
+        matches!(
+            order,
+            DataOrder::Sync {
+                waiter: FOLLOWS,
+                ..
+            }
+        )
+    };
+    assert!(follows(&truncate_again), "{truncate_again:?}");
     assert_eq!(done(&mut after, truncate(2, 3)), DataReply::Done);
     // That it has may not have been synced by the thread that said so.
-    let again = after.execute(truncate(2, 3), true);
-    assert!(matches!(again, Outcome::Sync(Work::Header(_))), "{again:?}");
-    assert_eq!(read(&mut after, 7, 0, 100), b"con");
-}
-
-#[test]
-fn truncating_cuts_and_never_extends() {
-    let (_dir, mut objects) = objects();
-    write(&mut objects, 7, 0, b"0123456789");
-    assert_eq!(done(&mut objects, truncate(2, 20)), DataReply::Done);
-    assert_eq!(read(&mut objects, 7, 0, 100), b"0123456789");
-    assert_eq!(done(&mut objects, truncate(3, 4)), DataReply::Done);
-    assert_eq!(read(&mut objects, 7, 0, 100), b"0123");
-    let beyond = DataRequest::Write {
-        ino: Ino(7),
-        truncations: 3,
-        offset: 6,
-        data: b"x".to_vec(),
+    let again = begun(&mut after, truncate(2, 3), true);
+    let is_of_header = |order: &Order| {
+        let DataOrder::Sync { work, waiter } = order else {
+            return false;
+        };
+        matches!(work, data::Work::Header(_)) && *waiter == Waiter::Request(())
     };
-    assert_eq!(done(&mut objects, beyond), DataReply::Done);
-    assert_eq!(read(&mut objects, 7, 0, 100), b"0123\0\0x");
-}
-
-#[test]
-fn a_removed_object_is_gone_and_may_be_removed_again() {
-    let (_dir, mut objects) = objects();
-    write(&mut objects, 7, 0, b"data");
-    for _ in 0..2 {
-        assert_eq!(
-            done(&mut objects, DataRequest::Remove { ino: Ino(7) }),
-            DataReply::Done
-        );
-        assert_eq!(read(&mut objects, 7, 0, 10), b"");
-    }
-    assert!(!path(&objects.holdings.root, Ino(7)).exists());
+    assert!(is_of_header(&again), "{again:?}");
+    assert_eq!(read(&mut after, 7, 0, 100), b"con");
 }
 
 #[test]
@@ -270,7 +243,7 @@ fn objects_outlive_their_being_open() {
 fn a_sync_syncs_the_entry_once() {
     let (_dir, mut objects) = objects();
     write(&mut objects, 1, 0, b"x");
-    let object = objects.object(Ino(1)).unwrap().unwrap();
+    let object = objects.open_object(Ino(1)).unwrap().unwrap();
     assert!(!object.is_entry_synced());
     assert_eq!(
         done(&mut objects, DataRequest::Sync { ino: Ino(1) }),
@@ -425,7 +398,7 @@ fn a_sync_that_failed_in_the_background_does_not_make_a_later_sync_succeed_with_
     let failed = Work::Settling(unsyncable(7)).sync(&objects.holdings);
     assert_eq!(failed, Err(FsError::Io));
     // What was ordered before that is known: the system reports nothing more of the pages that failed.
-    let object = objects.object(Ino(7)).unwrap().unwrap();
+    let object = objects.open_object(Ino(7)).unwrap().unwrap();
     let queued = Work::Object(object).sync(&objects.holdings);
     assert_eq!(queued, Err(FsError::Io));
     assert!(!is_written(&objects, 7));

@@ -1,16 +1,16 @@
 //! One of the threads that read and change data objects.
 
 use super::listing;
-use super::objects::{Objects, Outcome};
+use super::objects::{Objects, last_byte};
 use super::open::OpenObject;
-use super::pool::{DataOrigin, object_of, share};
+use super::pool::{DataOrigin, share};
 use super::syncer::{Purpose, Waiter, Work};
 use crate::connection::ConnectionKey;
 use crate::error::ServerError;
 use crate::mailbox::{Mail, Mailbox};
-use pandofs_api::{DataReply, DataRequest};
+use pandofs_api::DataRequest;
+use pandofs_lane::data::{self, DataOrder, DataThread};
 use pandofs_types::{FsError, Ino};
-use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::Instant;
@@ -52,18 +52,13 @@ pub(crate) enum Job {
 /// Whether that could be done; damage is made known otherwise.
 pub(crate) type Judged = Result<(), FsError>;
 
-/// Requests for one object that wait until that it is unsettled, or has followed a truncation, is on disk.
-type Held = VecDeque<(DataOrigin, DataRequest)>;
-
 #[derive(Debug)]
 pub(super) struct Worker {
     objects: Objects,
     own_orders: Sender<Job>,
     syncers: Vec<Sender<(Waiter, Work)>>,
     mailbox: Mailbox,
-    held: HashMap<Ino, Held>,
-    /// Requests that are answered when an object has followed a truncation.
-    following: HashMap<Ino, DataOrigin>,
+    thread: DataThread<DataOrigin, Arc<OpenObject>>,
     /// An object is being synced to be settled. One at a time: whoever waits for a sync of his own
     /// should not wait for many of these.
     is_settling: bool,
@@ -81,8 +76,7 @@ impl Worker {
             own_orders,
             syncers,
             mailbox,
-            held: HashMap::new(),
-            following: HashMap::new(),
+            thread: DataThread::default(),
             is_settling: false,
         }
     }
@@ -90,7 +84,7 @@ impl Worker {
     /// Runs until it is ordered to stop.
     pub(super) fn run(mut self, received: &Receiver<Job>) {
         let mut stops = false;
-        while !(stops && self.held.is_empty() && !self.is_settling) {
+        while !(stops && self.thread.is_idle() && !self.is_settling) {
             match self.next(received) {
                 Some(Job::Stop) => stops = true,
                 Some(job) => self.perform(job),
@@ -115,11 +109,11 @@ impl Worker {
     fn perform(&mut self, job: Job) {
         match job {
             Job::Request { origin, request } => {
-                let held = object_of(&request).and_then(|ino| self.held.get_mut(&ino));
-                match held {
-                    Some(held) => held.push_back((origin, request)),
-                    None => self.request(origin, request),
-                }
+                // A shard forgets what it wanted written or truncated once that is answered. A client says when.
+                let durable = !matches!(origin, DataOrigin::Client { .. });
+                let objects = &mut self.objects;
+                self.thread.request(objects, origin, request, durable);
+                self.obey();
             }
             Job::List {
                 connection,
@@ -136,11 +130,6 @@ impl Worker {
             }
             Job::Synced {
                 object,
-                purpose: Purpose::Unsettle,
-                result,
-            } => self.unsettled(&object, result),
-            Job::Synced {
-                object,
                 purpose: Purpose::Settle,
                 result,
             } => {
@@ -153,14 +142,13 @@ impl Worker {
             }
             Job::Synced {
                 object,
-                purpose: Purpose::Follow(truncations),
+                purpose: Purpose::Requests(purpose),
                 result,
-            } => self.follow(object, truncations, result),
-            Job::Synced {
-                object,
-                purpose: Purpose::Followed { before },
-                result,
-            } => self.followed(&object, before, result),
+            } => {
+                let objects = &mut self.objects;
+                self.thread.synced(objects, &object, purpose, result);
+                self.obey();
+            }
             // Who asked may not wait any more.
             Job::Judge {
                 ino,
@@ -174,100 +162,30 @@ impl Worker {
         }
     }
 
-    fn request(&mut self, origin: DataOrigin, request: DataRequest) {
-        // A shard forgets what it wanted written or truncated once that is answered. A client says when.
-        let synced = !matches!(origin, DataOrigin::Client { .. });
-        match self.objects.execute(request, synced) {
-            Outcome::Done(reply) => self.answer(origin, reply),
-            Outcome::Sync(work) => self.sync(Waiter::Request(origin), work),
-            Outcome::Unsettle(object, request) => {
-                let held = self.held.insert(object.ino, [(origin, request)].into());
-                assert!(held.is_none(), "{} is unsettled twice", object.ino);
-                let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Unsettle);
-                self.sync(waiter, Work::Header(object));
-            }
-            Outcome::Follow(object, truncations) => {
-                let held = self.held.insert(object.ino, Held::new());
-                assert!(
-                    held.is_none(),
-                    "{} follows two truncations at once",
-                    object.ino
-                );
-                self.following.insert(object.ino, origin);
-                let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Follow(truncations));
-                self.sync(waiter, Work::Object(object));
-            }
-        }
-    }
-
-    /// Notes that the change of an object for a truncation is on disk: it says that it has followed.
-    /// Nothing else is done to it before that is on disk too. (A write that comes after the truncation is
-    /// carried out and synced, the machine loses power, and the truncation comes once more to an object
-    /// that does not say that it has followed.)
-    fn follow(&mut self, object: Arc<OpenObject>, truncations: u32, result: Result<(), FsError>) {
-        let before = object.checked.truncations();
-        let said = result.and_then(|()| {
-            let said = object.checked.follow(truncations);
-            said.map_err(|error| {
-                self.objects
-                    .failure("write the checksums of", object.ino, &error)
-            })
-        });
-        match said {
-            Ok(()) => {
-                let purpose = Purpose::Followed { before };
-                let waiter = Waiter::Thread(self.own_orders.clone(), purpose);
-                self.sync(waiter, Work::Header(object));
-            }
-            Err(error) => self.followed(&object, before, Err(error)),
-        }
-    }
-
-    fn followed(&mut self, object: &OpenObject, before: u32, result: Result<(), FsError>) {
-        let ino = object.ino;
-        let reply = match result {
-            Ok(()) => DataReply::Done,
-            Err(error) => {
-                // So that the truncation is done whole when it comes again.
-                if let Err(error) = object.checked.follow(before) {
-                    self.objects.failure("write the checksums of", ino, &error);
+    /// Does what came of a request or a sync.
+    fn obey(&mut self) {
+        for order in self.thread.take_orders() {
+            match order {
+                DataOrder::Answer { origin, reply } => {
+                    self.mailbox.post(Mail::DataDone { origin, reply });
                 }
-                DataReply::Failed(error)
-            }
-        };
-        let (Some(origin), Some(held)) = (self.following.remove(&ino), self.held.remove(&ino))
-        else {
-            panic!("{ino} has followed for nobody");
-        };
-        self.answer(origin, reply);
-        self.go_on(ino, held);
-    }
-
-    /// That an object is unsettled is on disk, or that failed: the requests that would change it go
-    /// on or fail.
-    fn unsettled(&mut self, object: &OpenObject, result: Result<(), FsError>) {
-        let ino = object.ino;
-        let Some(mut held) = self.held.remove(&ino) else {
-            panic!("{ino} was synced for nobody");
-        };
-        if let Err(error) = result {
-            // So that the next one who wants to change it tries again.
-            if let Err(error) = object.checked.settle() {
-                self.objects.failure("write the checksums of", ino, &error);
-            }
-            if let Some((origin, _)) = held.pop_front() {
-                self.answer(origin, DataReply::Failed(error));
-            }
-        }
-        self.go_on(ino, held);
-    }
-
-    /// Carries out what has waited, until something makes the rest wait again.
-    fn go_on(&mut self, ino: Ino, mut held: Held) {
-        while let Some((origin, request)) = held.pop_front() {
-            self.request(origin, request);
-            if let Some(again) = self.held.get_mut(&ino) {
-                again.append(&mut held);
+                DataOrder::Sync { work, waiter } => {
+                    let work = match work {
+                        data::Work::Object(object) => Work::Object(object),
+                        data::Work::Header(object) => Work::Header(object),
+                        data::Work::Removal(ino) => Work::Removal {
+                            last_byte: last_byte(ino),
+                        },
+                    };
+                    let waiter = match waiter {
+                        data::Waiter::Request(origin) => Waiter::Request(origin),
+                        data::Waiter::Thread(purpose) => {
+                            let orders = self.own_orders.clone();
+                            Waiter::Thread(orders, Purpose::Requests(purpose))
+                        }
+                    };
+                    self.sync(waiter, work);
+                }
             }
         }
     }
@@ -281,10 +199,6 @@ impl Worker {
             let waiter = Waiter::Thread(self.own_orders.clone(), Purpose::Settle);
             self.sync(waiter, Work::Settling(object));
         }
-    }
-
-    fn answer(&self, origin: DataOrigin, reply: DataReply) {
-        self.mailbox.post(Mail::DataDone { origin, reply });
     }
 
     fn sync(&self, waiter: Waiter, work: Work) {

@@ -1,6 +1,7 @@
 //! A client: requests of several workers, where they go as the client library has it, and what is done about answers,
 //! refusals and silence.
 
+mod data;
 mod early;
 mod leases;
 mod locks;
@@ -13,6 +14,7 @@ pub(crate) use leases::Hearer;
 pub(crate) use opens::TELLERS;
 
 use crate::history::{History, Open};
+use crate::program::data::{DataJob, Heard, Machine};
 use crate::program::{Job, Next};
 use crate::scenario::{MILLISECOND, Moment, Op, Planned, Plant, Scenario, User};
 use crate::server::Asker;
@@ -20,7 +22,7 @@ use early::{Early, Offered, Parked};
 use leases::Conversation;
 use map::AsksMap;
 use opens::Tellers;
-use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
+use pandofs_api::{DataRequest, Refusal, Reply, Request, RequestKey, ShardRequest, op};
 use pandofs_deputy::{About, Asked};
 use pandofs_placement::{ClusterMap, DirMap};
 use pandofs_session::{
@@ -70,6 +72,13 @@ pub(crate) enum Todo {
     Release { pause: Moment },
     /// Ask the server for its cluster map.
     AskMap { server: usize, asker: Asker },
+    /// Ask for a data object of the server, over this connection.
+    AskData {
+        server: usize,
+        connection: u64,
+        asker: Asker,
+        request: DataRequest,
+    },
     /// Let [`Client::listen`] connect to the server after this pause.
     Listen { server: usize, pause: Moment },
     /// Wait for recalls from a process of a server, and for no longer than this.
@@ -122,6 +131,9 @@ struct Worker {
     parked: Option<Parked>,
     /// What it runs, and since when, if it runs errands.
     errand: Option<(About, Boottime)>,
+    /// The job, if it is about contents, and what that has asked of a data object.
+    data: Option<DataJob>,
+    asked_data: Option<data::Asked>,
 }
 
 pub(crate) struct Client {
@@ -134,6 +146,9 @@ pub(crate) struct Client {
     programs: usize,
     early: Option<Early>,
     random: Rng,
+    data: data::Data,
+    /// Which start of its server's machine the answer came from that is taken in now: whoever drives the client says so.
+    pub machine: Machine,
     plant: Option<Plant>,
     map: Arc<ClusterMap>,
     maps_learnt: u64,
@@ -183,6 +198,8 @@ impl Client {
             programs: workers,
             early: None,
             random: Rng::new(session),
+            data: data::Data::new(scenario.has_contents(), scenario.shape.sync_every_batch),
+            machine: 0,
             plant: scenario.plant,
             map: Arc::clone(map),
             maps_learnt: 0,
@@ -293,6 +310,10 @@ impl Client {
                     self.workers[worker].job = None;
                     todo.push(Todo::Done { worker, outcome });
                     return;
+                }
+                Next::Data(job) => {
+                    self.workers[worker].data = Some(*job);
+                    return self.go_on_with_data(history, worker, Heard::Nothing, todo);
                 }
                 Next::Ask(target, request) => {
                     if let Some(known) = self.cached(&request) {
@@ -480,17 +501,20 @@ impl Client {
         if state.attempt != attempt {
             return Vec::new();
         }
+        let mut todo = Vec::new();
         if state.asks_map.is_some() {
-            let mut todo = Vec::new();
             self.map_looked_for(history, worker, false, &mut todo);
             return todo;
         }
+        if self.data_silence(worker, &mut todo) {
+            return todo;
+        }
+        let state = &mut self.workers[worker];
         let Some(call) = state.calls.pop() else {
             return Vec::new();
         };
         // Its connection is closed: what comes now is not heard.
         state.attempt += 1;
-        let mut todo = Vec::new();
         self.react(history, worker, call, Event::Lost { sent: true }, &mut todo);
         todo
     }
@@ -627,6 +651,9 @@ impl Client {
             return;
         }
         let asked_of = std::mem::take(&mut call.asked_of);
+        if let Ok(reply) = &result {
+            self.acknowledged(call.server, &call.asked.request, reply);
+        }
         let may_be_lost = self.may_believe_what_is_lost();
         let answered = may_be_lost.then(|| result.clone());
         self.was_asked(asked_of, &call.asked.request, result.as_mut().ok());
@@ -637,7 +664,7 @@ impl Client {
             todo.push(Todo::Gone(what));
         }
         if let (Request::Open(op::Open { ino, .. }), Ok(_)) = (&call.asked.request, &result) {
-            if let Some((target, request)) = self.opened(&call, *ino) {
+            if let Some((target, request)) = self.opened(worker, &call, *ino) {
                 self.call(worker, target, request, Open::default(), false);
                 todo.push(Todo::Send { worker, pause: 0 });
                 return;
@@ -645,7 +672,7 @@ impl Client {
         } else if let (Request::Reopen(op::Reopen { opens }), Ok(_)) =
             (&call.asked.request, &result)
         {
-            self.held.extend(opens.iter().map(|(ino, _)| ino));
+            self.keep(worker, opens.iter().map(|(ino, _)| *ino));
         }
         let told = result.clone().map_err(Refusal::Fs);
         if let (Request::Sync(_), Ok(_)) = (&call.asked.request, &result)
@@ -658,32 +685,16 @@ impl Client {
             true => history.believed(call.open, &call.asked.request, &told, may_be_lost),
             false => history.end(call.open, &call.asked.request, &told),
         }
-        self.go_on(history, worker, Some(result), todo);
+        match self.workers[worker].data.is_some() {
+            true => {
+                let heard = self.heard(result, call.server);
+                self.go_on_with_data(history, worker, heard, todo);
+            }
+            false => self.go_on(history, worker, Some(result), todo),
+        }
         self.begin_next(history, worker, todo);
         if self.early.is_some() {
             self.resume(history, todo);
         }
-    }
-
-    /// The home of a directory told what it knows, as the outer call's shard did not know better.
-    fn home_answered(
-        &mut self,
-        history: &mut History,
-        worker: usize,
-        inner: &Call,
-        result: Result<Reply, FsError>,
-        todo: &mut Vec<Todo>,
-    ) {
-        let outer = self.workers[worker].calls.pop();
-        let outer = outer.expect("an inner call is made in the course of another one");
-        let Request::GetAttr(op::GetAttr { ino: dir }) = inner.asked.request else {
-            unreachable!("homes are asked for attributes");
-        };
-        let map = match result {
-            Ok(Reply::Inode(inode)) => Ok(inode.dir.map(|home| home.map)),
-            Err(error @ (FsError::Stale | FsError::NotFound)) => Err(error),
-            other => return todo.push(Todo::Broken(format!("a home answered {other:?}"))),
-        };
-        self.react(history, worker, outer, Event::Home { dir, map }, todo);
     }
 }

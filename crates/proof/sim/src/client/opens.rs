@@ -266,18 +266,31 @@ impl Client {
     }
 
     /// The worker has been told that the file is open; whether its shard is to be told again, as it may not know.
-    pub(super) fn opened(&mut self, call: &super::Call, ino: Ino) -> Option<(Target, Request)> {
+    pub(super) fn opened(
+        &mut self,
+        worker: usize,
+        call: &super::Call,
+        ino: Ino,
+    ) -> Option<(Target, Request)> {
         let shard = call.asked.shard;
         self.places.files.get_mut().opened(ino, shard, true, || ());
         let registrations = self.link(call.server).registrations;
         let may_be_lost = call.progress.is_resent() && call.asked.request.is_mutation();
         if registrations == call.registration && !may_be_lost {
-            self.held.push(ino);
+            self.keep(worker, [ino]);
             return None;
         }
         let (count, shard) = self.closes.to_register(self.places.files.get_mut(), ino)?;
         let opens = vec![(ino, count)];
         Some((Target::Shard(shard), Request::Reopen(op::Reopen { opens })))
+    }
+
+    /// The worker has opened these, for what is done to open files; what is done to contents is done at once, and no other
+    /// operation closes it.
+    pub(super) fn keep(&mut self, worker: usize, inos: impl IntoIterator<Item = Ino>) {
+        if self.workers[worker].data.is_none() {
+            self.held.extend(inos);
+        }
     }
 
     /// Closes what the job is about, if it closes anything.
@@ -319,7 +332,7 @@ impl Client {
     }
 }
 
-fn release_later() -> Todo {
+pub(super) fn release_later() -> Todo {
     Todo::Release {
         pause: RELEASE_DELAY.as_nanos() as Moment,
     }

@@ -1,11 +1,12 @@
 //! Places of directories and inodes as a client knows them, and what it has open there.
 
-use super::{Call, Client};
+use super::{Call, Client, Todo};
+use crate::history::History;
 use crate::scenario::Plant;
 use pandofs_api::{Reply, Request, op};
 use pandofs_placement::DirMap;
-use pandofs_session::{DirMaps, InodeShards, KnownPlaces, OpenFiles};
-use pandofs_types::{Ino, Position, ShardId};
+use pandofs_session::{DirMaps, Event, InodeShards, KnownPlaces, OpenFiles};
+use pandofs_types::{FsError, Ino, Position, ShardId};
 use std::cell::RefCell;
 
 #[derive(Debug, Default)]
@@ -92,5 +93,27 @@ impl Client {
         } else if self.places.inode_shard(ino) == ino.birth_shard() {
             self.places.learn(ino, shard);
         }
+    }
+
+    /// The home of a directory told what it knows, as the outer call's shard did not know better.
+    pub(super) fn home_answered(
+        &mut self,
+        history: &mut History,
+        worker: usize,
+        inner: &Call,
+        result: Result<Reply, FsError>,
+        todo: &mut Vec<Todo>,
+    ) {
+        let outer = self.workers[worker].calls.pop();
+        let outer = outer.expect("an inner call is made in the course of another one");
+        let Request::GetAttr(op::GetAttr { ino: dir }) = inner.asked.request else {
+            unreachable!("homes are asked for attributes");
+        };
+        let map = match result {
+            Ok(Reply::Inode(inode)) => Ok(inode.dir.map(|home| home.map)),
+            Err(error @ (FsError::Stale | FsError::NotFound)) => Err(error),
+            other => return todo.push(Todo::Broken(format!("a home answered {other:?}"))),
+        };
+        self.react(history, worker, outer, Event::Home { dir, map }, todo);
     }
 }

@@ -31,7 +31,7 @@ impl Field {
         matches!(self, Field::Mtime | Field::Ctime)
     }
 
-    fn of(self, attr: &Attr) -> i64 {
+    pub(super) fn of(self, attr: &Attr) -> i64 {
         match self {
             Field::Mode => attr.mode.into(),
             Field::Owner => attr.uid.into(),
@@ -87,6 +87,10 @@ pub(super) fn changes(request: &Request) -> Vec<(Attribute, Told)> {
                 ((*ino, Field::Mtime), Told::Forget),
             ]
         }
+        Request::WroteData(op::WroteData { ino, end, .. }) => vec![
+            ((*ino, Field::Size), Told::Grow(*end as i64, None)),
+            ((*ino, Field::Mtime), Told::Forget),
+        ],
         Request::Open(op::Open {
             ino,
             truncate: true,

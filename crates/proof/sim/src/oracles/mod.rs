@@ -1,6 +1,7 @@
 //! Oracles of a run, one a file, beside those of `fsck` (`pandofs_check`).
 
 mod attributes;
+mod contents;
 pub(crate) mod early;
 mod file_locks;
 mod linearizable;
@@ -132,6 +133,7 @@ impl Moments {
         attributes::check(history)?;
         rights::check(history)?;
         xattr_values::check(history)?;
+        contents::check(&history.contents)?;
         replayed::check(servers)
     }
 }

@@ -1,9 +1,11 @@
 //! Drawing of a scenario from its seed.
 
 mod attributes;
+mod contents;
 mod users;
 
 pub(super) use attributes::attributes;
+pub(super) use contents::contents;
 pub(super) use users::users;
 
 use super::{

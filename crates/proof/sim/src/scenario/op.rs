@@ -114,6 +114,21 @@ pub enum Op {
     Stripe(Path),
     /// Syncs the log of the shard that has what the path leads to.
     Sync(Path),
+    /// Reads all of the file.
+    ReadData(Path),
+    /// Writes sectors, in data objects where the file is not kept inline.
+    WriteData {
+        /// Looked up at each step, so that it may be gone by then.
+        path: Path,
+        /// Number of the first.
+        first: usize,
+        /// As far as a file has so many.
+        count: usize,
+    },
+    /// Keeps so many sectors of the file, or makes it as long.
+    TruncateData(Path, usize),
+    /// Syncs the file: all that this client has done to it.
+    SyncData(Path),
     /// Keeps the file open, for what is done to open files.
     Open {
         /// Looked up at each step, so that it may be gone by then.
@@ -187,6 +202,10 @@ impl Op {
             | Op::Write { path, .. }
             | Op::Utimens(path, _)
             | Op::Stripe(path)
+            | Op::ReadData(path)
+            | Op::WriteData { path, .. }
+            | Op::TruncateData(path, _)
+            | Op::SyncData(path)
             | Op::Open { path, .. }
             | Op::Sync(path) => vec![path],
             Op::Close(_)

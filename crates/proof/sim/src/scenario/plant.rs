@@ -71,11 +71,25 @@ pub enum Plant {
     TurnsTimesBack,
     /// A client answers from leases without what it has answered early since.
     BelievesWithoutQueue,
+    /// A data object takes a write that goes by another number of truncations.
+    TakesAnyCount,
+    /// A truncation that comes again to a data object is carried out again.
+    TruncatesAgain,
+    /// A truncation is not carried out on some of the servers that a file is striped over.
+    LeavesStripe,
+    /// What comes over a connection that a client has given up is carried out.
+    HearsAbandoned,
+    /// A data server acknowledges a sync without syncing.
+    SyncsNothing,
+    /// A client takes a sync for one of what it had written before the server's machine was started anew.
+    TakesLateSyncs,
+    /// That a data object was removed is acknowledged and not done.
+    KeepsObjects,
 }
 
 impl Plant {
     /// In the order in which they are listed.
-    pub const ALL: [Plant; 34] = [
+    pub const ALL: [Plant; 41] = [
         Plant::Unsynced,
         Plant::ForgetsDoubt,
         Plant::CachesEntries,
@@ -110,6 +124,13 @@ impl Plant {
         Plant::KeepsSizes,
         Plant::TurnsTimesBack,
         Plant::BelievesWithoutQueue,
+        Plant::TakesAnyCount,
+        Plant::TruncatesAgain,
+        Plant::LeavesStripe,
+        Plant::HearsAbandoned,
+        Plant::SyncsNothing,
+        Plant::TakesLateSyncs,
+        Plant::KeepsObjects,
     ];
 
     /// Returns whether it is seen in what is stored as soon as done, and looking at all of that often finds it before it has

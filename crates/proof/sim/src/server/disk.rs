@@ -53,7 +53,11 @@ impl Server {
         };
         let left = self.log.crash(keep, torn);
         let lost = self.lost(&left);
-        if loss == Loss::Nothing {
+        if loss != Loss::Nothing {
+            self.machine += 1;
+            let of_server = u64::from(self.id.0) << 40 ^ self.machine << 48;
+            self.objects.lose(self.seed ^ of_server);
+        } else {
             for config in self.configs() {
                 let last = self.log.next_index(u64::from(config.shard.0));
                 let promised = self.promised.entry(config.shard).or_default();

@@ -1,6 +1,7 @@
 //! Counts of what happened in a run, by which tests see that runs are about something.
 
 use crate::client::Client;
+use crate::history::History;
 use crate::server::Server;
 
 /// What happened in a run.
@@ -38,6 +39,10 @@ pub struct Counted {
     pub early: u64,
     /// Keys that were read for an input that waited for them.
     pub warmed: u64,
+    /// Reads of whole files.
+    pub contents_read: u64,
+    /// Syncs that told a client of a loss of contents.
+    pub losses_told: u64,
 }
 
 impl Counted {
@@ -61,6 +66,11 @@ impl Counted {
         self.believed += believed;
         self.recalled += recalled;
         self.early += client.executed();
+    }
+
+    /// What there was of contents.
+    pub(super) fn contents_of(&mut self, history: &History) {
+        (self.contents_read, self.losses_told) = history.contents.counts();
     }
 
     /// The run has ended.

@@ -2,8 +2,8 @@
 
 use crate::client::Hearer;
 use crate::scenario::{End, Moment};
-use crate::server::Asker;
-use pandofs_api::{PeerMessage, Refusal, Reply, ShardRequest};
+use crate::server::{Asker, DataSync};
+use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest};
 use pandofs_lane::Written;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::Input;
@@ -23,6 +23,8 @@ pub(super) enum Letter {
         asker: Asker,
         result: Result<Reply, Refusal>,
         leased: Vec<Leased>,
+        /// Which start of the server's machine it is from.
+        machine: u64,
     },
     /// A client waits for recalls.
     Hear {
@@ -42,6 +44,20 @@ pub(super) enum Letter {
     Map {
         asker: Asker,
         map: Arc<ClusterMap>,
+    },
+    /// A client asks for a data object.
+    Data {
+        asker: Asker,
+        connection: u64,
+        request: DataRequest,
+        /// The process that the connection is with, which ends with it.
+        boot: u64,
+    },
+    DataAnswer {
+        asker: Asker,
+        reply: DataReply,
+        /// Which start of the server's machine it is from.
+        machine: u64,
     },
     Peer {
         from: ServerId,
@@ -80,6 +96,11 @@ pub(super) enum Event {
         server: usize,
         boot: u64,
         written: Written,
+    },
+    DataSynced {
+        server: usize,
+        boot: u64,
+        sync: DataSync,
     },
     Warmed {
         server: usize,

@@ -109,6 +109,7 @@ impl World {
         });
         let is_lossy = loss != Loss::Nothing;
         if is_lossy {
+            self.history.contents.lost();
             let entries = self.entries(server);
             self.unsynced.entry(server).or_default().extend(entries);
             let inodes = self.inodes(server);

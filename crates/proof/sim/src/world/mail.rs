@@ -4,7 +4,7 @@ use super::{Event, FLUSH_COST, Letter, READ_COST, SYNC_COST, World};
 use crate::client::{Hearer, PATIENCE, TELLERS, Todo, early_of};
 use crate::oracles::Finding;
 use crate::scenario::{End, MILLISECOND, Moment, Plant, SECOND};
-use crate::server::Asker;
+use crate::server::{Asker, DataFrom};
 use pandofs_api::{PeerMessage, Refusal, Reply};
 use pandofs_lane::{Command, Heard};
 use pandofs_types::limits::SESSION_TIMEOUT;
@@ -63,7 +63,11 @@ impl World {
                 };
                 self.mail(from, End::Server(to.0), letter);
             }
-            Command::Data { origin, request } => self.servers[server].data(origin, request),
+            Command::Data { origin, request } => {
+                let from = DataFrom::Lane(origin);
+                let todo = self.servers[server].data(from, request);
+                self.obey_data(server, todo);
+            }
             Command::Warm { shard, keys, input } => {
                 self.counted.warmed += 1;
                 let jitter = self.random.below(READ_COST as u64) as Moment;
@@ -131,6 +135,7 @@ impl World {
             asker,
             result,
             leased,
+            machine: self.servers[server].machine,
         };
         let from = End::Server(server as u16);
         self.mail(from, End::Client(asker.client), letter);
@@ -177,7 +182,7 @@ impl World {
         }
     }
 
-    fn mail_once(&mut self, from: End, to: End, letter: Letter) {
+    pub(super) fn mail_once(&mut self, from: End, to: End, letter: Letter) {
         if let Some(&at) = self.network.send(self.now, from, to).first() {
             let letter = Box::new(letter);
             self.put(at, Event::Deliver { to, letter });
@@ -288,6 +293,7 @@ impl World {
                     asker,
                     result,
                     leased,
+                    machine,
                 },
             ) => {
                 if self.clients[client].session == asker.session {
@@ -297,11 +303,35 @@ impl World {
                         self.found.get_or_insert(what);
                     }
                     let client_state = &mut self.clients[client];
+                    client_state.machine = machine;
                     let todo = client_state.answer(&mut self.history, asker, result, leased);
                     self.carry_out(client, todo);
                     if let Err(what) = self.moments.file_locks(&self.clients) {
                         self.found.get_or_insert(what);
                     }
+                }
+            }
+            (
+                End::Server(id),
+                Letter::Data {
+                    asker,
+                    connection,
+                    request,
+                    boot,
+                },
+            ) => self.data_asked(usize::from(id), boot, (asker, connection), request),
+            (
+                End::Client(client),
+                Letter::DataAnswer {
+                    asker,
+                    reply,
+                    machine,
+                },
+            ) => {
+                if self.clients[client].session == asker.session {
+                    let state = &mut self.clients[client];
+                    let todo = state.data_answered(&mut self.history, asker, reply, machine);
+                    self.carry_out(client, todo);
                 }
             }
             (to, letter) => unreachable!("{to:?} got {letter:?}"),
@@ -365,6 +395,12 @@ impl World {
                         self.put(self.now + PATIENCE, Event::Silence { asker });
                     }
                 }
+                Todo::AskData {
+                    server,
+                    connection,
+                    asker,
+                    request,
+                } => self.ask_data(server, (asker, connection), request),
                 Todo::Listen { server, pause } => {
                     let session = self.clients[client].session;
                     let listen = Event::Listen {

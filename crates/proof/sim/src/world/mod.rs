@@ -1,6 +1,7 @@
 //! The run itself: events in the order of simulated time, from the first operation until everything is at rest.
 
 mod counted;
+mod data;
 mod events;
 mod faults;
 mod joins;
@@ -61,6 +62,8 @@ pub(crate) struct World {
     leave_at: Option<Moment>,
     /// Sessions of clients that are gone, and of those that are not.
     sessions: u64,
+    /// Syncs of data objects take a while.
+    has_contents: bool,
     gone: BTreeSet<SessionId>,
     /// Inodes that a server had that died and lost what was not synced, until it starts again.
     inodes: BTreeMap<usize, BTreeSet<Ino>>,
@@ -107,6 +110,7 @@ impl World {
             moments: Moments::default(),
             random: Rng::new(scenario.seed ^ 0xd1ce),
             sessions: shape.clients as u64,
+            has_contents: scenario.has_contents(),
             gone: BTreeSet::new(),
             inodes: BTreeMap::new(),
             file: Arc::clone(&map),
@@ -196,6 +200,7 @@ impl World {
         for server in &self.servers {
             self.counted.work_of(server);
         }
+        self.counted.contents_of(&self.history);
         (done, self.trace, self.counted)
     }
 
@@ -307,6 +312,13 @@ impl World {
                     }
                     let done = self.servers[server].ends_flush(&written);
                     self.survive(server, done);
+                    self.after(server);
+                }
+            }
+            Event::DataSynced { server, boot, sync } => {
+                if self.is_process(server, boot) {
+                    let todo = self.servers[server].ends_data_sync(sync);
+                    self.obey_data(server, todo);
                     self.after(server);
                 }
             }

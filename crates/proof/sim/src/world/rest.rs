@@ -116,13 +116,7 @@ impl World {
             objects: self
                 .servers
                 .iter()
-                .map(|server| {
-                    let objects = server.objects.iter();
-                    (
-                        server.id,
-                        objects.map(|(&ino, object)| (ino, object.size)).collect(),
-                    )
-                })
+                .map(|server| (server.id, server.objects.sizes().into_iter().collect()))
                 .collect(),
         }
     }
