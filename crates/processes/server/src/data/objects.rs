@@ -322,7 +322,7 @@ impl Objects {
             return None;
         }
         // What went wrong has been logged.
-        if self.write_again(&object).is_err() {
+        if self.write_whole_again(&object).is_err() {
             self.unsettled.changed(ino, Instant::now());
             return None;
         }
