@@ -191,7 +191,8 @@ impl Deputy {
     /// The shard's next request, if none is under way.
     pub fn next_to_send(&mut self, shard: ShardId) -> Option<ToSend> {
         let ready = self.shards.get(&shard)?.queue.ready(|of| self.waits(of));
-        self.shards.get_mut(&shard)?.queue.next_to_send(ready)
+        let of = self.shards.get_mut(&shard)?;
+        of.queue.next_to_send(ready, of.incarnation)
     }
 
     /// Whether an operation waits for what is in another queue.

@@ -235,16 +235,18 @@ impl Queue {
         first.take_while(|queued| !waits(&queued.order)).count()
     }
 
-    /// The next request, of as many operations as are [ready](Queue::ready) at most.
-    pub(crate) fn next_to_send(&mut self, ready: usize) -> Option<ToSend> {
+    /// The next request, of as many operations as are [ready](Queue::ready) at most; they were executed under grants of
+    /// this incarnation.
+    pub(crate) fn next_to_send(&mut self, ready: usize, incarnation: u64) -> Option<ToSend> {
         let first = self.queued.front().filter(|_| ready > 0)?;
-        if let Some(request) = first.alone() {
+        if let Some(request) = first.alone(incarnation) {
             self.under_way = 1;
             let caller = first.caller.clone();
             return Some(ToSend::Alone { caller, request });
         }
         let placing = first.placing;
         let mut batch = Batch {
+            incarnation,
             callers: Vec::new(),
             placing,
             early: Vec::new(),
@@ -324,12 +326,13 @@ impl Queue {
 
 impl Queued {
     /// The request of an operation that is sent by itself.
-    fn alone(&self) -> Option<Request> {
+    fn alone(&self, incarnation: u64) -> Option<Request> {
         let (time, random) = (self.early.time, self.early.random);
         match (self.order.away?, &self.early.operation) {
             (Away::Made(ino), EarlyOperation::Mkdir(mkdir)) => {
                 let mkdir = mkdir.clone();
                 Some(Request::MkdirAway(MkdirAway {
+                    incarnation,
                     mkdir,
                     time,
                     random,
@@ -340,6 +343,7 @@ impl Queued {
             (Away::Removed(ino), EarlyOperation::Rmdir(rmdir)) => {
                 let rmdir = rmdir.clone();
                 Some(Request::RmdirAway(RmdirAway {
+                    incarnation,
                     rmdir,
                     time,
                     random,

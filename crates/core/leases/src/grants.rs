@@ -4,13 +4,17 @@ use hashbrown::HashMap;
 use pandofs_types::{Ino, SessionId, Steady};
 use std::collections::BTreeSet;
 
-/// Grants of one session. They are kept until their time is up although there is no directory: the session may have made
-/// one elsewhere that is to be added.
+/// Grants of one session. They are kept although there is no directory: the session may have made one elsewhere that is to be
+/// added; and when their time is up, until somebody else wants one of them.
 #[derive(Debug)]
 struct OfSession {
     until: Steady,
     incarnation: u64,
     dirs: BTreeSet<Ino>,
+    /// Those of `dirs` that somebody else wants.
+    wanted: usize,
+    /// Their time is up, somebody else wants one, and nobody is let in yet.
+    is_over: bool,
 }
 
 /// Directories that sessions were granted, each by one of them.
@@ -18,6 +22,8 @@ struct OfSession {
 pub(crate) struct Grants {
     sessions: HashMap<SessionId, OfSession>,
     ends: BTreeSet<(Steady, SessionId)>,
+    /// Sessions with something that somebody else wants.
+    wanted: BTreeSet<SessionId>,
     count: usize,
 }
 
@@ -27,7 +33,14 @@ impl Grants {
     }
 
     pub(crate) fn incarnation(&self, session: SessionId) -> Option<u64> {
-        Some(self.sessions.get(&session)?.incarnation)
+        let known = self.sessions.get(&session)?;
+        (!known.is_over).then_some(known.incarnation)
+    }
+
+    /// Whether the time of the session's grants is up, and they are still to end.
+    pub(crate) fn are_over(&self, session: SessionId) -> bool {
+        let known = self.sessions.get(&session);
+        known.is_some_and(|known| known.is_over)
     }
 
     /// The incarnation of the session's grants, which begin as `fresh` if it has had none.
@@ -38,6 +51,8 @@ impl Grants {
                 until,
                 incarnation: fresh,
                 dirs: BTreeSet::new(),
+                wanted: 0,
+                is_over: false,
             }
         });
         known.incarnation
@@ -58,6 +73,7 @@ impl Grants {
     pub(crate) fn renew(&mut self, session: SessionId, until: Steady) {
         if let Some(known) = self.sessions.get_mut(&session)
             && known.until < until
+            && !known.is_over
         {
             self.ends.remove(&(known.until, session));
             self.ends.insert((until, session));
@@ -65,28 +81,63 @@ impl Grants {
         }
     }
 
-    /// A grant is over.
-    pub(crate) fn remove(&mut self, session: SessionId, dir: Ino) {
+    /// Somebody else wants a directory of the session.
+    pub(crate) fn want(&mut self, session: SessionId) {
+        if let Some(known) = self.sessions.get_mut(&session) {
+            known.wanted += 1;
+            if !known.is_over {
+                self.wanted.insert(session);
+            }
+        }
+    }
+
+    /// A grant is over, which somebody else wanted or not.
+    pub(crate) fn remove(&mut self, session: SessionId, dir: Ino, was_wanted: bool) {
         let Some(known) = self.sessions.get_mut(&session) else {
             panic!("session {session:?} has no grants");
         };
+        known.wanted -= usize::from(was_wanted);
+        if known.wanted == 0 {
+            self.wanted.remove(&session);
+        }
         assert!(known.dirs.remove(&dir), "{dir} is not granted");
         self.count -= 1;
     }
 
-    /// The time of a session that has no directory is up.
+    /// A session that has no directory is to be forgotten.
     pub(crate) fn forget(&mut self, session: SessionId) {
         if let Some(known) = self.sessions.remove(&session) {
             assert!(known.dirs.is_empty(), "session {session:?} has grants");
             self.ends.remove(&(known.until, session));
+            self.wanted.remove(&session);
         }
     }
 
-    /// A session whose time is up, and all that it was granted.
-    pub(crate) fn ended(&self, now: Steady) -> Option<(SessionId, Vec<Ino>)> {
-        let &(until, session) = self.ends.first()?;
-        let is_over = until <= now;
-        is_over.then(|| (session, self.dirs(session)))
+    /// A session whose time is up and of which somebody else wants a directory: given once.
+    pub(crate) fn take_over(&mut self, now: Steady) -> Option<SessionId> {
+        let is_up = |session: &&SessionId| {
+            let known = self.sessions.get(*session);
+            known.is_some_and(|known| known.until <= now)
+        };
+        let session = *self.wanted.iter().find(is_up)?;
+        self.set_over(session);
+        Some(session)
+    }
+
+    /// Sessions whose time is up, whether anybody wants something of theirs or not: each given once.
+    pub(crate) fn take_idle(&mut self, now: Steady) -> Vec<SessionId> {
+        let up = self.ends.iter().take_while(|(until, _)| *until <= now);
+        let idle: Vec<SessionId> = up.map(|(_, session)| *session).collect();
+        idle.iter().for_each(|session| self.set_over(*session));
+        idle
+    }
+
+    fn set_over(&mut self, session: SessionId) {
+        self.wanted.remove(&session);
+        if let Some(known) = self.sessions.get_mut(&session) {
+            self.ends.remove(&(known.until, session));
+            known.is_over = true;
+        }
     }
 
     /// All that a session was granted, in order.

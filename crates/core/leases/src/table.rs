@@ -123,6 +123,8 @@ pub struct LeaseTable {
     ends: [VecDeque<(Steady, SessionId, LeaseKey)>; Term::COUNT],
     /// By session; each is in `held`, too.
     grants: Grants,
+    /// Sessions of which grants are over, to be told.
+    over: Vec<SessionId>,
     count: usize,
     /// To be sent.
     recalls: BTreeMap<SessionId, Vec<LeaseKey>>,
@@ -159,12 +161,36 @@ impl LeaseTable {
             // It may have been given again since.
             self.end(key, session, |holder| holder.until <= until);
         }
-        while let Some((session, dirs)) = self.grants.ended(self.now) {
-            for dir in dirs {
-                self.end(LeaseKey::Grant(dir), session, |_| true);
-            }
-            self.grants.forget(session);
+        while let Some(session) = self.grants.take_over(self.now) {
+            self.over.push(session);
         }
+    }
+
+    /// Sessions of which the time of all grants is up while somebody else wants one, each once. Nothing is done under these any more, and nobody else is
+    /// let in before [`LeaseTable::end_over`].
+    pub fn take_over(&mut self) -> Vec<SessionId> {
+        std::mem::take(&mut self.over)
+    }
+
+    /// Whether there may be one grant more. If not those are over that nobody has renewed in time.
+    fn has_room(&mut self) -> bool {
+        let has_room = self.grants.len() < MAX_GRANTS_PER_SHARD;
+        if !has_room {
+            let idle = self.grants.take_idle(self.now);
+            self.over.extend(idle);
+        }
+        has_room
+    }
+
+    /// Ends the session's grants, if they are over.
+    pub fn end_over(&mut self, session: SessionId) {
+        if !self.grants.are_over(session) {
+            return;
+        }
+        for dir in self.grants.dirs(session) {
+            self.end(LeaseKey::Grant(dir), session, |_| true);
+        }
+        self.grants.forget(session);
     }
 
     fn take_ended(&mut self) -> Option<(Steady, SessionId, LeaseKey)> {
@@ -237,7 +263,11 @@ impl LeaseTable {
     /// returns their incarnation, which is `fresh` if it had none.
     pub fn grant_dir(&mut self, session: SessionId, dir: Ino, fresh: u64) -> Option<u64> {
         let key = LeaseKey::Grant(dir);
-        if self.closed || self.waiting.contains_key(&key) {
+        if self.closed || self.waiting.contains_key(&key) || self.grants.are_over(session) {
+            return None;
+        }
+        let is_free = !self.held.contains_key(&key);
+        if is_free && !self.has_room() {
             return None;
         }
         let incarnation = match self.held.get(&key) {
@@ -246,7 +276,6 @@ impl LeaseTable {
                 self.grants.incarnation(session)?
             }
             Some(_) => return None,
-            None if self.grants.len() >= MAX_GRANTS_PER_SHARD => return None,
             None => self.add_grant(session, dir, 0, fresh),
         };
         self.renew(session);
@@ -256,7 +285,7 @@ impl LeaseTable {
     /// Begins grants of the session, without a directory, and renews all that it has; returns their incarnation, which is
     /// `fresh` if it had none.
     pub fn begin_grants(&mut self, session: SessionId, fresh: u64) -> Option<u64> {
-        if self.closed || self.grants.len() >= MAX_GRANTS_PER_SHARD {
+        if self.closed || !self.has_room() || self.grants.are_over(session) {
             return None;
         }
         let until = self.now.after(LEASE);
@@ -270,11 +299,12 @@ impl LeaseTable {
         let Some(incarnation) = self.grants.incarnation(session) else {
             return;
         };
-        let has_room = !self.closed && self.grants.len() < MAX_GRANTS_PER_SHARD;
+        let has_room = !self.closed && self.has_room();
         if has_room {
             self.add_grant(session, dir, 0, incarnation);
         } else {
             self.add_grant(session, dir, u64::MAX, incarnation);
+            self.grants.want(session);
             let recalls = self.recalls.entry(session).or_default();
             recalls.push(LeaseKey::Grant(dir));
         }
@@ -357,6 +387,9 @@ impl LeaseTable {
                         // The number is given when the message is taken.
                         holder.recalled = u64::MAX;
                         self.recalls.entry(holder.session).or_default().push(key);
+                        if let LeaseKey::Grant(_) = key {
+                            self.grants.want(holder.session);
+                        }
                     }
                 }
             }
@@ -373,6 +406,9 @@ impl LeaseTable {
             for holder in holders.iter_mut().filter(|holder| holder.recalled == 0) {
                 holder.recalled = u64::MAX;
                 self.recalls.entry(holder.session).or_default().push(key);
+                if let LeaseKey::Grant(_) = key {
+                    self.grants.want(holder.session);
+                }
             }
         }
         self.count == 0
@@ -444,12 +480,13 @@ impl LeaseTable {
         let Some(place) = holders.iter().position(of_session) else {
             return;
         };
+        let was_wanted = holders.iter().nth(place).is_some_and(|of| of.recalled > 0);
         if !holders.remove(place) {
             self.held.remove(&key);
         }
         self.count -= 1;
         if let LeaseKey::Grant(dir) = key {
-            self.grants.remove(session, dir);
+            self.grants.remove(session, dir, was_wanted);
         }
         for &(id, except) in self.waiting.get(&key).into_iter().flatten() {
             if except == Some(session) {

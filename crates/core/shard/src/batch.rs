@@ -19,7 +19,7 @@ use pandofs_namespace::touches::{Touched, entry_key};
 use pandofs_namespace::{Choices, Context, Plan, Stop, View, keys, ops};
 use pandofs_storage::store::{KvRead, Overlay};
 use pandofs_types::limits::{MAX_BATCH_OPERATIONS, MAX_GROUPS, MAX_TIME_AHEAD};
-use pandofs_types::{FileKind, Ino, LeaseKey, SessionId, ShardId, Time};
+use pandofs_types::{FileKind, FsError, Ino, LeaseKey, SessionId, ShardId, Time};
 
 /// Fault of a batch that no client makes.
 fn fault(batch: &op::Batch, shard: ShardId) -> Option<&'static str> {
@@ -136,6 +136,23 @@ impl Shard {
         if let Some(fault) = fault(batch, self.config.shard) {
             let refusal = Refusal::Malformed(fault.to_string());
             self.answer_request(&request, Err(refusal));
+            return Ok(());
+        }
+        if !self
+            .leases
+            .are_in_force(request.key.session, batch.incarnation)
+        {
+            let reply = Reply::Batch(Box::new(BatchReply {
+                done: 0,
+                refused: Some(FsError::Stale.into()),
+                incarnation: None,
+                terms: GrantTerms {
+                    time: env.now,
+                    placing: None,
+                    is_low: false,
+                },
+            }));
+            self.answer_request(&request, Ok(reply));
             return Ok(());
         }
         let config = self.config.clone();
@@ -407,12 +424,12 @@ impl Shard {
     }
 }
 
-/// The time that its session has chosen for an operation of two shards which it has answered under grants; `None` if the
-/// request is none.
-pub(crate) fn early_time(request: &mut Request) -> Option<&mut Time> {
+/// The time that its session has chosen for an operation of two shards which it has answered under grants, and the
+/// incarnation of these; `None` if the request is none.
+pub(crate) fn early_choice(request: &mut Request) -> Option<(&mut Time, u64)> {
     match request {
-        Request::MkdirAway(away) => Some(&mut away.time),
-        Request::RmdirAway(away) => Some(&mut away.time),
+        Request::MkdirAway(away) => Some((&mut away.time, away.incarnation)),
+        Request::RmdirAway(away) => Some((&mut away.time, away.incarnation)),
         _ => None,
     }
 }

@@ -472,6 +472,15 @@ impl Leases {
             }
             commands.outputs.push(Output::Recall(recall));
         }
+        for session in self.table.take_over() {
+            match self.grants.holders.remove(session) {
+                true => {
+                    let has = false;
+                    commands.propose(&Record::Grantholder { session, has });
+                }
+                false => self.table.end_over(session),
+            }
+        }
         for id in self.table.take_clear() {
             commands.release(Until::Clear(id));
         }

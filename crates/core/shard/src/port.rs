@@ -114,6 +114,11 @@ pub enum Input {
         /// Index of the record that says so.
         record: u64,
     },
+    /// It is on disk that the session has no grants here ([`Output::WhenDurable`]).
+    GrantsOver {
+        /// The client.
+        session: SessionId,
+    },
     /// Every `TICK_INTERVAL`: resends, operations that start again, background work.
     Tick,
 }

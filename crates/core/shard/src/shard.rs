@@ -463,6 +463,12 @@ impl Shard {
         self.operations.locks.acquire(tx, &[Lock::Inode(ino)]);
     }
 
+    /// Executes what was answered early under grants that are over.
+    #[cfg(feature = "planted")]
+    pub fn plant_late_batches(&mut self) {
+        self.leases.take_late();
+    }
+
     /// Names operations as stragglers so early that it is seen what comes of it.
     #[cfg(feature = "planted")]
     pub fn set_straggles_after(&mut self, operations: u64) {

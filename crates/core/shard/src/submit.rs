@@ -1,7 +1,7 @@
 //! Intake of a shard: reads are answered, mutations proposed, messages dispatched.
 
 use crate::apply::left_to_follow;
-use crate::batch::{brought_back, early_time};
+use crate::batch::{brought_back, early_choice};
 use crate::by_path::{knowing, opened_by, told};
 use crate::leases::{Cleared, keys_of};
 use crate::notes::Note;
@@ -71,6 +71,10 @@ impl Shard {
             }
             Input::GrantholderKept { session, record } => {
                 self.leases.grantholder_reached_disk(session, record);
+                Ok(())
+            }
+            Input::GrantsOver { session } => {
+                self.leases.grants_are_over(session);
                 Ok(())
             }
             Input::Tick => self.tick(overlay, env),
@@ -256,10 +260,14 @@ impl Shard {
         if matches!(request.request, Request::Batch(_)) {
             return self.submit_batch(overlay, env, ticket, request);
         }
-        let early = early_time(&mut request.request);
+        let early = early_choice(&mut request.request);
         let is_early = early.is_some();
-        if let Some(time) = early {
+        if let Some((time, incarnation)) = early {
             *time = brought_back(*time, env.now);
+            if !self.leases.are_in_force(request.key.session, incarnation) {
+                self.answer_request(&request, Err(FsError::Stale.into()));
+                return Ok(());
+            }
         }
         if !self.end_grants(ticket, &request) {
             return Ok(());

@@ -214,6 +214,7 @@ mod tests {
             })
         };
         times.count_early(&Batch {
+            incarnation: 5,
             callers: Vec::new(),
             placing: None,
             early: vec![early(wrote()), early(wrote())],

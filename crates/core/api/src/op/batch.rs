@@ -13,6 +13,8 @@ use serde::{Deserialize, Serialize};
 /// The first that is refused ends it, and nothing after it is executed. Answers `Batch`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Batch {
+    /// Of the grants under which they were executed: nothing is done if these are over.
+    pub incarnation: u64,
     /// Callers of the operations, each once.
     pub callers: Vec<Credentials>,
     /// Placement by which the session went where the policy follows the load.

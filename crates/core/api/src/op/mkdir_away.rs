@@ -9,6 +9,8 @@ use serde::{Deserialize, Serialize};
 /// name. Answers `Entry`; `Invalid` if the policy leads elsewhere, or the number is not the session's to use.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MkdirAway {
+    /// Of the grants of the shard under which it was executed: nothing is done if these are over.
+    pub incarnation: u64,
     /// As the program asked for it.
     pub mkdir: Mkdir,
     /// By the clock of the name's server, as far as the session knows it.

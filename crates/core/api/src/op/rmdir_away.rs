@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 /// name. Answers `Removed`; `Stale` if the name leads to another directory.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RmdirAway {
+    /// Of the grants of the shard under which it was executed: nothing is done if these are over.
+    pub incarnation: u64,
     /// As the program asked for it.
     pub rmdir: Rmdir,
     /// By the clock of the name's server, as far as the session knows it.

@@ -84,10 +84,26 @@ fn all_grants_of_a_session_end_together() {
     assert_eq!(table.grants(), 3);
     assert_eq!(table.renew(A), Some(5));
     table.tick(half.after(LEASE));
-    assert_eq!(table.grants(), 2);
-    assert_eq!((table.renew(B), table.incarnation(A)), (None, Some(5)));
-    table.tick(start.after(LEASE).after(LEASE));
-    assert_eq!(table.len(), 0);
+    assert!(table.take_over().is_empty(), "nobody wants any");
+    assert_eq!(table.renew(B), Some(7));
+    table.tick(half.after(LEASE).after(LEASE));
+    table.clear(&[(KEY, None)]).expect("it waits");
+    table.tick(half.after(LEASE).after(LEASE));
+    assert_eq!(table.take_over(), [A]);
+    assert_eq!((table.renew(A), table.incarnation(B)), (None, Some(7)));
+    assert_eq!(
+        (table.grants(), table.take_clear().len()),
+        (3, 0),
+        "nobody is let in yet"
+    );
+    assert_eq!(
+        table.begin_grants(A, 8),
+        None,
+        "the older ones are to end first"
+    );
+    table.end_over(B);
+    table.end_over(A);
+    assert_eq!((table.grants(), table.take_clear().len()), (1, 1));
     assert_eq!(
         table.grant_dir(A, DIR, 8),
         Some(8),
@@ -102,6 +118,9 @@ fn an_end_by_time_lets_those_go_on_who_wait() {
     let id = table.clear(&[(KEY, None)]).expect("it waits");
     let number = recalls(&mut table, A, &[DIR]);
     table.tick(Steady(0).after(LEASE));
+    assert_eq!(table.take_over(), [A]);
+    assert!(table.take_over().is_empty(), "it is told once");
+    table.end_over(A);
     assert_eq!(table.take_clear(), [id]);
     assert_eq!(table.grant_dir(A, DIR, 6), Some(6));
     table.answered(A, number);
@@ -139,8 +158,16 @@ fn what_is_made_under_a_grant_is_granted_and_where_there_is_no_room_recalled() {
         assert!(table.grant_dir(B, dir, 7).is_some());
     }
     assert_eq!(table.grant_dir(B, Ino(12), 7), None);
+    assert!(table.take_over().is_empty(), "all are renewed");
     table.grant_made(A, Ino(12));
     recalls(&mut table, A, &[Ino(12)]);
+    // For want of room those end that nobody has renewed.
+    table.tick(Steady(0).after(LEASE));
+    table.renew(A);
+    assert_eq!(table.grant_dir(A, Ino(13), 7), None);
+    assert_eq!(table.take_over(), [B]);
+    table.end_over(B);
+    assert!(table.grant_dir(A, Ino(13), 7).is_some());
 }
 
 #[test]

@@ -2,9 +2,14 @@
 //!
 //! The session that has a directory changes it before this shard hears of it. So nothing of the directory is read or
 //! changed here for anybody else before the grant has ended: the session has given it up, after all that it did under it
-//! was executed here, or has not renewed it for [`LEASE`]. Each key of a directory that is changed stands for its grant,
+//! was executed here, or has not renewed it for [`LEASE`] and somebody else wants it. Each key of a directory that is changed stands for its grant,
 //! too; and a request that names a directory has the grants of others end before it is looked at, as what is stored here
 //! is not how the directory is.
+//!
+//! Grants that are not renewed in time last on until somebody else wants one of them. Then they are over for their session at
+//! once: what it has executed under them and sends from then on is refused, or it would go over what others do. These are let in
+//! when it is on disk that the session has none. (If they were before: A makes a name under a grant and stands still; its time is up, and B makes the same name; this shard restarts
+//! and takes A for one that has grants of before; A goes on, and what it did is executed over what B did.)
 //!
 //! After a restart that holds as well: sessions that may have had grants are on disk, and whoever looks at names waits for
 //! them as changes do for leases.
@@ -25,6 +30,8 @@ use std::time::Duration;
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     pub holders: Holders,
+    /// Only planted: what was executed under grants that are over is executed.
+    pub takes_late: bool,
     /// Sessions that were leased something of a directory, in the last [`LEASE`].
     leased: HashMap<Ino, Changed>,
     /// Directories of which a grant was recalled in the last [`GRANT_RECALLS_TERM`].
@@ -115,9 +122,8 @@ impl Leases {
     /// After a restart it does not wait for sessions that have not come back if it is one of them. It did this under
     /// grants of before: nobody else had leases of it then, and nobody was given any while the grants lasted. (If it waited:
     /// A makes a name under a grant; this shard restarts; B has leases of something else and is gone for good; A, which
-    /// comes back only when what it did is here, waits 10 s for B. The other way round: A does nothing for so long that
-    /// its grants end, B is leased that there is no such name, this shard restarts, and what A did before comes at last.
-    /// B believes what it was told for the rest of its lease, as it would if A had been cut off for that much longer.)
+    /// comes back only when what it did is here, waits 10 s for B. Had B been leased something of it, it would have been after
+    /// the end of A's grants, and A would be none of those that are waited for.)
     pub(crate) fn clear_batch(&mut self, touched: &[Touched], session: SessionId) -> Cleared {
         if self.holders.are_missing() && !self.holders.is_missing(session) {
             return Cleared::Early;
@@ -212,6 +218,24 @@ impl Leases {
             self.renew(session);
         }
         has
+    }
+
+    /// Whether what the session has executed under grants of this incarnation may be executed here: they are not over, or
+    /// are of before the restart, since when nobody else was let in.
+    pub(crate) fn are_in_force(&self, session: SessionId, incarnation: u64) -> bool {
+        self.table.incarnation(session) == Some(incarnation)
+            || self.grants.holders.is_missing(session)
+            || self.grants.takes_late
+    }
+
+    /// It is on disk that the session has no grants, and those of which the time is up may end.
+    pub(crate) fn grants_are_over(&mut self, session: SessionId) {
+        self.table.end_over(session);
+    }
+
+    #[cfg(feature = "planted")]
+    pub(crate) fn take_late(&mut self) {
+        self.grants.takes_late = true;
     }
 
     /// All up to this record, which says that the session may have grants, is on disk.

@@ -114,6 +114,9 @@ impl Shard {
         let kept = Input::GrantholderKept { session, record };
         let key = keys::grantholder(self.config.shard, session);
         self.apply_holder(overlay, key, has, kept);
+        if !has && !self.commands.replaying {
+            self.commands.when_durable(Input::GrantsOver { session });
+        }
     }
 
     pub(crate) fn recover_leases(

@@ -1,8 +1,8 @@
 //! Batches of operations that were executed under grants.
 
 use crate::grants::{
-    HOLDER, OTHER, answer, ask, batch, batch_reply, chmod, cluster, get, give_up, granted, later,
-    lookup, made, mkdir, numbers, rename, takes, unlink,
+    HOLDER, OTHER, answer, ask, batch, batch_reply, chmod, cluster, get, give_up, granted,
+    in_force, later, lookup, made, mkdir, numbers, rename, takes, unlink,
 };
 use crate::support::{Cluster, create_file, name};
 use pandofs_api::op::{self, EarlyOperation};
@@ -26,7 +26,7 @@ fn rmdir(dir: Ino, text: &str) -> Request {
     })
 }
 
-fn send(cluster: &Cluster, operations: Vec<(Request, Option<Ino>)>) -> Request {
+fn send(cluster: &mut Cluster, operations: Vec<(Request, Option<Ino>)>) -> Request {
     Request::Batch(batch(cluster, operations))
 }
 
@@ -51,7 +51,7 @@ fn a_batch_is_executed_in_order_and_answered_once() {
         (chmod(file, 0o600), None),
         (write(file, b"sap"), None),
     ];
-    let request = send(&cluster, operations);
+    let request = send(&mut cluster, operations);
     let input = cluster.request_by(HOLDER, 0, request);
     let step = cluster.input(0, input.clone());
     assert_eq!(step.records.len(), 1);
@@ -127,7 +127,7 @@ fn what_is_refused_ends_a_batch_and_leaves_nothing() {
     assert_eq!(answer(&missing), Some(Err(FsError::NotFound.into())));
     is_replayed(&cluster);
     // Its number was not used, and is good for what the session asks for next.
-    let request = send(&cluster, vec![(mkdir(dir, "s"), Some(sub))]);
+    let request = send(&mut cluster, vec![(mkdir(dir, "s"), Some(sub))]);
     assert_eq!(batch_reply(get(&mut cluster, HOLDER, request)).done, 1);
 }
 
@@ -164,7 +164,10 @@ fn a_time_too_far_ahead_is_brought_back() {
     let (mut cluster, dir) = cluster();
     let mut number = numbers(&mut cluster, HOLDER);
     let file = number();
-    let mut early = batch(&cluster, vec![(create_file(dir, name("f")), Some(file))]);
+    let mut early = batch(
+        &mut cluster,
+        vec![(create_file(dir, name("f")), Some(file))],
+    );
     early.early[0].time = Time(cluster.now + 2 * MAX_TIME_AHEAD.as_nanos() as i64);
     let before = cluster.now;
     let reply = get(&mut cluster, HOLDER, Request::Batch(early));
@@ -183,7 +186,10 @@ fn a_batch_that_no_client_makes_is_refused() {
     let (mut cluster, dir) = cluster();
     let mut number = numbers(&mut cluster, HOLDER);
     let file = number();
-    let good = batch(&cluster, vec![(create_file(dir, name("f")), Some(file))]);
+    let good = batch(
+        &mut cluster,
+        vec![(create_file(dir, name("f")), Some(file))],
+    );
     let mut wrong = vec![good.clone(); 6];
     wrong[0].early.clear();
     wrong[1].early = vec![good.early[0].clone(); MAX_BATCH_OPERATIONS + 1];
@@ -207,8 +213,8 @@ fn a_batch_that_no_client_makes_is_refused() {
     let reply = batch_reply(get(&mut cluster, HOLDER, Request::Batch(good)));
     assert_eq!(
         (reply.done, reply.incarnation),
-        (1, None),
-        "it needs no grant"
+        (1, Some(in_force(&mut cluster, 0))),
+        "it renews the grants"
     );
 }
 
@@ -240,7 +246,7 @@ fn directories_that_are_made_in_a_batch_are_granted() {
     // Without grants none are given.
     later(&mut cluster, LEASE);
     let sub = number();
-    let request = send(&cluster, vec![(mkdir(dir, "u"), Some(sub))]);
+    let request = send(&mut cluster, vec![(mkdir(dir, "u"), Some(sub))]);
     let reply = batch_reply(get(&mut cluster, HOLDER, request));
     assert_eq!((reply.done, reply.incarnation), (1, None));
     assert!(granted(&mut cluster, OTHER, sub).is_some());
@@ -303,7 +309,10 @@ fn after_a_restart_what_was_done_under_grants_comes_before_others_look() {
     let mut number = numbers(&mut cluster, HOLDER);
     granted(&mut cluster, HOLDER, dir).expect("a grant");
     let file = number();
-    let request = send(&cluster, vec![(create_file(dir, name("f")), Some(file))]);
+    let request = send(
+        &mut cluster,
+        vec![(create_file(dir, name("f")), Some(file))],
+    );
     cluster.restart(0);
     takes(&mut cluster, OTHER);
     let looks = ask(&mut cluster, OTHER, lookup(dir, "f"));

@@ -1,5 +1,6 @@
 //! The gate of a split: who wants a lock in the moving half waits for the last step, and for nothing longer.
 
+use crate::grants::in_force_of;
 use crate::support::{Cluster, create_file, link, name, sent};
 use pandofs_api::{
     Age, Ask, CommitMessage, DirSettings, Horizon, PeerMessage, Refusal, Reply, Request, Step,
@@ -8,7 +9,7 @@ use pandofs_api::{
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_types::limits::{GATE_PATIENCE, SESSION_TIMEOUT};
-use pandofs_types::{Credentials, FileKind, FsError, Ino, ShardId, Time, TxId};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, SessionId, ShardId, Time, TxId};
 use std::collections::VecDeque;
 
 /// So many that each half of a directory gets some of them.
@@ -163,10 +164,15 @@ fn what_was_answered_under_a_grant_passes_the_gate() {
     };
     let set = Request::SetDirSettings(op::SetDirSettings { dir, settings });
     cluster.call(0, set).expect("it is set");
+    let session = SessionId(5);
+    cluster.input(0, Input::TakesLeases { session });
+    in_force_of(&mut cluster, session.0, 0);
+    let incarnation = in_force_of(&mut cluster, session.0, 0);
     let mut gone_on = 0;
     for (number, text) in names("away").enumerate() {
         for random in 0..8 {
             let away = Request::MkdirAway(op::MkdirAway {
+                incarnation,
                 mkdir: op::Mkdir {
                     dir,
                     name: name(&text),

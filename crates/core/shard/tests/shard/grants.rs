@@ -171,8 +171,25 @@ pub(crate) fn cluster_of(shards: u16, settings: Settings) -> (Cluster, Ino) {
     (cluster, dir)
 }
 
-/// A batch of operations by root, the numbers of what they make given.
-pub(crate) fn batch(cluster: &Cluster, operations: Vec<(Request, Option<Ino>)>) -> op::Batch {
+/// The incarnation of the holder's grants there, which begin if it can have any.
+pub(crate) fn in_force(cluster: &mut Cluster, shard: u16) -> u64 {
+    in_force_of(cluster, HOLDER, shard)
+}
+
+pub(crate) fn in_force_of(cluster: &mut Cluster, session: u64, shard: u16) -> u64 {
+    let input = cluster.request_by(session, shard, Request::BeginGrants(op::BeginGrants));
+    let step = cluster.input(shard, input);
+    let begun = answer(&step);
+    cluster.carry(step.outputs, &mut None);
+    match begun {
+        Some(Ok(Reply::Granted(granted))) => granted.map_or(0, |granted| granted.incarnation),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A batch of the holder's operations by root, the numbers of what they make given.
+pub(crate) fn batch(cluster: &mut Cluster, operations: Vec<(Request, Option<Ino>)>) -> op::Batch {
+    let incarnation = in_force(cluster, 0);
     let time = Time(cluster.now);
     let early = operations
         .into_iter()
@@ -185,6 +202,7 @@ pub(crate) fn batch(cluster: &Cluster, operations: Vec<(Request, Option<Ino>)>) 
             operation: EarlyOperation::of(&request).expect("it may be executed early"),
         });
     op::Batch {
+        incarnation,
         callers: vec![Credentials::ROOT],
         placing: None,
         early: early.collect(),
@@ -397,14 +415,50 @@ fn grants_end_together_when_they_are_not_renewed() {
     let step = ask(&mut cluster, OTHER, getattr(dir));
     assert_eq!(answer(&step), None);
     let step = later(&mut cluster, LEASE / 2);
+    assert_eq!(answer(&step), None, "it is not on disk that they are over");
+    let mut answered = None;
+    cluster.carry(step.outputs, &mut answered);
     assert!(
-        matches!(answer(&step), Some(Ok(Reply::Inode(_)))),
-        "{step:?}"
+        matches!(answered, Some(Ok(Reply::Inode(_)))),
+        "{answered:?}"
     );
     let step = ask(&mut cluster, HOLDER, renew(incarnation));
     assert_eq!(answer(&step), Some(Err(FsError::Stale.into())));
     let step = ask(&mut cluster, OTHER, renew(incarnation));
     assert_eq!(answer(&step), Some(Err(FsError::Stale.into())));
+}
+
+/// A makes a name under a grant and stands still; its time is up, and B looks, finds nothing and makes it; A goes on.
+#[test]
+fn what_was_executed_under_a_grant_that_is_over_is_refused() {
+    let (mut cluster, dir) = cluster();
+    let mut number = numbers(&mut cluster, HOLDER);
+    granted(&mut cluster, HOLDER, dir).expect("a grant");
+    let file = number();
+    let late = batch(
+        &mut cluster,
+        vec![(create_file(dir, name("f")), Some(file))],
+    );
+    let step = ask(&mut cluster, OTHER, unlink(dir, "f"));
+    assert_eq!(answer(&step), None);
+    let step = later(&mut cluster, LEASE);
+    let (session, has) = (SessionId(HOLDER), false);
+    assert_eq!(step.records, [Record::Grantholder { session, has }]);
+    let mut answered = None;
+    cluster.carry(step.outputs, &mut answered);
+    assert_eq!(answered, Some(Err(FsError::NotFound.into())));
+    let refused = |cluster: &mut Cluster| {
+        let reply = get(cluster, HOLDER, Request::Batch(late.clone()));
+        let reply = batch_reply(reply);
+        assert_eq!(
+            (reply.done, reply.refused, reply.incarnation),
+            (0, Some(FsError::Stale.into()), None)
+        );
+    };
+    refused(&mut cluster);
+    // A restart does not bring them back, as it is on disk that they are over.
+    cluster.restart(0);
+    refused(&mut cluster);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! Directories that a session has made on another shard than their names' before servers hear of them.
 
-use crate::grants::{HOLDER, OTHER, answer, lookup, made, mkdir, recalls};
+use crate::grants::{HOLDER, OTHER, answer, in_force, lookup, made, mkdir, recalls};
 use crate::support::{Cluster, create_file, name};
 use pandofs_api::op::{self, Early, EarlyOperation};
 use pandofs_api::{BatchReply, Granted, Refusal, Reply, Request};
@@ -20,8 +20,12 @@ pub(crate) fn cluster_with(settings: Settings) -> (Cluster, Granted, Vec<Ino>) {
     let mut cluster = Cluster::new(2, DirPolicy::Random, settings);
     for session in [HOLDER, OTHER] {
         let session = SessionId(session);
-        cluster.input(HOME.0, Input::TakesLeases { session });
+        for shard in [0, HOME.0] {
+            cluster.input(shard, Input::TakesLeases { session });
+        }
     }
+    // It is on disk then that it may have some.
+    in_force(&mut cluster, 0);
     let begins = |cluster: &mut Cluster| match call(cluster, HOME.0, HOLDER, begin()) {
         Ok(Reply::Granted(granted)) => granted.map(|granted| *granted),
         other => panic!("{other:?}"),
@@ -67,11 +71,13 @@ pub(crate) fn call(
     last.expect("it is answered")
 }
 
-fn away(cluster: &Cluster, text: &str, random: u64, ino: Ino) -> op::MkdirAway {
+fn away(cluster: &mut Cluster, text: &str, random: u64, ino: Ino) -> op::MkdirAway {
     let Request::Mkdir(mkdir) = mkdir(Ino::ROOT, text) else {
         unreachable!();
     };
+    let incarnation = in_force(cluster, 0);
     op::MkdirAway {
+        incarnation,
         mkdir,
         time: Time(cluster.now),
         random,
@@ -97,7 +103,9 @@ fn batch(cluster: &mut Cluster, request: &Request) -> (Box<BatchReply>, Ino) {
     let Ok(Reply::Numbers { first, .. }) = call(cluster, HOME.0, HOLDER, take) else {
         panic!("there is a number");
     };
+    let incarnation = in_force(cluster, HOME.0);
     let batch = Request::Batch(op::Batch {
+        incarnation,
         callers: vec![Credentials::ROOT],
         placing: None,
         early: vec![Early {
@@ -217,7 +225,7 @@ fn a_name_that_is_taken_is_refused_and_the_number_stays() {
 #[test]
 fn a_time_too_far_ahead_is_brought_back() {
     let (mut cluster, _, numbers) = cluster();
-    let mut early = away(&cluster, "d", RANDOM, numbers[0]);
+    let mut early = away(&mut cluster, "d", RANDOM, numbers[0]);
     early.time = Time(cluster.now + 2 * MAX_TIME_AHEAD.as_nanos() as i64);
     let before = cluster.now;
     let made = call(&mut cluster, 0, HOLDER, Request::MkdirAway(early));

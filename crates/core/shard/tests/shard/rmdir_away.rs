@@ -1,6 +1,6 @@
 //! Directories that a session has removed on another shard than their names' before servers hear of it.
 
-use crate::grants::{HOLDER, OTHER, answer, lookup, made, recalls, unlink};
+use crate::grants::{HOLDER, OTHER, answer, in_force, lookup, made, recalls, unlink};
 use crate::mkdir_away::{HOME, are_replayed, call, cluster, cluster_with, make};
 use crate::support::{Cluster, create_file, name};
 use pandofs_api::{Refusal, Reply, Request, op};
@@ -16,8 +16,10 @@ fn granted() -> (Cluster, Ino) {
     (cluster, numbers[0])
 }
 
-fn away(cluster: &Cluster, ino: Ino) -> Request {
+fn away(cluster: &mut Cluster, ino: Ino) -> Request {
+    let incarnation = in_force(cluster, 0);
     Request::RmdirAway(op::RmdirAway {
+        incarnation,
         rmdir: op::Rmdir {
             dir: Ino::ROOT,
             name: name("d"),
@@ -53,7 +55,7 @@ fn who_waits_for_its_recall_goes_on_with_it() {
     assert_eq!(answer(&waiting), None);
     assert_eq!(recalls(&waiting).len(), 1);
     // Its holder answers the recall when this has ended.
-    let request = away(&cluster, dir);
+    let request = away(&mut cluster, dir);
     let input = cluster.request_by(HOLDER, 0, request);
     let step = cluster.input(0, input);
     let mut last = None;
@@ -69,7 +71,7 @@ fn who_waits_for_its_recall_goes_on_with_it() {
 #[test]
 fn one_that_another_session_removes_is_recalled_first() {
     let (mut cluster, dir) = granted();
-    let request = away(&cluster, dir);
+    let request = away(&mut cluster, dir);
     let input = cluster.request_by(OTHER, 0, request);
     let step = cluster.input(0, input);
     let mut last = None;
@@ -141,7 +143,7 @@ fn one_that_was_about_to_split_is_removed_without_its_grant_being_given_up() {
 #[test]
 fn a_time_too_far_ahead_is_brought_back() {
     let (mut cluster, dir) = granted();
-    let mut request = away(&cluster, dir);
+    let mut request = away(&mut cluster, dir);
     if let Request::RmdirAway(away) = &mut request {
         away.time = Time(cluster.now + 2 * MAX_TIME_AHEAD.as_nanos() as i64);
     }

@@ -351,6 +351,7 @@ pub fn requests() -> Named<Request> {
     let batch = Request::Batch(batch(all.iter().map(|(_, request)| request)));
     all.push(("Batch", batch));
     let away = Request::MkdirAway(op::MkdirAway {
+        incarnation: u64::MAX,
         mkdir: op::Mkdir {
             dir,
             name: name("branch"),
@@ -364,6 +365,7 @@ pub fn requests() -> Named<Request> {
     });
     all.push(("MkdirAway", away));
     let away = Request::RmdirAway(op::RmdirAway {
+        incarnation: u64::MAX,
         rmdir: op::Rmdir {
             dir,
             name: name("branch"),
@@ -438,6 +440,7 @@ fn batch<'a>(requests: impl Iterator<Item = &'a Request>) -> op::Batch {
             operation,
         });
     op::Batch {
+        incarnation: u64::MAX,
         callers: vec![Credentials::ROOT, caller()],
         placing: Some(placing()),
         early: early.collect(),
