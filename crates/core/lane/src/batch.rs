@@ -35,6 +35,7 @@ impl<W> Lane<W> {
         limit: usize,
     ) -> Result<(), LaneError> {
         self.points.begin_batch()?;
+        self.now = environment.steady;
         self.delays.time(environment.steady);
         let mut inputs = std::mem::take(&mut self.inputs);
         let mut outputs = std::mem::take(&mut self.outputs);
@@ -201,7 +202,10 @@ impl<W> Lane<W> {
                 }
             }
             Output::Warm { keys, input } => Command::Warm { shard, keys, input },
-            Output::Watch { session } => Command::Watch { session },
+            Output::Watch { session } => {
+                self.expect(session);
+                return Ok(());
+            }
         };
         self.commands.push(command);
         Ok(())

@@ -68,8 +68,8 @@ pub enum Command<W> {
         /// Given to the shard again afterwards.
         input: Input,
     },
-    /// The session may never be heard of here: it counts as heard of now.
-    Watch {
+    /// The session was silent for too long and is let go of: nothing that comes over its connections counts any more.
+    Expired {
         /// The client.
         session: SessionId,
     },

@@ -16,7 +16,7 @@ use std::time::Duration;
 #[derive(Debug)]
 pub(crate) struct Timers {
     next_tick: Steady,
-    /// When to look for clients who have waited for recalls for long.
+    /// When to look for clients who have waited for recalls for long, or have been silent.
     next_look: Steady,
     /// When to look at the loads.
     next_loads: Steady,
@@ -80,6 +80,7 @@ impl<W> FlushState<W> {
 impl<W> Lane<W> {
     /// Does what is due by the clock.
     pub fn run_timers(&mut self, now: Steady) {
+        self.now = now;
         self.hot.tick(now);
         if self.timers.next_tick <= now {
             self.timers.next_tick = now.after(TICK_INTERVAL);
@@ -88,6 +89,7 @@ impl<W> Lane<W> {
         if self.timers.next_look <= now {
             self.timers.next_look = now.after(RECALLS_LOOK_INTERVAL);
             self.answer_waiting(now);
+            self.expire_sessions(now);
         }
         if self.timers.next_loads <= now {
             self.timers.next_loads = now.after(LOADS_INTERVAL);

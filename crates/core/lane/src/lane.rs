@@ -11,6 +11,7 @@ use crate::hot::HotDirs;
 use crate::loads::Loads;
 use crate::map::NextMap;
 use crate::recalls::{Answer, Recalls, Said};
+use crate::sessions::Sessions;
 use crate::shards::Shards;
 use pandofs_api::{DataReply, HotDir, PeerMessage, Refusal, Request, ShardRequest};
 use pandofs_placement::{ClusterMap, ServerLoad};
@@ -45,6 +46,8 @@ pub struct LaneParts {
     pub unwritten_bytes: usize,
     /// Bytes of records that the store may not have flushed.
     pub unflushed_bytes: u64,
+    /// Silence of a session after which it is let go of: that of the shards' grace.
+    pub session_timeout: Duration,
 }
 
 /// The shards of a server with all that is between them and its surroundings. `W`: see [`Command`].
@@ -70,6 +73,9 @@ pub struct Lane<W> {
     pub(crate) hot: HotDirs,
     pub(crate) delays: DelayTable,
     recalls: Recalls<W>,
+    sessions: Sessions,
+    /// The last moment that was told.
+    pub(crate) now: Steady,
     pub(crate) commands: Vec<Command<W>>,
     /// Buffers of a batch.
     pub(crate) inputs: Vec<(ShardId, Input)>,
@@ -77,6 +83,8 @@ pub struct Lane<W> {
     pub(crate) counters: Counters,
     /// Only planted: nothing waits for the disk.
     pub(crate) keeps_nothing_back: bool,
+    /// Only planted: sessions that are let go of keep what they have.
+    pub(crate) keeps_expired: bool,
 }
 
 /// An output that waits for the disk.
@@ -142,6 +150,7 @@ impl<W> Lane<W> {
             recent_reads,
             unwritten_bytes,
             unflushed_bytes,
+            session_timeout,
         } = parts;
         let sync_interval = Duration::from_millis(map.settings.flush_interval_ms);
         Lane {
@@ -163,11 +172,14 @@ impl<W> Lane<W> {
             hot: HotDirs::default(),
             delays: DelayTable::default(),
             recalls: Recalls::default(),
+            sessions: Sessions::new(session_timeout, now),
+            now,
             commands: Vec::new(),
             inputs: Vec::new(),
             outputs: Vec::new(),
             counters: Counters::default(),
             keeps_nothing_back: false,
+            keeps_expired: false,
         }
     }
 
@@ -285,8 +297,51 @@ impl<W> Lane<W> {
         self.flush.for_room |= low;
     }
 
+    /// A session has sent something. Returns the number of when it became known here, which is another one whenever it
+    /// had been let go of in between: never 0.
+    pub fn heard(&mut self, session: SessionId, now: Steady) -> u64 {
+        self.sessions.heard(session, now)
+    }
+
+    /// Whether the session may open a connection of this generation: it has opened none of a larger one.
+    pub fn is_current(&self, session: SessionId, generation: u64) -> bool {
+        self.sessions.is_current(session, generation)
+    }
+
+    /// The session opens a connection of this generation, which is current.
+    pub fn begin_generation(&mut self, session: SessionId, generation: u64, now: Steady) {
+        self.sessions.begin_generation(session, generation, now);
+    }
+
+    /// Sessions that are known.
+    pub fn sessions(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// The session ends, and says so.
+    pub fn goodbye(&mut self, session: SessionId) {
+        if self.sessions.remove(session) {
+            self.session_gone(session, true);
+        }
+    }
+
+    /// The session may have something here, and may never be heard of: it counts as heard of now.
+    pub(crate) fn expect(&mut self, session: SessionId) {
+        self.sessions.expect(session, self.now);
+    }
+
+    /// Lets go of sessions that have been silent for too long.
+    pub(crate) fn expire_sessions(&mut self, now: Steady) {
+        for session in self.sessions.expire(now) {
+            if !self.keeps_expired {
+                self.session_gone(session, false);
+            }
+            self.commands.push(Command::Expired { session });
+        }
+    }
+
     /// The session said goodbye (`ended`), or was silent for too long.
-    pub fn session_gone(&mut self, session: SessionId, ended: bool) {
+    fn session_gone(&mut self, session: SessionId, ended: bool) {
         let answer = self.recalls.forget(session);
         self.tell_recalls(answer);
         self.give_all(|| Input::SessionGone { session, ended });
@@ -459,6 +514,11 @@ impl<W> Lane<W> {
     /// From here on nothing waits for the disk.
     pub fn plant_unsynced(&mut self) {
         self.keeps_nothing_back = true;
+    }
+
+    /// From here on sessions that are let go of keep what they have.
+    pub fn plant_keeps_expired(&mut self) {
+        self.keeps_expired = true;
     }
 
     /// The shards, to be changed behind the lane's back.

@@ -25,6 +25,7 @@ mod map;
 mod recalls;
 mod recovery;
 mod removed;
+mod sessions;
 mod shards;
 
 pub use command::{Command, DataOrigin};

@@ -167,6 +167,7 @@ impl Driver {
             recent_reads: 0,
             unwritten_bytes,
             unflushed_bytes: 0,
+            session_timeout: SESSION_TIMEOUT,
         };
         let mut driver = Driver {
             lane: Lane::new(parts, Steady(0)),
@@ -583,7 +584,10 @@ fn a_client_takes_leases_from_all_shards_before_it_hears_of_recalls() {
         commands.is_empty(),
         "there is nothing to tell: {commands:?}"
     );
-    driver.lane.session_gone(session, true);
+    driver.lane.goodbye(session);
+    assert!(driver.commands().is_empty(), "it is not known");
+    driver.lane.heard(session, Steady(0));
+    driver.lane.goodbye(session);
     let commands = driver.commands();
     assert!(
         matches!(commands[..], [Command::Recall { to: 3, .. }]),

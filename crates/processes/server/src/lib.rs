@@ -32,7 +32,6 @@ mod peers;
 mod readers;
 mod scrub;
 mod server;
-mod sessions;
 mod slowest;
 mod stored;
 #[cfg(test)]

@@ -166,6 +166,7 @@ impl Recovery {
             // Who looks reads through what is applied.
             unwritten_bytes: usize::MAX,
             unflushed_bytes: 0,
+            session_timeout: SESSION_TIMEOUT,
         };
         Ok(Lane::new(parts, steady))
     }
@@ -293,7 +294,7 @@ impl Recovery {
                     | Command::Unreadable { .. }
                     | Command::Data { .. }
                     | Command::UnknownServer { .. }
-                    | Command::Watch { .. }
+                    | Command::Expired { .. }
                     | Command::Recall { .. }
                     | Command::BeginAnew { .. }
                     | Command::Flush { .. }

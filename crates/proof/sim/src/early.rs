@@ -61,6 +61,8 @@ pub(crate) struct Ledger {
     of: BTreeMap<u64, (Place, usize)>,
     /// Losses of which programs have not heard.
     untold: BTreeSet<(SessionId, Ino)>,
+    /// When a server last came back without what it had not synced: what was done before may be lost all the same.
+    forgot: u64,
 }
 
 impl Ledger {
@@ -97,18 +99,23 @@ impl Ledger {
         }
     }
 
-    /// A shard says that it has done these. Returns those that it had not said so of before.
+    /// A shard says that it has done these.
     ///
     /// # Errors
     /// One that came earlier in its queue, that makes the directory in which it is done, or that was done in the directory
-    /// which it removes, is neither done nor told to be lost.
-    pub(crate) fn done(&mut self, randoms: &[u64], now: u64) -> Result<Vec<Entry>, String> {
-        let mut done = Vec::new();
+    /// which it removes, is neither done nor told to be lost; or one of them was told to be lost.
+    pub(crate) fn done(&mut self, randoms: &[u64], now: u64) -> Result<(), String> {
         for random in randoms {
             let Some(&(place, at)) = self.of.get(random) else {
                 return Err(format!("{random} was never answered early"));
             };
             let queue = self.queues.get_mut(&place).expect("it is in there");
+            if queue[at].fate == Fate::Told {
+                return Err(format!(
+                    "{:?} is done and was told to be lost",
+                    queue[at].request
+                ));
+            }
             if let Some(early) = queue[..at].iter().find(|of| of.fate == Fate::Queued) {
                 let (session, shard) = place;
                 return Err(format!(
@@ -139,16 +146,15 @@ impl Ledger {
             let entry = &mut queue[at];
             if entry.fate == Fate::Queued {
                 entry.settle(Fate::Done, now);
-                done.extend(entry.all().cloned());
             }
         }
-        Ok(done)
+        Ok(())
     }
 
     /// The last `count` of the queue are lost, says the client. Returns them.
     ///
     /// # Errors
-    /// It has said so before.
+    /// It has said so before, or one of them is done.
     pub(crate) fn told(
         &mut self,
         place: Place,
@@ -161,6 +167,12 @@ impl Ledger {
             if entry.fate == Fate::Told {
                 return Err(format!("{:?} is told to be lost twice", entry.request));
             }
+            if entry.fate == Fate::Done && entry.settled > Some(self.forgot) {
+                return Err(format!(
+                    "{:?} is told to be lost and is done",
+                    entry.request
+                ));
+            }
             entry.settle(Fate::Told, now);
         }
         let lost: Vec<Entry> = queue[from..].iter().flat_map(Entry::all).cloned().collect();
@@ -169,6 +181,11 @@ impl Ledger {
             self.untold.extend(inos.map(|ino| (place.0, ino)));
         }
         Ok(lost)
+    }
+
+    /// A server came back without what it had not synced.
+    pub(crate) fn forget(&mut self, now: u64) {
+        self.forgot = now;
     }
 
     /// Those of a session that its shards have not done.

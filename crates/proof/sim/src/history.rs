@@ -317,6 +317,7 @@ impl History {
     /// The same of what had been done to this inode's attributes.
     pub(crate) fn forget_attributes(&mut self, ino: Ino) {
         let (begun, ended) = (self.tick(), self.tick());
+        self.early.forget(ended);
         let of = self.attributes.keys().filter(|(of, _)| *of == ino);
         for key in of.copied().collect::<Vec<_>>() {
             self.attributes.forget(key);
@@ -383,15 +384,10 @@ impl History {
         self.early.answered(place, sent, (request, made), instants);
     }
 
-    /// A shard says that it has done these; `late`: when their session had not been heard of for so long that its grants
-    /// may have been over, and others may have seen what was before.
-    pub(crate) fn done_early(&mut self, randoms: &[u64], late: bool) -> Result<(), String> {
+    /// A shard says that it has done these.
+    pub(crate) fn done_early(&mut self, randoms: &[u64]) -> Result<(), String> {
         let now = self.tick();
-        let done = self.early.done(randoms, now)?;
-        if late {
-            done.iter().for_each(|early| self.unsure(early));
-        }
-        Ok(())
+        self.early.done(randoms, now)
     }
 
     /// A client says that the last `count` of its queue are lost.

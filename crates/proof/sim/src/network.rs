@@ -29,6 +29,19 @@ impl Network {
         }
     }
 
+    /// Whether nothing gets from one end to the other now.
+    pub(crate) fn is_cut(&self, now: Moment, from: End, to: End) -> bool {
+        self.faults.iter().any(|fault| match *fault {
+            Fault::Cut {
+                from: other_from,
+                to: other_to,
+                start,
+                end,
+            } => (other_from, other_to) == (from, to) && (start..end).contains(&now),
+            _ => false,
+        })
+    }
+
     /// Arrivals of copies of a message that is sent now: none, one or two.
     pub(crate) fn send(&mut self, now: Moment, from: End, to: End) -> Vec<Moment> {
         let number = self.sent.entry((from, to)).or_default();

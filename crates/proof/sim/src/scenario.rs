@@ -10,11 +10,13 @@ mod plant;
 pub use op::{Op, Path, Planned, User};
 pub use plant::Plant;
 
-use draw::{Draw, attributes, contents, early, joins, memory, shape, users};
+use draw::{Draw, attributes, contents, early, joins, memory, shape, stopped, users};
 use pandofs_placement::{ClusterMap, DirPolicy, FilePolicy, ServerInfo, Settings};
 use pandofs_testkit::rng::Rng;
+use pandofs_types::limits::SESSION_TIMEOUT;
 use pandofs_types::{CommitProtocol, FsId, HashKey, ServerId};
 use std::fmt;
+use std::time::Duration;
 
 /// Nanoseconds of simulated time since the start of the run.
 pub type Moment = i64;
@@ -66,6 +68,8 @@ pub struct Shape {
     pub early: Vec<bool>,
     /// Room of caches and tables, small enough to be filled in a run.
     pub memory: Memory,
+    /// Servers let go of a session that is silent for so long: longer than leases last.
+    pub session_timeout: Duration,
 }
 
 /// Memory of a server for what it has stored.
@@ -186,6 +190,15 @@ pub enum Fault {
         /// Whether the reserve is gone as well.
         to_the_last: bool,
     },
+    /// The client's process stands still, and goes on where it was: clocks have gone on, and what was sent to it waits.
+    Stopped {
+        /// By its number, from 0.
+        client: usize,
+        /// Since the start of the run.
+        start: Moment,
+        /// Since the start of the run.
+        end: Moment,
+    },
     /// The client dies and is never heard of again; another one takes its place.
     ClientGone {
         /// By its number, from 0.
@@ -245,12 +258,18 @@ impl Scenario {
         attributes(&mut Rng::new(seed ^ 0xa77_1b07), &shape, &mut ops);
         users(&mut Rng::new(seed ^ 0x05e2_51d5), &shape, &mut ops);
         contents(&mut Rng::new(seed ^ 0xda7a_0b1e), &shape, &mut ops);
+        let healed = stopped(
+            &mut Rng::new(seed ^ 0x5709_9ed1),
+            &mut shape,
+            &mut ops,
+            &mut faults,
+        );
         Scenario {
             seed,
             shape,
             ops,
             faults,
-            healed: TROUBLED,
+            healed,
             plant: None,
         }
     }
@@ -269,6 +288,11 @@ impl Scenario {
     /// Returns whether anything is done in the name of others than the superuser.
     pub fn has_users(&self) -> bool {
         self.ops.iter().any(|planned| planned.by != User::ROOT)
+    }
+
+    /// Returns whether a client may be away for longer than servers keep its session.
+    pub fn has_away(&self) -> bool {
+        self.shape.session_timeout < SESSION_TIMEOUT
     }
 
     /// Returns whether a server may take the time of something that was answered early for too far ahead.
@@ -344,6 +368,7 @@ impl Fault {
             Fault::Cut { start, end, .. }
             | Fault::Noise { start, end, .. }
             | Fault::Slow { start, end, .. }
+            | Fault::Stopped { start, end, .. }
             | Fault::Full { start, end, .. } => (start, end),
         }
     }

@@ -20,11 +20,12 @@ use pandofs_shard::{Environment, Input, Shard, ShardConfig, Ticket};
 use pandofs_storage::log::{Log, LogError};
 use pandofs_storage::store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_testkit::rng::Rng;
-use pandofs_types::limits::{MAX_LANE_BATCH, SESSION_TIMEOUT};
+use pandofs_types::limits::MAX_LANE_BATCH;
 use pandofs_types::{Credentials, ServerId, SessionId, ShardId, Steady, Time};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 /// 2020-09-13, what the world's clock shows at the start.
 pub(crate) const EPOCH: i64 = 1_600_000_000 * SECOND;
@@ -39,6 +40,14 @@ pub(crate) struct Asker {
     pub attempt: u64,
 }
 
+/// What a client knows a server as: one of its processes, and how often that has let go of the client's session. What is
+/// sent over connections of another one is not heard.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Acquaintance {
+    pub boot: u64,
+    pub expired: u64,
+}
+
 /// A running process.
 pub(crate) struct Process {
     lane: Lane<Hearer>,
@@ -46,9 +55,12 @@ pub(crate) struct Process {
     covered: usize,
     last_time: Time,
     random: Rng,
-    pub tickets: BTreeMap<u64, Asker>,
+    /// With the number of times that it had let go of the session.
+    pub tickets: BTreeMap<u64, (Asker, u64)>,
     last_ticket: u64,
     data: data::DataProcess,
+    /// How often it has let go of a session.
+    expired: BTreeMap<SessionId, u64>,
     /// A newer map is offered to the lane.
     is_offered_map: bool,
     /// Not before that it looks for a newer map again.
@@ -107,12 +119,13 @@ pub(crate) struct Server {
     memory: Memory,
     /// Bytes of records after which the store is flushed.
     flush_after: u64,
+    session_timeout: Duration,
 }
 
 /// A server's store as it is at first.
-fn new_store(map: &Arc<ClusterMap>, id: ServerId) -> MemoryStore {
+fn new_store(map: &Arc<ClusterMap>, id: ServerId, session_timeout: Duration) -> MemoryStore {
     let store = MemoryStore::new();
-    for config in configs(map, id, SESSION_TIMEOUT) {
+    for config in configs(map, id, session_timeout) {
         let mut overlay = Overlay::new(&store);
         let now = Time(EPOCH);
         Shard::create(&config, &mut overlay, now, &Credentials::ROOT).expect("a shard can be made");
@@ -138,7 +151,7 @@ impl Server {
             first_map: Arc::clone(map),
             taken: Vec::new(),
             store: Arc::new(SimStore::new(
-                new_store(map, id),
+                new_store(map, id, scenario.shape.session_timeout),
                 memory.cold,
                 scenario.seed,
                 plant,
@@ -158,11 +171,12 @@ impl Server {
             leases: scenario.shape.leases.clone(),
             memory,
             flush_after: scenario.shape.flush_after,
+            session_timeout: scenario.shape.session_timeout,
         }
     }
 
     pub(crate) fn configs(&self) -> Vec<ShardConfig> {
-        configs(&self.map, self.id, SESSION_TIMEOUT)
+        configs(&self.map, self.id, self.session_timeout)
     }
 
     fn clock(&mut self, now: Moment) -> Time {
@@ -227,6 +241,9 @@ impl Server {
             if let Some(leases) = &self.leases {
                 shards.shard_mut(shard).set_lease_room(leases.room);
             }
+            if self.plant == Some(Plant::TakesLateBatches) {
+                shards.shard_mut(shard).plant_late_batches();
+            }
         }
         self.read_at_start(file, &mut shards);
         self.store.serve();
@@ -241,10 +258,14 @@ impl Server {
             recent_reads: self.memory.recent_reads,
             unwritten_bytes: self.memory.unwritten_bytes,
             unflushed_bytes: replayed.bytes,
+            session_timeout: self.session_timeout,
         };
         let mut lane = Lane::new(parts, steady);
         if self.plant == Some(Plant::Unsynced) {
             lane.plant_unsynced();
+        }
+        if self.plant == Some(Plant::KeepsExpired) {
+            lane.plant_keeps_expired();
         }
         self.process = Some(Process {
             lane,
@@ -254,6 +275,7 @@ impl Server {
             tickets: BTreeMap::new(),
             last_ticket: 0,
             data: data::DataProcess::default(),
+            expired: BTreeMap::new(),
             is_offered_map: false,
             next_look: now,
             busy_until: now,
@@ -317,16 +339,46 @@ impl Server {
         let process = self.process.as_mut().expect("it runs");
         process.lane.admit(&request)?;
         process.last_ticket += 1;
-        process.tickets.insert(process.last_ticket, asker);
+        let expired = process.expired.get(&asker.session);
+        let expired = expired.copied().unwrap_or_default();
+        process
+            .tickets
+            .insert(process.last_ticket, (asker, expired));
         process.lane.request(Ticket(process.last_ticket), request);
         Ok(())
     }
 
-    /// Where an answer goes, or would have gone.
-    pub(crate) fn take_ticket(&mut self, ticket: Ticket) -> Asker {
+    /// Where an answer goes, or would have gone: nowhere, if the session was let go of meanwhile, and its connections closed.
+    pub(crate) fn take_ticket(&mut self, ticket: Ticket) -> Option<Asker> {
         let process = self.process.as_mut().expect("it runs");
         let asker = process.tickets.remove(&ticket.0);
-        asker.expect("a ticket is answered or replaced once")
+        let (asker, expired) = asker.expect("a ticket is answered or replaced once");
+        (self.acquaintance(asker.session).expired == expired).then_some(asker)
+    }
+
+    /// What a client that connects now knows it as.
+    pub(crate) fn acquaintance(&self, session: SessionId) -> Acquaintance {
+        let process = self.process.as_ref();
+        let expired = process.and_then(|process| process.expired.get(&session));
+        Acquaintance {
+            boot: self.boot,
+            expired: expired.copied().unwrap_or_default(),
+        }
+    }
+
+    /// The session has sent something.
+    pub(crate) fn heard(&mut self, session: SessionId, now: Moment) {
+        let now = self.steady(now);
+        if let Some(process) = &mut self.process {
+            process.lane.heard(session, now);
+        }
+    }
+
+    /// It has let go of the session.
+    pub(crate) fn expired(&mut self, session: SessionId) {
+        if let Some(process) = &mut self.process {
+            *process.expired.entry(session).or_default() += 1;
+        }
     }
 
     /// A server says something, if there is a process to hear it.
@@ -351,10 +403,10 @@ impl Server {
         }
     }
 
-    /// The session is gone.
-    pub(crate) fn session_gone(&mut self, session: SessionId) {
+    /// The session ends.
+    pub(crate) fn goodbye(&mut self, session: SessionId) {
         if let Some(process) = &mut self.process {
-            process.lane.session_gone(session, false);
+            process.lane.goodbye(session);
         }
     }
 

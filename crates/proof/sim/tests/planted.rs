@@ -1,5 +1,12 @@
 //! For each oracle something wrong that it must find, and in how many seeds it does.
 
+#[path = "planted/away.rs"]
+mod away;
+#[path = "planted/merged.rs"]
+mod merged;
+
+use away::{away, away_and_early, away_and_restarted};
+use merged::merged;
 use pandofs_placement::DirPolicy;
 use pandofs_sim::scenario::{
     AFTERWARDS, End, Fault, Leasing, Loss, MILLISECOND, Op, Path, Planned, Shape, User,
@@ -23,7 +30,7 @@ const ALL: &str = "PANDOFS_PLANTED";
 /// Each plant, the oracle that is to find it, in how many of [`SEEDS`] seeds it did, and in how many it has to: about
 /// half. So runs may come to be drawn otherwise, and it is seen when an oracle becomes nearly blind. To count anew, ask for
 /// more than there are.
-const FOUND: [(Plant, &str, u64, u64); 41] = [
+const FOUND: [(Plant, &str, u64, u64); 46] = [
     (Plant::KeepsPartition, "owners", 98, 50),
     (Plant::LosesEntry, "preserved", 97, 49),
     (Plant::Miscounts, "counts", 37, 16),
@@ -65,6 +72,11 @@ const FOUND: [(Plant, &str, u64, u64); 41] = [
     (Plant::SyncsNothing, "synced-contents", 29, 14),
     (Plant::TakesLateSyncs, "synced-contents", 17, 8),
     (Plant::KeepsObjects, "objects", 99, 49),
+    (Plant::StandsStill, "linearizable", 1, 1000),
+    (Plant::KeepsLostLocks, "file-locks", 1, 1000),
+    (Plant::KeepsExpired, "progress", 1, 1000),
+    (Plant::TakesLateBatches, "linearizable", 1, 1000),
+    (Plant::DropsMerged, "attributes", 1, 1000),
 ];
 
 fn finds(plant: Plant) {
@@ -564,6 +576,10 @@ fn what_is_planted_is_what_is_found() {
             early_and_looked_up(seed),
             written(seed),
             written_late(seed),
+            away(seed),
+            away_and_early(seed),
+            away_and_restarted(seed),
+            merged(seed),
         ] {
             let outcome = run(&scenario, Trace::none());
             assert!(outcome.result.is_ok(), "{:?}", outcome.result);
@@ -649,6 +665,31 @@ fn times_that_go_back() {
 #[test]
 fn attributes_that_are_believed_without_what_is_queued() {
     finds_in(Plant::BelievesWithoutQueue, early_and_looked_up);
+}
+
+#[test]
+fn leases_that_are_believed_by_who_stood_still() {
+    finds_in(Plant::StandsStill, away);
+}
+
+#[test]
+fn lost_locks_that_are_believed() {
+    finds_in(Plant::KeepsLostLocks, away);
+}
+
+#[test]
+fn sessions_that_keep_what_they_have() {
+    finds_in(Plant::KeepsExpired, away);
+}
+
+#[test]
+fn what_was_executed_under_grants_that_are_over() {
+    finds_in(Plant::TakesLateBatches, away_and_early);
+}
+
+#[test]
+fn merged_changes_of_which_a_part_is_left_out() {
+    finds_in(Plant::DropsMerged, merged);
 }
 
 #[test]

@@ -17,7 +17,7 @@ impl LaneThread {
             uptime_ms: self.started.elapsed().as_millis() as u64,
             shards: shards.status(),
             connections: self.connections.len() as u64,
-            sessions: self.sessions.len() as u64,
+            sessions: self.lane.sessions() as u64,
             requests: counters.requests,
             redirected: self.counters.redirected,
             data_requests: self.counters.data_requests,

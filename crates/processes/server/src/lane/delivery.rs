@@ -60,7 +60,7 @@ impl LaneThread {
                 let input = Box::new(input);
                 return self.readers.order(ReadJob::Warm { keys, shard, input });
             }
-            Command::Watch { session } => self.sessions.expect(session, Instant::now()),
+            Command::Expired { session } => self.expired(session, Instant::now()),
             Command::Recall {
                 to: (connection, id),
                 number,

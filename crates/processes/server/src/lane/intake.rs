@@ -145,7 +145,7 @@ impl LaneThread {
             }
         };
         if let Some(session) = heard {
-            self.sessions.heard(session, now);
+            self.lane.heard(session, steady(self.started, now));
         }
         Ok(pause)
     }
@@ -199,7 +199,7 @@ impl LaneThread {
             Peer::Client {
                 session,
                 generation,
-            } if !self.sessions.is_current(session, generation) => Err(HelloRefusal::Superseded),
+            } if !self.lane.is_current(session, generation) => Err(HelloRefusal::Superseded),
             _ => Ok(hello),
         });
         let (role, answer) = match hello {
@@ -211,8 +211,9 @@ impl LaneThread {
                         generation,
                     } => {
                         *heard = Some(session);
-                        known_since = self.sessions.heard(session, now);
-                        self.sessions.begin_generation(session, generation, now);
+                        let at = steady(self.started, now);
+                        known_since = self.lane.heard(session, at);
+                        self.lane.begin_generation(session, generation, at);
                         // What they still bring was given up, and may have been done again over this one.
                         self.close_all(now, |other| other.is_before(session, generation));
                         Role::Client {
@@ -298,8 +299,8 @@ impl LaneThread {
             .connections
             .get_mut(key)
             .is_some_and(|connection| connection.is_of(session));
-        if is_its_own && self.sessions.remove(session) {
-            self.lane.session_gone(session, true);
+        if is_its_own {
+            self.lane.goodbye(session);
         }
         self.answer(key, id, AnswerBody::Done);
     }

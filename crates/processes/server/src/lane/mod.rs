@@ -30,7 +30,6 @@ use crate::mailbox::Mailbox;
 use crate::peers::Peers;
 use crate::readers::{ReadJob, Readers};
 use crate::scrub::{Schedule, Scrubber, Subject};
-use crate::sessions::Sessions;
 use crate::times::{Kind, Times};
 use mio::{Events, Poll};
 use pandofs_lane::limits::MAX_UNWRITTEN_BYTES;
@@ -39,6 +38,7 @@ use pandofs_placement::ClusterMap;
 use pandofs_shard::Environment;
 use pandofs_storage::log::Log;
 use pandofs_storage::store::Store;
+use pandofs_types::limits::SESSION_TIMEOUT;
 use pandofs_types::{ServerId, Steady};
 use pandofs_wire::address::Listener;
 use rand::rngs::StdRng;
@@ -51,7 +51,7 @@ use std::time::{Duration, Instant};
 
 /// Socket events taken at once.
 const EVENTS: usize = 1_024;
-/// How often to look for silent sessions and connections that do not say who they are.
+/// How often to look for connections that do not say who they are, and for what is slow.
 const LOOK_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Parts of a [`LaneThread`].
@@ -114,7 +114,6 @@ pub(crate) struct LaneThread {
     dirty: Vec<ConnectionKey>,
     /// Requests that shards have not answered yet.
     pending: SlotMap<PendingKey, Pending>,
-    sessions: Sessions,
     peers: Peers,
 
     store: Arc<dyn Store>,
@@ -249,6 +248,7 @@ impl LaneThread {
             recent_reads,
             unwritten_bytes: MAX_UNWRITTEN_BYTES,
             unflushed_bytes,
+            session_timeout: SESSION_TIMEOUT,
         };
         let mut thread = LaneThread {
             lane: Lane::new(lane, steady(now, now)),
@@ -268,7 +268,6 @@ impl LaneThread {
             ready: VecDeque::new(),
             dirty: Vec::new(),
             pending: SlotMap::with_key(),
-            sessions: Sessions::new(now),
             peers,
             dumps: Vec::new(),
             log_syncer: LogSyncer::start(Arc::clone(&log), Arc::clone(&times), &mailbox)?,
@@ -378,7 +377,7 @@ impl LaneThread {
     fn run_timers(&mut self, now: Instant) {
         if self.next_look <= now {
             self.next_look = now + LOOK_INTERVAL;
-            self.drop_silent(now);
+            self.drop_unknown(now);
             self.look_for_slow(now);
             // After an error the system does not announce again that a connection waits.
             self.may_accept |= std::mem::take(&mut self.accept_failed);

@@ -6,6 +6,7 @@ use crate::limits::{HELLO_TIMEOUT, MAX_OWED_BYTES, MAX_UNSENT_BYTES};
 use mio::event::Event;
 use mio::unix::SourceFd;
 use mio::{Events, Interest, Token};
+use pandofs_types::SessionId;
 use pandofs_wire::address::Stream;
 use pandofs_wire::buffer::{Progress, WriteBuffer};
 use pandofs_wire::hello::{HelloAnswer, HelloRefusal};
@@ -228,15 +229,16 @@ impl LaneThread {
         }
     }
 
-    /// Lets go of sessions that are silent, and of connections that do not say who they are.
-    pub(super) fn drop_silent(&mut self, now: Instant) {
-        for session in self.sessions.expire(now) {
-            tracing::info!(
-                "client {session} has been silent for too long; its open files are released"
-            );
-            self.lane.session_gone(session, false);
-            self.close_all(now, |connection| connection.is_of(session));
-        }
+    /// The lane has let go of a session. What its connections may still bring was sent by who did not know of that.
+    pub(super) fn expired(&mut self, session: SessionId, now: Instant) {
+        tracing::info!(
+            "client {session} has been silent for too long; its open files are released"
+        );
+        self.close_all(now, |connection| connection.is_of(session));
+    }
+
+    /// Lets go of connections that do not say who they are.
+    pub(super) fn drop_unknown(&mut self, now: Instant) {
         self.close_all(now, |connection| {
             matches!(connection.role, Role::Unknown | Role::Refused)
                 && now.saturating_duration_since(connection.since) >= HELLO_TIMEOUT

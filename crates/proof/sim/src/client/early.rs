@@ -241,7 +241,10 @@ impl Client {
     }
 
     /// A worker that has nothing to do runs the errand; which one.
-    fn run_errand(&mut self, errand: Errand, todo: &mut Vec<Todo>) -> usize {
+    fn run_errand(&mut self, mut errand: Errand, todo: &mut Vec<Todo>) -> usize {
+        if self.plant == Some(Plant::DropsMerged) {
+            drop_merged(&mut errand.request);
+        }
         let is_free = |worker: &Worker| worker.errand.is_none();
         let free = self.workers[self.programs..].iter().position(is_free);
         let worker = free.map_or(self.workers.len(), |at| self.programs + at);
@@ -506,6 +509,20 @@ impl Client {
             history.lost_and_synced(session, ino, is_told)?;
         }
         Ok(())
+    }
+}
+
+/// Only planted: of changes that were merged to one that of the mode is left out.
+fn drop_merged(request: &mut Request) {
+    let Request::Batch(batch) = request else {
+        return;
+    };
+    for early in &mut batch.early {
+        if let EarlyOperation::SetAttr(change) = &mut early.operation
+            && (change.set.uid.is_some() || change.set.mtime.is_some())
+        {
+            change.set.mode = None;
+        }
     }
 }
 

@@ -4,6 +4,7 @@ use super::early::{Early, look_again};
 use super::{Call, Client, PATIENCE, Todo};
 use crate::history::History;
 use crate::scenario::{Moment, Plant};
+use crate::server::Acquaintance;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest};
 use pandofs_session::{Boottime, Hearing, LeaseCache, LeaseGrant, Target};
 use pandofs_types::limits::{MIN_RECONNECT_PAUSE, RECALL_WAIT};
@@ -25,8 +26,8 @@ pub(crate) struct Hearer {
 #[derive(Debug)]
 pub(super) struct Conversation {
     connected: Moment,
-    /// The process of the server at the other end.
-    boot: u64,
+    /// The server at the other end.
+    known: Acquaintance,
     request: u64,
     /// As the library has it.
     hearing: Hearing,
@@ -40,7 +41,7 @@ impl Client {
         }
         let conversation = Conversation {
             connected: self.now,
-            boot: self.boots[server],
+            known: self.known[server],
             request: 0,
             hearing: Hearing::default(),
         };
@@ -67,7 +68,7 @@ impl Client {
                 connected: hearing.connected,
                 request: hearing.request,
             },
-            boot: hearing.boot,
+            known: hearing.known,
             done,
             patience,
         });
@@ -147,10 +148,10 @@ impl Client {
         }
     }
 
-    /// The process at the other end has ended and the system says so.
-    pub(crate) fn cut_off(&mut self, server: usize, boot: u64, todo: &mut Vec<Todo>) {
+    /// The process at the other end has ended, or has closed the connection, and the system says so.
+    pub(crate) fn cut_off(&mut self, server: usize, known: Acquaintance, todo: &mut Vec<Todo>) {
         let hearing = self.hearings.get(&server);
-        if let Some(hearing) = hearing.filter(|hearing| hearing.boot == boot) {
+        if let Some(hearing) = hearing.filter(|hearing| hearing.known == known) {
             let hearer = Hearer {
                 client: self.number,
                 session: self.session,
@@ -186,7 +187,7 @@ impl Client {
     /// Whether something may be believed that a server leased which has ended since, and perhaps lost it.
     pub(super) fn may_believe_what_is_lost(&self) -> bool {
         let mut hearings = self.hearings.iter();
-        hearings.any(|(&server, hearing)| hearing.boot != self.boots[server])
+        hearings.any(|(&server, hearing)| hearing.known.boot != self.known[server].boot)
     }
 
     /// The answer to a request, if it is believed.

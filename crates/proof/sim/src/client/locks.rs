@@ -91,6 +91,10 @@ impl Client {
 
     /// A server that was told locks has lost these.
     pub(super) fn lost(&mut self, lost: &[(Ino, FileLock)]) {
+        let lost = match self.plant {
+            Some(crate::Plant::KeepsLostLocks) => &[],
+            _ => lost,
+        };
         for (ino, lock) in lost {
             self.locks.lost(*ino, lock);
         }

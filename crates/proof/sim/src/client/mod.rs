@@ -17,7 +17,7 @@ use crate::history::{History, Open};
 use crate::program::data::{DataJob, Heard, Machine};
 use crate::program::{Job, Next};
 use crate::scenario::{MILLISECOND, Moment, Op, Planned, Plant, Scenario, User};
-use crate::server::Asker;
+use crate::server::{Acquaintance, Asker};
 use early::{Early, Offered, Parked};
 use leases::Conversation;
 use map::AsksMap;
@@ -30,11 +30,12 @@ use pandofs_session::{
     Target, Wait,
 };
 use pandofs_testkit::rng::Rng;
+use pandofs_types::limits::PING_INTERVAL;
 use pandofs_types::{
     Credentials, Epoch, FsError, HashKey, Ino, Leased, Name, SessionId, ShardId, SlotId,
 };
 use places::Places;
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -57,8 +58,8 @@ pub(crate) enum Todo {
     /// Tell a server what no operation waits for.
     Tell {
         server: usize,
-        /// The process that it is for.
-        boot: u64,
+        /// Whom it is for.
+        known: Acquaintance,
         number: u64,
         request: Box<ShardRequest>,
     },
@@ -70,6 +71,8 @@ pub(crate) enum Todo {
     LookAtRecalls { server: usize, pause: Moment },
     /// Let [`Client::release`] tell what was closed after this pause.
     Release { pause: Moment },
+    /// Say to the server that the client lives.
+    Ping { server: usize },
     /// Ask the server for its cluster map.
     AskMap { server: usize, asker: Asker },
     /// Ask for a data object of the server, over this connection.
@@ -84,7 +87,7 @@ pub(crate) enum Todo {
     /// Wait for recalls from a process of a server, and for no longer than this.
     Hear {
         hearer: Hearer,
-        boot: u64,
+        known: Acquaintance,
         done: Option<u64>,
         patience: Moment,
     },
@@ -163,9 +166,15 @@ pub(crate) struct Client {
     lease_cache: LeaseCache,
     /// By server.
     hearings: BTreeMap<usize, Conversation>,
-    /// Simulated time, and which process each server is: whoever drives the client keeps them as they are.
+    /// Inodes that it has open and that may be gone, as it has not been heard of for long.
+    pub lapsed: BTreeSet<Ino>,
+    /// How often it says that it lives.
+    ping_interval: Duration,
+    /// Simulated time, and whom it knows each server as: whoever drives the client keeps them as they are.
     pub now: Moment,
-    pub boots: Vec<u64>,
+    pub known: Vec<Acquaintance>,
+    /// Only planted: time that it stood still, by which its clock is behind.
+    pub stood_still: Moment,
     /// The cluster map in the file that it reads.
     pub file: Arc<ClusterMap>,
     /// By how many thousandths its clock is too fast.
@@ -212,8 +221,11 @@ impl Client {
             takes_leases: leases.is_some(),
             lease_cache,
             hearings: BTreeMap::new(),
+            lapsed: BTreeSet::new(),
+            ping_interval: PING_INTERVAL.min(scenario.shape.session_timeout / 4),
             now: 0,
-            boots: Vec::new(),
+            known: Vec::new(),
+            stood_still: 0,
             file: Arc::clone(map),
             drift: match scenario.plant {
                 Some(Plant::OutlivesLeases) => -800,
@@ -229,7 +241,8 @@ impl Client {
 
     /// What its clock shows.
     fn clock(&self) -> Boottime {
-        let passed = self.now + self.now / 1_000 * self.drift;
+        let now = self.now - self.stood_still;
+        let passed = now + now / 1_000 * self.drift;
         Boottime::after_start(Duration::from_nanos(passed as u64))
     }
 
@@ -436,13 +449,13 @@ impl Client {
         self.workers[worker].pause
     }
 
-    /// The worker's request, to be sent now to a server of which `boots` tells the process; `None` if something else has
+    /// The worker's request, to be sent now to a server that it knows as `known` tells; `None` if something else has
     /// happened since the pause began, or the server is to be told something first.
     pub(crate) fn send(
         &mut self,
         worker: usize,
         pause: u64,
-        boots: &[u64],
+        known: &[Acquaintance],
         todo: &mut Vec<Todo>,
     ) -> Option<(ShardRequest, Asker)> {
         if self.workers[worker].pause != pause {
@@ -466,7 +479,7 @@ impl Client {
         call.sent_at = self.now;
         self.last_asked = self.now;
         call.server = server;
-        if !self.is_registered(call.server, boots[call.server], Some(worker), todo) {
+        if !self.is_registered(call.server, known[call.server], Some(worker), todo) {
             self.workers[worker].calls.push(call);
             return None;
         }

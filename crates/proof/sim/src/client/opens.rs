@@ -5,9 +5,10 @@ use super::{Client, Todo};
 use crate::history::History;
 use crate::program::Job;
 use crate::scenario::Moment;
+use crate::server::Acquaintance;
 use pandofs_api::{Refusal, Reply, Request, RequestKey, ShardRequest, op};
 use pandofs_session::{Batch, KnownPlaces, NotTaken, Registration, Target};
-use pandofs_types::limits::{CLIENT_TICK, MIN_RECONNECT_PAUSE, PING_INTERVAL, RELEASE_DELAY};
+use pandofs_types::limits::{CLIENT_TICK, MIN_RECONNECT_PAUSE, RELEASE_DELAY};
 use pandofs_types::{Credentials, Ino, ShardId, SlotId};
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -24,8 +25,7 @@ const TELLERS_SLOT: u16 = super::INNER_SLOTS + 100;
 /// What a client has to do with one server, whichever of its processes it is.
 #[derive(Debug, Default)]
 pub(super) struct Link {
-    /// By the numbers of processes.
-    registration: Registration<u64>,
+    registration: Registration<Acquaintance>,
     /// As the client library counts them.
     pub registrations: u64,
     /// Workers that wait for the end of a registration.
@@ -77,12 +77,12 @@ impl Client {
     pub(crate) fn is_registered(
         &mut self,
         server: usize,
-        boot: u64,
+        known: Acquaintance,
         worker: Option<usize>,
         todo: &mut Vec<Todo>,
     ) -> bool {
         let link = self.link(server);
-        if link.registration.is_with(boot) {
+        if link.registration.is_with(known) {
             return true;
         }
         if link.registration.under_way().is_some() {
@@ -100,7 +100,7 @@ impl Client {
                 self.closes.register(&shards, files.counts())
             }
         };
-        link.registration.begin(boot, &opens, shards);
+        link.registration.begin(known, &opens, shards);
         if self.tell_next(server, todo) {
             return true;
         }
@@ -112,7 +112,7 @@ impl Client {
     fn tell_next(&mut self, server: usize, todo: &mut Vec<Todo>) -> bool {
         let locks = self.to_register();
         let link = self.link(server);
-        let Some(boot) = link.registration.under_way() else {
+        let Some(known) = link.registration.under_way() else {
             return false;
         };
         let Some((shard, request)) = link.registration.next(|| locks) else {
@@ -123,7 +123,7 @@ impl Client {
         self.tellers.told.insert(number, Told::Opens { server });
         todo.push(Todo::Tell {
             server,
-            boot,
+            known,
             number,
             request: Box::new(request),
         });
@@ -197,8 +197,8 @@ impl Client {
         }
     }
 
-    /// Tells shards what was closed. `boots`: the process that each server is.
-    pub(crate) fn release(&mut self, boots: &[u64], todo: &mut Vec<Todo>) {
+    /// Tells shards what was closed. `known`: what it knows each server as.
+    pub(crate) fn release(&mut self, known: &[Acquaintance], todo: &mut Vec<Todo>) {
         let mut batches = {
             let links = &self.tellers.links;
             let map = &self.map;
@@ -213,7 +213,7 @@ impl Client {
                 self.closes.given_up(&batch);
                 continue;
             };
-            if !self.is_registered(server, boots[server], None, todo) {
+            if !self.is_registered(server, known[server], None, todo) {
                 // What is registered is counted without these, if any of them are among it.
                 self.sent(server, &batch, &batch.whole(), todo);
                 continue;
@@ -230,7 +230,7 @@ impl Client {
                 .insert(number, Told::Closes { server, batch });
             todo.push(Todo::Tell {
                 server,
-                boot: boots[server],
+                known: known[server],
                 number,
                 request: Box::new(request),
             });
@@ -239,19 +239,23 @@ impl Client {
 
     /// Says to each server that the client lives, as long as it has anything open; one that was restarted does not give
     /// locks before it has heard of all clients that may have some.
-    pub(crate) fn ping(&mut self, boots: &[u64], todo: &mut Vec<Todo>) {
+    pub(crate) fn ping(&mut self, known: &[Acquaintance], todo: &mut Vec<Todo>) {
         self.pings += 1;
         self.renew(todo);
-        let every = (PING_INTERVAL.as_millis() / CLIENT_TICK.as_millis()) as u64;
+        let every = (self.ping_interval.as_millis() / CLIENT_TICK.as_millis()) as u64;
         let look_every = (MAP_LOOK_INTERVAL.as_millis() / CLIENT_TICK.as_millis()) as u64;
         if self.pings.is_multiple_of(look_every) && (self.any_open() || self.locks.is_used()) {
             self.look_for_map(todo);
         }
         let is_due = self.pings.is_multiple_of(every) && self.any_open();
         if is_due || self.locks.is_used() {
-            for (server, &boot) in boots.iter().enumerate().take(self.servers()) {
-                self.is_registered(server, boot, None, todo);
+            for (server, &known) in known.iter().enumerate().take(self.servers()) {
+                self.is_registered(server, known, None, todo);
             }
+        }
+        if self.pings.is_multiple_of(every) {
+            let ping = |server| Todo::Ping { server };
+            todo.extend((0..self.servers()).map(ping));
         }
     }
 
@@ -302,6 +306,9 @@ impl Client {
             let ino = self.held.remove(place % self.held.len());
             let is_open = self.closes.release(self.places.files.get_mut(), ino);
             assert!(is_open, "what is held is open");
+            if !self.held.contains(&ino) {
+                self.lapsed.remove(&ino);
+            }
             todo.push(release_later());
         }
     }
@@ -318,12 +325,24 @@ impl Client {
         else {
             return Ok(());
         };
-        if is_gone && self.held.contains(ino) && !history.may_be_lost(*ino) {
+        let is_kept = self.held.contains(ino) && !self.lapsed.contains(ino);
+        if is_gone && is_kept && !history.may_be_lost(*ino) {
             return Err(format!(
                 "{ino} is open, and gone says the answer to {request:?}"
             ));
         }
         Ok(())
+    }
+
+    /// It has not been heard of for so long that what it has open may be gone.
+    pub(crate) fn lapse(&mut self) {
+        self.lapsed.extend(&self.held);
+    }
+
+    /// Whether this server has been told of all that it has open and locked.
+    pub(crate) fn is_registered_with(&self, server: usize, known: Acquaintance) -> bool {
+        let link = self.tellers.links.get(&server);
+        link.is_some_and(|link| link.registration.is_with(known))
     }
 
     /// What is open, in the client's eyes.

@@ -4,7 +4,7 @@ use super::Finding;
 use crate::client::Client;
 use pandofs_types::LockMode;
 
-pub(super) fn check(clients: &[Client]) -> Result<(), Finding> {
+pub(super) fn check(clients: &[&Client]) -> Result<(), Finding> {
     let mut all = Vec::new();
     for client in clients {
         let locks = client.sure_locks().into_iter();

@@ -87,7 +87,7 @@ impl Moments {
     }
 
     /// After each answer to a client.
-    pub(crate) fn file_locks(&self, clients: &[Client]) -> Result<(), Finding> {
+    pub(crate) fn file_locks(&self, clients: &[&Client]) -> Result<(), Finding> {
         file_locks::check(clients)
     }
 

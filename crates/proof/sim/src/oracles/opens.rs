@@ -15,7 +15,8 @@ pub(super) fn check(tables: &Tables, clients: &[Client], history: &History) -> R
     let stored: BTreeSet<Ino> = tables.inodes.keys().map(|(_, ino)| *ino).collect();
     for client in clients {
         for ino in client.held() {
-            if !stored.contains(ino) && !history.may_be_lost(*ino) {
+            let may_be_gone = client.lapsed.contains(ino) || history.may_be_lost(*ino);
+            if !stored.contains(ino) && !may_be_gone {
                 return Err(Finding::new(
                     "opens",
                     format!("session {} has {ino} open, which is gone", client.session),

@@ -2,10 +2,12 @@
 
 mod attributes;
 mod contents;
+mod stopped;
 mod users;
 
 pub(super) use attributes::attributes;
 pub(super) use contents::contents;
+pub(super) use stopped::stopped;
 pub(super) use users::users;
 
 use super::{
@@ -15,6 +17,7 @@ use super::{
 use pandofs_lane::limits::MAX_UNWRITTEN_BYTES;
 use pandofs_placement::{DirBounds, DirPolicy, FileBounds, FilePolicy};
 use pandofs_testkit::rng::Rng;
+use pandofs_types::limits::SESSION_TIMEOUT;
 use pandofs_types::{CommitProtocol, LockKind};
 
 /// Moment by which the first directories have been made.
@@ -70,6 +73,7 @@ pub(super) fn shape(rng: &mut Rng) -> Shape {
         leases: rng.chance(2, 3).then(|| leasing(rng, servers, clients)),
         early: Vec::new(),
         memory: Memory::default(),
+        session_timeout: SESSION_TIMEOUT,
     }
 }
 

@@ -85,11 +85,21 @@ pub enum Plant {
     TakesLateSyncs,
     /// That a data object was removed is acknowledged and not done.
     KeepsObjects,
+    /// A client's clock stands still while its process does.
+    StandsStill,
+    /// A client goes on to believe in locks that a server says are others' by now.
+    KeepsLostLocks,
+    /// A server that lets go of a session keeps what it has open, locked and leased.
+    KeepsExpired,
+    /// A shard executes what was answered early under grants that are over.
+    TakesLateBatches,
+    /// Of changes of a file's attributes that a client sends as one, one is left out.
+    DropsMerged,
 }
 
 impl Plant {
     /// In the order in which they are listed.
-    pub const ALL: [Plant; 41] = [
+    pub const ALL: [Plant; 46] = [
         Plant::Unsynced,
         Plant::ForgetsDoubt,
         Plant::CachesEntries,
@@ -131,6 +141,11 @@ impl Plant {
         Plant::SyncsNothing,
         Plant::TakesLateSyncs,
         Plant::KeepsObjects,
+        Plant::StandsStill,
+        Plant::KeepsLostLocks,
+        Plant::KeepsExpired,
+        Plant::TakesLateBatches,
+        Plant::DropsMerged,
     ];
 
     /// Returns whether it is seen in what is stored as soon as done, and looking at all of that often finds it before it has

@@ -80,7 +80,7 @@ impl Server {
 
     /// The store that every record that was ever applied makes of an empty one.
     pub(crate) fn replayed(&self) -> Result<MemoryStore, ShardError> {
-        let store = new_store(&self.first_map, self.id);
+        let store = new_store(&self.first_map, self.id, self.session_timeout);
         for config in configs(&self.first_map, self.id, SESSION_TIMEOUT) {
             let (id, stream) = (config.shard, u64::from(config.shard.0));
             let mut shard = Shard::open(config, &store)?;

@@ -37,6 +37,12 @@ pub struct Counted {
     pub placed_on_joined: u64,
     /// Requests that clients answered under grants.
     pub early: u64,
+    /// Clients that stood still.
+    pub stopped: u64,
+    /// Sessions that servers let go of, each server by itself.
+    pub expired: u64,
+    /// Of these, those of clients that went on.
+    pub expired_alive: u64,
     /// Keys that were read for an input that waited for them.
     pub warmed: u64,
     /// Reads of whole files.

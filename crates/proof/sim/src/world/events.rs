@@ -2,7 +2,7 @@
 
 use crate::client::Hearer;
 use crate::scenario::{End, Moment};
-use crate::server::{Asker, DataSync};
+use crate::server::{Acquaintance, Asker, DataSync};
 use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest};
 use pandofs_lane::Written;
 use pandofs_placement::ClusterMap;
@@ -16,8 +16,8 @@ pub(super) enum Letter {
     Request {
         asker: Asker,
         request: ShardRequest,
-        /// The process that the connection is with, which ends with it.
-        boot: u64,
+        /// Whom the connection is with, which ends with it.
+        known: Acquaintance,
     },
     Answer {
         asker: Asker,
@@ -30,7 +30,7 @@ pub(super) enum Letter {
     Hear {
         hearer: Hearer,
         done: Option<u64>,
-        boot: u64,
+        known: Acquaintance,
     },
     Recall {
         hearer: Hearer,
@@ -39,7 +39,12 @@ pub(super) enum Letter {
     /// A client asks for the cluster map.
     AskMap {
         asker: Asker,
-        boot: u64,
+        known: Acquaintance,
+    },
+    /// A client says that it lives.
+    Ping {
+        session: SessionId,
+        known: Acquaintance,
     },
     Map {
         asker: Asker,
@@ -116,9 +121,6 @@ pub(super) enum Event {
     Silence {
         asker: Asker,
     },
-    SessionGone {
-        session: SessionId,
-    },
     Release {
         client: usize,
         session: SessionId,
@@ -148,12 +150,16 @@ pub(super) enum Event {
     Deaf {
         hearer: Hearer,
     },
-    /// The system tells a client that a process has ended.
+    /// The system tells a client that a connection is closed, or the process at its other end has ended.
     CutOff {
         client: usize,
         session: SessionId,
         server: usize,
-        boot: u64,
+        known: Acquaintance,
+    },
+    /// The client has been away for so long that what it has open may be gone.
+    Lapse {
+        client: usize,
     },
     /// The administrator tells a server of the newest map.
     Announce {

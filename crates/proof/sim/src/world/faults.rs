@@ -1,15 +1,14 @@
 //! Faults: servers that die and start again, disks, clocks and clients.
 
-use super::{Event, World};
+use super::{Event, HEARS_WITHIN, Stop, World};
 use crate::client::Client;
 use crate::history::Key;
-use crate::scenario::{Fault, Loss, MILLISECOND, Moment, SECOND};
+use crate::scenario::{End, Fault, Loss, MILLISECOND, Moment, Plant, SECOND};
 use pandofs_check::ClusterDump;
-use pandofs_types::Ino;
-use pandofs_types::limits::{CLIENT_TICK, SESSION_TIMEOUT};
+use pandofs_types::limits::CLIENT_TICK;
+use pandofs_types::{Ino, SessionId};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 impl World {
     pub(super) fn fault_begins(&mut self, number: usize) {
@@ -40,14 +39,34 @@ impl World {
             }
             Fault::Skew { server, by, .. } => self.servers[usize::from(server)].skew += by,
             Fault::Joins { .. } => self.join(number),
-            Fault::ClientGone { client, .. } => self.client_gone(client, SESSION_TIMEOUT),
+            Fault::ClientGone { client, .. } => self.client_gone(client, false),
+            Fault::Stopped { client, end, .. } => {
+                let session = self.clients[client].session;
+                self.counted.stopped += 1;
+                let stop = Stop {
+                    session,
+                    until: end,
+                    hears_after: self.random.below(HEARS_WITHIN as u64) as Moment,
+                };
+                self.stopped.insert(client, stop);
+            }
             Fault::Cut { .. } | Fault::Noise { .. } | Fault::Slow { .. } => {}
         }
     }
 
     pub(super) fn fault_ends(&mut self, number: usize) {
-        if let Fault::Full { server, .. } = self.scenario.faults[number] {
-            self.has_room(usize::from(server));
+        match self.scenario.faults[number] {
+            Fault::Full { server, .. } => self.has_room(usize::from(server)),
+            Fault::Stopped { client, start, end } => {
+                let stopped = self.stopped.remove(&client);
+                let client = &mut self.clients[client];
+                if self.scenario.plant == Some(Plant::StandsStill)
+                    && stopped.is_some_and(|stop| stop.session == client.session)
+                {
+                    client.stood_still += end - start;
+                }
+            }
+            _ => {}
         }
     }
 
@@ -63,21 +82,66 @@ impl World {
         self.schedule(server);
     }
 
-    /// The client is gone, which servers notice after a while; another one takes its place.
-    pub(super) fn client_gone(&mut self, client: usize, noticed: Duration) {
+    /// A server has let go of a session, and closed its connections.
+    pub(super) fn expired(&mut self, server: usize, session: SessionId) {
+        self.trace.line(self.now, || {
+            format!("server {server} lets go of session {session}")
+        });
+        self.counted.expired += 1;
+        let known = self.servers[server].acquaintance(session);
+        self.servers[server].expired(session);
+        let clients = self.clients.iter();
+        let Some(client) = clients.clone().position(|of| of.session == session) else {
+            return;
+        };
+        self.counted.expired_alive += 1;
+        self.clients[client].lapse();
+        let ends = (End::Server(server as u16), End::Client(client));
+        if !self.network.is_cut(self.now, ends.0, ends.1) {
+            let cut_off = Event::CutOff {
+                client,
+                session,
+                server,
+                known,
+            };
+            self.put(self.now + MILLISECOND, cut_off);
+        }
+    }
+
+    /// Clients of which each server that might have given their locks to others has told them.
+    pub(super) fn sure_of_locks(&self) -> Vec<&Client> {
+        let is_sure = |client: &&Client| {
+            let mut servers = self.servers.iter().enumerate();
+            !self.scenario.has_away()
+                || servers.all(|(number, server)| {
+                    client.is_registered_with(number, server.acquaintance(client.session))
+                })
+        };
+        self.clients.iter().filter(is_sure).collect()
+    }
+
+    /// The client is gone, and says so, or servers notice after a while; another one takes its place.
+    pub(super) fn client_gone(&mut self, client: usize, says_so: bool) {
         self.sessions += 1;
         let mut next = Client::new(client, self.sessions, &self.scenario, &self.file);
         next.now = self.now;
-        next.boots = self.boots();
+        next.known = self
+            .servers
+            .iter()
+            .map(|server| server.acquaintance(next.session))
+            .collect();
         let dead = &mut self.clients[client];
         next.take_queues(dead);
         let session = dead.session;
         self.counted.end_of(dead);
         self.clients[client] = next;
-        self.gone.insert(session);
         self.history.died(session);
-        let noticed = self.now + noticed.as_nanos() as Moment;
-        self.put(noticed, Event::SessionGone { session });
+        if says_so {
+            for server in 0..self.servers.len() {
+                self.servers[server].goodbye(session);
+                self.after(server);
+            }
+        }
         let first = self.now + CLIENT_TICK.as_nanos() as Moment;
         let session = self.clients[client].session;
         self.put(first, Event::Ping { client, session });
@@ -115,17 +179,19 @@ impl World {
             let inodes = self.inodes(server);
             self.inodes.entry(server).or_default().extend(inodes);
         }
+        let of = |client: &Client| self.servers[server].acquaintance(client.session);
+        let known: Vec<_> = self.clients.iter().map(of).collect();
         let lost = self.servers[server].crash(loss, &mut self.random);
         // The system closes a process's connections; whether one has lost power is heard at its next start, or not at all.
         if !is_lossy || self.random.chance(1, 2) {
-            let boot = self.servers[server].boot;
             for client in 0..self.clients.len() {
                 let session = self.clients[client].session;
+                let known = known[client];
                 let cut_off = Event::CutOff {
                     client,
                     session,
                     server,
-                    boot,
+                    known,
                 };
                 let within = if is_lossy { SECOND } else { MILLISECOND };
                 let pause = self.random.below(within as u64) as Moment;

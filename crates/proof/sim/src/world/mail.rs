@@ -3,15 +3,11 @@
 use super::{Event, FLUSH_COST, Letter, READ_COST, SYNC_COST, World};
 use crate::client::{Hearer, PATIENCE, TELLERS, Todo, early_of};
 use crate::oracles::Finding;
-use crate::scenario::{End, MILLISECOND, Moment, Plant, SECOND};
+use crate::scenario::{End, MILLISECOND, Moment, Plant};
 use crate::server::{Asker, DataFrom};
 use pandofs_api::{PeerMessage, Refusal, Reply};
 use pandofs_lane::{Command, Heard};
-use pandofs_types::limits::SESSION_TIMEOUT;
 use pandofs_types::{LeaseKey, Leased, ServerId};
-
-/// For so long after a session was heard of its grants are not over by any clock.
-const SURE_OF_GRANTS: Moment = 8 * SECOND;
 
 /// When what was lost over a connection is sent again.
 const RETRANSMISSION: Moment = 200 * MILLISECOND;
@@ -27,8 +23,9 @@ impl World {
                 leased,
                 ..
             } => {
-                let asker = self.servers[server].take_ticket(ticket);
-                self.answer(server, asker, result, leased);
+                if let Some(asker) = self.servers[server].take_ticket(ticket) {
+                    self.answer(server, asker, result, leased);
+                }
             }
             Command::Replaced { ticket } => {
                 self.servers[server].take_ticket(ticket);
@@ -37,13 +34,7 @@ impl World {
                 self.tell_recall(server, to, Some((number, keys)));
             }
             Command::BeginAnew { to } => self.tell_recall(server, to, None),
-            Command::Watch { session } => {
-                // It is not heard of any more.
-                if self.gone.contains(&session) {
-                    let noticed = self.now + SESSION_TIMEOUT.as_nanos() as Moment;
-                    self.put(noticed, Event::SessionGone { session });
-                }
-            }
+            Command::Expired { session } => self.expired(server, session),
             Command::Send {
                 server: to,
                 message,
@@ -129,7 +120,7 @@ impl World {
         };
         self.trace.line(self.now, line);
         if let Ok(reply) = &result {
-            self.hear_of_grants(server, asker, reply);
+            self.hear_of_grants(asker, reply);
         }
         let letter = Letter::Answer {
             asker,
@@ -150,28 +141,20 @@ impl World {
         self.mail_again(from, End::Client(hearer.client), letter);
     }
 
-    /// What an answer says of grants and of what was done under them.
-    fn hear_of_grants(&mut self, server: usize, asker: Asker, reply: &Reply) {
-        let contact = (asker.session, server);
+    /// What an answer says of what was done under grants.
+    fn hear_of_grants(&mut self, asker: Asker, reply: &Reply) {
         let done = match reply {
             Reply::Batch(batch) => batch.done as usize,
             // Of an operation that was sent by itself.
             Reply::Entry(_) | Reply::Removed { .. } => 1,
-            Reply::Granted(Some(_)) => 0,
             _ => return,
         };
         let by = (asker.session, asker.worker, asker.attempt);
         if let Some(randoms) = self.early.get(&by) {
             let done = &randoms[..randoms.len().min(done)];
-            let since = self.contacts.get(&contact).copied().unwrap_or_default();
-            let late = self.now - since > SURE_OF_GRANTS;
-            if let Err(what) = self.history.done_early(done, late) {
+            if let Err(what) = self.history.done_early(done) {
                 self.found.get_or_insert(Finding::new("early", what));
             }
-        }
-        // What is granted the server has renewed.
-        if !matches!(reply, Reply::Entry(_) | Reply::Removed { .. }) {
-            self.contacts.insert(contact, self.now);
         }
     }
 
@@ -213,11 +196,11 @@ impl World {
                 Letter::Request {
                     asker,
                     request,
-                    boot,
+                    known,
                 },
             ) => {
                 let server = usize::from(id);
-                if self.is_process(server, boot) {
+                if self.is_heard(server, asker.session, known) {
                     if self.servers[server].is_before(request.epoch) {
                         self.look_for_map(server);
                     }
@@ -258,16 +241,26 @@ impl World {
                     self.after(server);
                 }
             }
-            (End::Server(id), Letter::Hear { hearer, done, boot }) => {
+            (End::Server(id), Letter::Ping { session, known }) => {
+                self.is_heard(usize::from(id), session, known);
+            }
+            (
+                End::Server(id),
+                Letter::Hear {
+                    hearer,
+                    done,
+                    known,
+                },
+            ) => {
                 let server = usize::from(id);
-                if self.is_process(server, boot) {
+                if self.is_heard(server, hearer.session, known) {
                     self.servers[server].await_recalls(hearer, done, self.now);
                     self.after(server);
                 }
             }
-            (End::Server(id), Letter::AskMap { asker, boot }) => {
+            (End::Server(id), Letter::AskMap { asker, known }) => {
                 let server = usize::from(id);
-                if self.is_process(server, boot)
+                if self.is_heard(server, asker.session, known)
                     && let Some(map) = self.servers[server].map().cloned()
                 {
                     let letter = Letter::Map { asker, map };
@@ -306,7 +299,7 @@ impl World {
                     client_state.machine = machine;
                     let todo = client_state.answer(&mut self.history, asker, result, leased);
                     self.carry_out(client, todo);
-                    if let Err(what) = self.moments.file_locks(&self.clients) {
+                    if let Err(what) = self.moments.file_locks(&self.sure_of_locks()) {
                         self.found.get_or_insert(what);
                     }
                 }
@@ -365,7 +358,7 @@ impl World {
                 }
                 Todo::Tell {
                     server,
-                    boot,
+                    known,
                     number,
                     request,
                 } => {
@@ -381,15 +374,15 @@ impl World {
                     let letter = Letter::Request {
                         asker,
                         request,
-                        boot,
+                        known,
                     };
                     // Over a connection nothing comes twice, and here nothing could tell.
                     self.mail_once(End::Client(client), End::Server(server as u16), letter);
                     self.put(self.now + PATIENCE, Event::Silence { asker });
                 }
                 Todo::AskMap { server, asker } => {
-                    let boot = self.servers[server].boot;
-                    let letter = Letter::AskMap { asker, boot };
+                    let known = self.servers[server].acquaintance(asker.session);
+                    let letter = Letter::AskMap { asker, known };
                     self.mail(End::Client(client), End::Server(server as u16), letter);
                     if asker.worker != TELLERS {
                         self.put(self.now + PATIENCE, Event::Silence { asker });
@@ -412,14 +405,26 @@ impl World {
                 }
                 Todo::Hear {
                     hearer,
-                    boot,
+                    known,
                     done,
                     patience,
                 } => {
-                    let letter = Letter::Hear { hearer, done, boot };
+                    let letter = Letter::Hear {
+                        hearer,
+                        done,
+                        known,
+                    };
                     let to = End::Server(hearer.server as u16);
                     self.mail_again(End::Client(client), to, letter);
                     self.put(self.now + patience, Event::Deaf { hearer });
+                }
+                Todo::Ping { server } => {
+                    let session = self.clients[client].session;
+                    let Some(&known) = self.clients[client].known.get(server) else {
+                        continue;
+                    };
+                    let letter = Letter::Ping { session, known };
+                    self.mail_once(End::Client(client), End::Server(server as u16), letter);
                 }
                 Todo::Release { pause } => {
                     let session = self.clients[client].session;
@@ -449,13 +454,13 @@ impl World {
     }
 
     pub(super) fn send_request(&mut self, asker: Asker, pause: u64) {
-        let (boots, mut todo) = (self.boots(), Vec::new());
+        let (known, mut todo) = (self.known_by(asker.client), Vec::new());
         let client = &mut self.clients[asker.client];
         if client.session != asker.session {
             return;
         }
         let number = asker.client;
-        let sent = client.send(asker.worker, pause, &boots, &mut todo);
+        let sent = client.send(asker.worker, pause, &known, &mut todo);
         self.carry_out(number, todo);
         let Some((request, asker)) = sent else {
             return;
@@ -477,7 +482,7 @@ impl World {
         let letter = Letter::Request {
             asker,
             request,
-            boot: self.servers[usize::from(server.0)].boot,
+            known: known[usize::from(server.0)],
         };
         self.mail(End::Client(asker.client), End::Server(server.0), letter);
         self.put(self.now + PATIENCE, Event::Silence { asker });

@@ -14,8 +14,8 @@ use crate::client::Client;
 use crate::history::{History, Key};
 use crate::network::Network;
 use crate::oracles::{Finding, Moments};
-use crate::scenario::{Fault, Loss, MICROSECOND, MILLISECOND, Moment, SECOND, Scenario};
-use crate::server::{Death, Server};
+use crate::scenario::{End, Fault, Loss, MICROSECOND, MILLISECOND, Moment, SECOND, Scenario};
+use crate::server::{Acquaintance, Death, Server};
 use crate::trace::Trace;
 use events::{Event, Letter, Queued};
 use pandofs_placement::ClusterMap;
@@ -25,7 +25,6 @@ use pandofs_types::{Ino, Name, ServerId, SessionId};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
-use std::time::Duration;
 
 /// What a batch costs, and each input in it.
 const BATCH_COST: Moment = 20 * MICROSECOND;
@@ -40,8 +39,21 @@ const PROGRESS_BOUND: Moment = 60 * SECOND;
 /// The ticks of servers while clients do nothing but keep what they have open: a minute of ticks as they are otherwise
 /// would be nine of ten events of a run, and finds nothing.
 const REST_TICK: Moment = 100 * MILLISECOND;
+/// So long after the start all but what comes of clients that are away has been begun.
+const QUIET_FROM: Moment = 5 * SECOND;
+/// So much later a client that goes on may take up recalls than what its programs want.
+const HEARS_WITHIN: Moment = 10 * MILLISECOND;
 /// Events between two looks at everything that is stored.
 const LOOK_EVERY: u64 = 400;
+
+/// A client that stands still.
+#[derive(Clone, Copy, Debug)]
+struct Stop {
+    session: SessionId,
+    until: Moment,
+    /// How much later than all else it takes up what it has missed of recalls.
+    hears_after: Moment,
+}
 
 pub(crate) struct World {
     scenario: Scenario,
@@ -64,7 +76,8 @@ pub(crate) struct World {
     sessions: u64,
     /// Syncs of data objects take a while.
     has_contents: bool,
-    gone: BTreeSet<SessionId>,
+    /// Clients that stand still.
+    stopped: BTreeMap<usize, Stop>,
     /// Inodes that a server had that died and lost what was not synced, until it starts again.
     inodes: BTreeMap<usize, BTreeSet<Ino>>,
     /// What a server had that died and lost what was not synced, until it starts again.
@@ -73,9 +86,8 @@ pub(crate) struct World {
     lost: BTreeMap<usize, BTreeSet<Key>>,
     random: Rng,
     found: Option<Finding>,
-    /// Early operations that were sent, by who asked for them; when a server last heard of the grants of a session.
+    /// Early operations that were sent, by who asked for them.
     early: BTreeMap<(SessionId, usize, u64), Vec<u64>>,
-    contacts: BTreeMap<(SessionId, usize), Moment>,
     /// Only planted: messages that were sent once.
     said: BTreeSet<String>,
     counted: Counted,
@@ -111,7 +123,7 @@ impl World {
             random: Rng::new(scenario.seed ^ 0xd1ce),
             sessions: shape.clients as u64,
             has_contents: scenario.has_contents(),
-            gone: BTreeSet::new(),
+            stopped: BTreeMap::new(),
             inodes: BTreeMap::new(),
             file: Arc::clone(&map),
             map,
@@ -127,7 +139,6 @@ impl World {
             lost: BTreeMap::new(),
             found: None,
             early: BTreeMap::new(),
-            contacts: BTreeMap::new(),
             said: BTreeSet::new(),
             counted: Counted::default(),
             scenario,
@@ -145,6 +156,7 @@ impl World {
         }
         for number in 0..self.scenario.faults.len() {
             let (start, end) = self.scenario.faults[number].span();
+            self.lapse_later(number);
             self.put(start, Event::Begin(number));
             self.put(end, Event::End(number));
         }
@@ -174,9 +186,84 @@ impl World {
         }
     }
 
-    /// Which process of its server each is.
-    fn boots(&self) -> Vec<u64> {
-        self.servers.iter().map(|server| server.boot).collect()
+    /// What the client knows each server as: whom it would connect to now, or, where it has not come through since that let
+    /// go of it, whom it was connected to before.
+    fn known_by(&self, client: usize) -> Vec<Acquaintance> {
+        let state = &self.clients[client];
+        let of = |(number, server): (usize, &Server)| {
+            let now = server.acquaintance(state.session);
+            let before = state.known.get(number).copied();
+            let ends = [End::Server(number as u16), End::Client(client)];
+            match before.filter(|before| before.boot == now.boot && *before != now) {
+                Some(before)
+                    if self.network.is_cut(self.now, ends[0], ends[1])
+                        || self.network.is_cut(self.now, ends[1], ends[0]) =>
+                {
+                    before
+                }
+                _ => now,
+            }
+        };
+        self.servers.iter().enumerate().map(of).collect()
+    }
+
+    /// Puts down when what a client has open may be gone, as a fault keeps it away for too long. (A server that starts again
+    /// meanwhile waits as long for it, by its own clock.)
+    fn lapse_later(&mut self, number: usize) {
+        let fault = &self.scenario.faults[number];
+        let client = match *fault {
+            Fault::Stopped { client, .. }
+            | Fault::Cut {
+                from: End::Client(client),
+                ..
+            } => client,
+            _ => return,
+        };
+        let (start, end) = fault.span();
+        let patience = self.scenario.shape.session_timeout.as_nanos() as Moment * 9 / 10;
+        if end - start >= patience {
+            self.put(start + patience, Event::Lapse { client });
+        }
+    }
+
+    /// The client that an event is about.
+    fn client_of(&self, event: &Event) -> Option<usize> {
+        Some(match event {
+            Event::Issue(number) => self.scenario.ops[*number].client,
+            Event::Deliver {
+                to: End::Client(client),
+                ..
+            }
+            | Event::Release { client, .. }
+            | Event::Ping { client, .. }
+            | Event::Wake { client, .. }
+            | Event::LookAtRecalls { client, .. }
+            | Event::Leave { client }
+            | Event::Listen { client, .. }
+            | Event::CutOff { client, .. } => *client,
+            Event::Send { asker, .. } | Event::Silence { asker } => asker.client,
+            Event::Deaf { hearer } => hearer.client,
+            _ => return None,
+        })
+    }
+
+    /// Until when an event waits for a client that stands still, if it does. Recalls, and that connections are closed, a
+    /// thread of its own takes up, which may come to it a little later than others.
+    fn waits_until(&self, event: &Event) -> Option<Moment> {
+        if self.stopped.is_empty() {
+            return None;
+        }
+        let client = self.client_of(event)?;
+        let stop = self.stopped.get(&client)?;
+        let is_of_recalls = match event {
+            Event::Deliver { letter, .. } => matches!(**letter, Letter::Recall { .. }),
+            event => matches!(event, Event::CutOff { .. } | Event::Deaf { .. }),
+        };
+        let until = match is_of_recalls {
+            true => stop.until + stop.hears_after,
+            false => stop.until,
+        };
+        (self.clients[client].session == stop.session && self.now < stop.until).then_some(until)
     }
 
     fn put(&mut self, at: Moment, event: Event) {
@@ -232,10 +319,15 @@ impl World {
             return Err(Finding::new("progress", "nothing happens any more".into()));
         };
         self.now = next.at;
-        let boots = self.boots();
-        for client in &mut self.clients {
+        if let Some(until) = self.waits_until(&next.event) {
+            self.put(until, next.event);
+            return Ok(());
+        }
+        for client in 0..self.clients.len() {
+            let known = self.known_by(client);
+            let client = &mut self.clients[client];
             client.now = self.now;
-            client.boots.clone_from(&boots);
+            client.known = known;
             client.file = Arc::clone(&self.file);
         }
         self.counted.events += 1;
@@ -342,23 +434,18 @@ impl World {
                     self.carry_out(asker.client, todo);
                 }
             }
-            Event::SessionGone { session } => {
-                for server in 0..self.servers.len() {
-                    self.servers[server].session_gone(session);
-                    self.after(server);
-                }
-            }
+            Event::Lapse { client } => self.clients[client].lapse(),
             Event::Release { client, session } => {
                 if self.clients[client].session == session {
-                    let (boots, mut todo) = (self.boots(), Vec::new());
-                    self.clients[client].release(&boots, &mut todo);
+                    let (known, mut todo) = (self.known_by(client), Vec::new());
+                    self.clients[client].release(&known, &mut todo);
                     self.carry_out(client, todo);
                 }
             }
             Event::Ping { client, session } => {
                 if self.clients[client].session == session {
-                    let (boots, mut todo) = (self.boots(), Vec::new());
-                    self.clients[client].ping(&boots, &mut todo);
+                    let (known, mut todo) = (self.known_by(client), Vec::new());
+                    self.clients[client].ping(&known, &mut todo);
                     self.carry_out(client, todo);
                     let next = self.now + CLIENT_TICK.as_nanos() as Moment;
                     self.put(next, Event::Ping { client, session });
@@ -405,15 +492,15 @@ impl World {
                 client,
                 session,
                 server,
-                boot,
+                known,
             } => {
                 if self.clients[client].session == session {
                     let mut todo = Vec::new();
-                    self.clients[client].cut_off(server, boot, &mut todo);
+                    self.clients[client].cut_off(server, known, &mut todo);
                     self.carry_out(client, todo);
                 }
             }
-            Event::Leave { client } => self.client_gone(client, Duration::ZERO),
+            Event::Leave { client } => self.client_gone(client, true),
             Event::Announce { server } => {
                 let map = Arc::clone(&self.map);
                 self.servers[server].offer_map(&map);
@@ -448,12 +535,33 @@ impl World {
         }
     }
 
+    /// Whether nothing is under way but a client's absence.
+    fn is_quiet(&self) -> bool {
+        let idle = |(number, client): (usize, &Client)| {
+            self.stopped.contains_key(&number) || client.is_idle()
+        };
+        self.scenario.has_away()
+            && (QUIET_FROM..self.scenario.healed).contains(&self.now)
+            && self.clients.iter().enumerate().all(idle)
+    }
+
     /// Before that a server does not look at its clock again.
     fn least_pause(&self) -> Moment {
         match self.leave_at {
             Some(leave_at) if self.now + REST_TICK < leave_at => REST_TICK,
+            None if self.is_quiet() => REST_TICK,
             _ => 1,
         }
+    }
+
+    /// Whether what a client has sent over a connection is heard: it is with this process, which has not closed it.
+    fn is_heard(&mut self, server: usize, session: SessionId, known: Acquaintance) -> bool {
+        let state = &mut self.servers[server];
+        let is_open = state.process.is_some() && state.acquaintance(session) == known;
+        if is_open {
+            state.heard(session, self.now);
+        }
+        is_open
     }
 
     fn is_process(&self, server: usize, boot: u64) -> bool {

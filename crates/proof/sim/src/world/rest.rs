@@ -25,7 +25,7 @@ impl World {
         // had not been told of it. Whatever clients sent is there by then.
         let holds = |client: &Client| !client.held().is_empty() || !client.locks().is_empty();
         let pause = match self.clients.iter().any(holds) {
-            true => SESSION_TIMEOUT.as_nanos() as Moment + GOODBYE_PAUSE,
+            true => self.scenario.shape.session_timeout.as_nanos() as Moment + GOODBYE_PAUSE,
             false => GOODBYE_PAUSE,
         };
         self.leave_at = Some(self.now + pause);

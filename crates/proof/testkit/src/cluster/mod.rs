@@ -454,7 +454,7 @@ impl Cluster {
                 });
             }
             // It has begun anew since.
-            Command::BeginAnew { .. } | Command::Watch { .. } | Command::Replaced { .. } => {}
+            Command::BeginAnew { .. } | Command::Expired { .. } | Command::Replaced { .. } => {}
             Command::Warm { keys, .. } => unreachable!("in memory nothing is cold: {keys:02x?}"),
             Command::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
             Command::UnknownServer { server, .. } => unreachable!("{server} is on no map"),

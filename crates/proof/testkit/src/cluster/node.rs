@@ -13,6 +13,7 @@ use pandofs_types::{Credentials, ServerId, ShardId, Steady, Time};
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
 use std::sync::Arc;
+use std::time::Duration;
 
 pub(crate) struct Node {
     pub lane: Lane<Hearer>,
@@ -140,6 +141,8 @@ fn start(
         recent_reads: RECENT_READS,
         unwritten_bytes: UNWRITTEN_BYTES,
         unflushed_bytes: replayed.bytes,
+        // Nobody is silent here.
+        session_timeout: Duration::MAX,
     };
     let mut lane = Lane::new(parts, environment.steady);
     lane.begin(&mut environment).expect("the state is sound");
