@@ -5,7 +5,7 @@ use crate::data::{DataReply, DataRequest};
 use crate::horizon::Horizon;
 use crate::step::{SplitChunk, SplitId, Step, StepNumber, StepResult};
 use pandofs_placement::{DirMap, PartitionIndex, ServerLoad};
-use pandofs_types::{FsError, Ino, ShardId, Time, TxId};
+use pandofs_types::{FsError, Ino, ShardId, Time, TraceContext, TxId};
 use serde::{Deserialize, Serialize};
 
 /// Why a participant does not perform its step.
@@ -353,5 +353,14 @@ pub enum PeerMessage {
         load: ServerLoad,
         /// Whether the sender wants the receiver's load in return.
         wanted: bool,
+    },
+    /// A step that is asked for next is part of a trace. Nothing goes by it, and it may be lost.
+    Trace {
+        /// The operation.
+        tx: TxId,
+        /// The step among those of the operation.
+        number: StepNumber,
+        /// The sender's span of the step.
+        context: TraceContext,
     },
 }

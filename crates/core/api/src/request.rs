@@ -1,6 +1,7 @@
 //! Requests of clients to one shard.
 
 use crate::LayoutChoice;
+use crate::names::snake_case;
 use crate::op::{self, Operation};
 use pandofs_placement::{DirPolicy, FilePolicy};
 use pandofs_types::limits::{MAX_PARTITIONS, MIN_SPLIT_THRESHOLD};
@@ -90,6 +91,13 @@ macro_rules! requests {
         }
 
         impl Request {
+            /// Its variant, as metrics and traces have it: `get_attr`.
+            pub fn name(&self) -> String {
+                snake_case(match self {
+                    $(Request::$name(_) => stringify!($name)),+
+                })
+            }
+
             /// Facts that follow from the request alone.
             pub fn operation(&self) -> &dyn Operation {
                 match self {

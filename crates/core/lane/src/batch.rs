@@ -64,7 +64,12 @@ impl<W> Lane<W> {
                 self.counters.log_batches += appended.batches;
                 self.counters.log_bytes += appended.bytes;
             }
-            self.shards.take_notes(|note| self.delays.note(note));
+            self.shards.take_notes(|note| match note {
+                Note::Coordinates(ticket, tx) => {
+                    self.commands.push(Command::Coordinates { ticket, tx });
+                }
+                note => self.delays.note(note),
+            });
             for (shard, output) in self.shards.take_outputs() {
                 match output {
                     Output::Send {

@@ -5,7 +5,7 @@ use crate::flush::Written;
 use pandofs_api::{DataRequest, PeerMessage, Refusal, Reply};
 use pandofs_shard::{Input, Ticket};
 use pandofs_storage::store::StoreError;
-use pandofs_types::{LeaseKey, Leased, ServerId, SessionId, ShardId};
+use pandofs_types::{LeaseKey, Leased, ServerId, SessionId, ShardId, TxId};
 
 /// One thing to do, in the order in which they are given. `W` is where an answer goes to somebody who waits for
 /// something other than a shard.
@@ -26,6 +26,13 @@ pub enum Command<W> {
     Replaced {
         /// As it was given with the earlier request.
         ticket: Ticket,
+    },
+    /// A request is carried out by an operation over several shards, whose messages follow: for who follows requests.
+    Coordinates {
+        /// As it was given with the request.
+        ticket: Ticket,
+        /// Another one takes its place when it has to begin again.
+        tx: TxId,
     },
     /// A key that the request needs is damaged: tell who looks after the server, and refuse the request.
     Unreadable {

@@ -86,6 +86,8 @@ impl DelayTable {
                     self.of.insert(second, delays);
                 }
             }
+            // What it waits for is noted beside it.
+            Note::Coordinates(..) => {}
         }
     }
 

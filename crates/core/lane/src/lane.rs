@@ -417,6 +417,8 @@ impl<W> Lane<W> {
                     self.commands.push(Command::Send { server, message });
                 }
             }
+            // Of those who make spans around the lane.
+            PeerMessage::Trace { .. } => {}
             between_shards => return Ok(self.hear_shard(sender, between_shards)),
         }
         Ok(Heard::Taken)
@@ -543,6 +545,9 @@ fn ends(message: &PeerMessage) -> Option<(ShardId, ShardId)> {
         | PeerMessage::SlotsTold { from, to, .. }
         | PeerMessage::MergeAsk { from, to, .. }
         | PeerMessage::MergeGo { from, to, .. } => Some((from, to)),
-        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. } => None,
+        PeerMessage::Data { .. }
+        | PeerMessage::DataDone { .. }
+        | PeerMessage::Load { .. }
+        | PeerMessage::Trace { .. } => None,
     }
 }

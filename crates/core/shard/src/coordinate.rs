@@ -1,5 +1,6 @@
 //! Operations that this shard coordinates.
 
+use crate::notes::Note;
 use crate::port::Input;
 use crate::record::Record;
 use crate::shard::{Shard, view_of};
@@ -79,6 +80,11 @@ impl Shard {
             origin,
             answer,
         };
+        if let Origin::Client(request) = &coordinated.origin
+            && let Some(ticket) = self.sessions.answers.ticket(request.key)
+        {
+            self.commands.notes.add(Note::Coordinates(ticket, tx));
+        }
         self.note_awaited(&coordinated);
         self.store_coordination(overlay, &coordinated);
         self.operations

@@ -2,6 +2,7 @@
 
 use crate::port::Ticket;
 use pandofs_api::Cause;
+use pandofs_types::TxId;
 use pandofs_types::limits::MAX_WAITING_REQUESTS;
 
 /// A turn in the life of a request.
@@ -13,6 +14,8 @@ pub enum Note {
     GoesOn(Ticket),
     /// It has come again: what was noted of the first is of the second from here on.
     Again(Ticket, Ticket),
+    /// It is carried out by this operation over several shards from here on.
+    Coordinates(Ticket, TxId),
 }
 
 /// Those since they were last taken; where nobody takes them, the first of them.

@@ -86,7 +86,10 @@ impl Shard {
                 }
             }
             // The lane's.
-            PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. } => {}
+            PeerMessage::Data { .. }
+            | PeerMessage::DataDone { .. }
+            | PeerMessage::Load { .. }
+            | PeerMessage::Trace { .. } => {}
         }
         Ok(())
     }

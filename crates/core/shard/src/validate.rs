@@ -103,9 +103,10 @@ pub fn validate(map: &ClusterMap, message: &PeerMessage) -> Checked {
             validate.shards(&[*from, *to])?;
             validate.inos(inos)
         }
-        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. } => {
-            Ok(())
-        }
+        PeerMessage::Data { .. }
+        | PeerMessage::DataDone { .. }
+        | PeerMessage::Load { .. }
+        | PeerMessage::Trace { .. } => Ok(()),
         PeerMessage::SlotsAsk { from, to, dir } => {
             validate.shards(&[*from, *to])?;
             validate.ino(*dir)?;

@@ -16,6 +16,7 @@ pub mod lock;
 pub mod name;
 pub mod position;
 mod steady;
+mod trace;
 
 pub use acl::{Acl, AclEntry, AclKind, Acls};
 pub use atime::AtimeRule;
@@ -29,3 +30,4 @@ pub use lock::{FileLock, LockKind, LockMode, LockRange};
 pub use name::{Name, NameError};
 pub use position::{HashKey, Position};
 pub use steady::Steady;
+pub use trace::TraceContext;

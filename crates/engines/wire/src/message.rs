@@ -7,7 +7,7 @@
 use pandofs_api::{
     AdminReply, AdminRequest, DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequest,
 };
-use pandofs_types::{LeaseKey, Leased, SessionId};
+use pandofs_types::{LeaseKey, Leased, SessionId, TraceContext};
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -74,6 +74,9 @@ pub enum RequestBody {
         /// The number of a `Recalls`.
         done: Option<u64>,
     },
+    /// The next request on this connection, which has the same number, is part of a trace. It is not answered, nothing goes
+    /// by it, and who follows no requests sends none.
+    Trace(TraceContext),
 }
 
 /// An answer, in any order among those to other requests of the connection.

@@ -24,7 +24,7 @@ fn path(of: &str) -> String {
 }
 
 variants!(request_body_of, REQUEST_BODIES, RequestBody:
-    Shard, Data, Admin, Ping, Goodbye, AwaitRecalls);
+    Shard, Data, Admin, Ping, Goodbye, AwaitRecalls, Trace);
 variants!(answer_body_of, ANSWER_BODIES, AnswerBody: Shard, Data, Admin, Done, Leased, Recalls);
 variants!(peer_of, PEERS, Peer: Client, Server, Admin);
 variants!(refusal_of, REFUSALS, HelloRefusal:
@@ -69,6 +69,8 @@ fn requests() -> Vec<(String, RequestBody)> {
     for (name, done) in [("AwaitRecalls anew", None), ("AwaitRecalls", Some(300))] {
         all.push((name.to_owned(), RequestBody::AwaitRecalls { done }));
     }
+    let context = samples::trace_context();
+    all.push(("Trace".to_owned(), RequestBody::Trace(context)));
     all
 }
 

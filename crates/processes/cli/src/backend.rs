@@ -8,6 +8,7 @@ use crate::mounts;
 use crate::server_options::ServerOptions;
 use crate::signals::{self, Signal};
 use crate::source::Cluster;
+use crate::traces::TracesOptions;
 use crate::units;
 use crate::unmount::{Unmounted, unmount, users_of};
 use anyhow::{Context, Result, bail};
@@ -16,6 +17,7 @@ use pandofs_fuse::{Atime, KernelFlags, Memory, Mounted, Transport};
 use pandofs_metrics::Endpoint;
 use pandofs_placement::ClusterMap;
 use pandofs_server::Server;
+use pandofs_spans::Spans;
 use pandofs_types::limits::OTHER_OPEN_FILES;
 use pandofs_types::{AtimeRule, Credentials, ServerId};
 use pandofs_workload::{Recorded, Recording};
@@ -54,17 +56,20 @@ pub(crate) fn serve(
     id: ServerId,
     server_options: &ServerOptions,
     metrics: &MetricsOptions,
+    traces: &TracesOptions,
     started_by: &StartedBy,
 ) -> Result<()> {
     server_options.check()?;
     // First of all: a server of which nobody would hear what was asked for does not start.
     let listening = metrics.listen()?;
+    let spans = traces.start(cluster.map.fs, Some(id.0))?;
     let options = pandofs_server::Options {
         scrub_interval: server_options.scrub_interval.0,
         scrub_rate: server_options.scrub_rate,
         memory_bytes: server_options.memory,
         slow: server_options.slow.0,
         map_file: Some(cluster.map_path.clone()),
+        spans: spans.clone(),
         ..pandofs_server::Options::new(dir, cluster.map.clone(), id)
     };
     let server = Server::start(options).map_err(|error| {
@@ -81,6 +86,7 @@ pub(crate) fn serve(
     let source = ServerSource {
         observer: server.observer(),
         memory_bytes: server_options.memory,
+        spans: spans.clone(),
     };
     let _endpoint = metrics::serve(listening, source)?;
     let (sender, events) = mpsc::channel();
@@ -98,9 +104,11 @@ pub(crate) fn serve(
         })
         .context("cannot start a thread")?;
     started_by.report_ready()?;
-    server
-        .join()
-        .with_context(|| format!("server {id} had to stop"))?;
+    let ended = server.join();
+    if let Some(spans) = spans {
+        spans.flush();
+    }
+    ended.with_context(|| format!("server {id} had to stop"))?;
     tracing::info!("server {id} stopped");
     Ok(())
 }
@@ -213,6 +221,7 @@ pub(crate) fn record(
 struct Running {
     client: Client,
     recording: Option<Arc<Recording>>,
+    spans: Option<Spans>,
     /// As long as there is something to tell.
     _endpoint: Option<Endpoint>,
     sender: mpsc::Sender<Event>,
@@ -225,6 +234,7 @@ impl Running {
         decline_huge_pages();
         let memory = options.memory()?;
         let listening = options.metrics.listen()?;
+        let spans = options.traces.start(cluster.map.fs, None)?;
         let client_options = pandofs_client::Options {
             soft: options.soft.map(|time| time.0),
             cache_limits: memory.cache_limits,
@@ -239,7 +249,10 @@ impl Running {
         let mounted = pandofs_fuse::mount(
             client.clone(),
             point,
-            fuse_options(cluster, options, memory)?,
+            pandofs_fuse::Options {
+                spans: spans.clone(),
+                ..fuse_options(cluster, options, memory)?
+            },
         )
         .with_context(|| format!("cannot mount on {}", point.display()))?;
         tracing::info!(
@@ -254,6 +267,7 @@ impl Running {
             times: mounted.request_times(),
             over_io_uring: mounted.transport() == Transport::IoUring,
             memory_bytes: options.memory_bytes(),
+            spans: spans.clone(),
         };
         let endpoint = metrics::serve(listening, source)?;
         let (sender, events) = mpsc::channel();
@@ -262,6 +276,7 @@ impl Running {
         Ok(Running {
             client,
             recording,
+            spans,
             _endpoint: endpoint,
             sender,
             events,
@@ -273,6 +288,9 @@ impl Running {
         let ended = wait_for_end(&self.events, point, &self.client)?;
         // Servers that are away must not keep the process: what could be written was.
         self.client.close();
+        if let Some(spans) = &self.spans {
+            spans.flush();
+        }
         // What went wrong with it was said when it did.
         let recorded = self.recording.and_then(|recording| recording.finish().ok());
         if let Some(recorded) = recorded {

@@ -33,6 +33,7 @@ mod source;
 mod status_report;
 mod table;
 mod top;
+mod traces;
 mod tree_tools;
 mod units;
 mod unmount;

@@ -3,7 +3,8 @@
 use crate::exit::WrongLine;
 use crate::io_uring::IoUring;
 use crate::metrics::MetricsOptions;
-use crate::mount_words::{self, Word};
+use crate::mount_words::{self, Word, one_of};
+use crate::traces::TracesOptions;
 use crate::units::{self, Time};
 use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
@@ -54,7 +55,8 @@ pub(crate) struct MountOptions {
     /// The same as in mount(8): ro, rw, suid, nosuid, dev, nodev, exec, noexec, sync, async, dirsync, nosymfollow, relatime,
     /// strictatime, noatime, nodiratime, diratime, allow_other, cache=HOW, entry_timeout=T, attr_timeout=T, negative_timeout=T,
     /// sync_names, early_names, threads=N, memory=BYTES, soft=T, hard, slow=T, log=FILE,
-    /// metrics=ADDRESS, metrics_for_network, remount, local_lock=all|flock|posix|none, nolock, io_uring=auto|on|off,
+    /// metrics=ADDRESS, metrics_for_network, otlp_endpoint=URL, otlp_ratio=PART, remount,
+    /// local_lock=all|flock|posix|none, nolock, io_uring=auto|on|off,
     /// context=LABEL
     #[arg(short = 'o', value_name = "OPTION,…", value_delimiter = ',')]
     pub o: Vec<String>,
@@ -71,6 +73,8 @@ pub(crate) struct MountOptions {
     pub flags: Flags,
     #[command(flatten)]
     pub metrics: MetricsOptions,
+    #[command(flatten)]
+    pub traces: TracesOptions,
     /// Bytes of memory (`memory`): of `mount` an option of its own, of `up` one of another name.
     #[arg(skip)]
     pub memory: Option<u64>,
@@ -271,6 +275,7 @@ impl MountOptions {
             arguments.push("--trace".into());
             arguments.push(trace.into());
         }
+        arguments.extend(self.traces.arguments());
         arguments
     }
 
@@ -304,6 +309,7 @@ impl MountOptions {
         }
         resolved.memory()?;
         resolved.metrics.check()?;
+        resolved.traces.check()?;
         // The mount's process may have another working directory.
         if let Some(trace) = &mut resolved.trace {
             *trace = std::path::absolute(&*trace)
@@ -407,6 +413,7 @@ impl MountOptions {
         ]
         .into_iter()
         .filter_map(|(name, value)| Some((name.to_owned(), value?)))
+        .chain(self.traces.given())
         .chain(self.labels.iter().map(label))
         .collect()
     }
@@ -445,6 +452,7 @@ impl MountOptions {
                 self.metrics.address = Some(value.parse()?);
             }
             ("metrics_for_network", None) => self.metrics.for_network = true,
+            ("otlp_endpoint" | "otlp_ratio", Some(value)) => self.traces.apply(name, value)?,
             ("suid", None) => self.flags.suid = true,
             ("nosuid", None) => self.flags.suid = false,
             ("dev", None) => self.flags.dev = true,
@@ -492,18 +500,6 @@ fn parse_threads(text: &str) -> Result<usize, String> {
         .ok_or_else(|| format!("'{text}' is no number of threads: 1 to {MAX_MOUNT_THREADS}"))
 }
 
-/// Value that a word of `-o` stands for.
-fn one_of<T: ValueEnum>(word: &str) -> Result<T> {
-    T::from_str(word, false).map_err(|_| {
-        let known: Vec<String> = T::value_variants()
-            .iter()
-            .filter_map(T::to_possible_value)
-            .map(|value| value.get_name().to_owned())
-            .collect();
-        anyhow::anyhow!("it is one of {}", known.join(", "))
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -526,8 +522,10 @@ mod tests {
             "--threads",
             "3",
             "-o",
-            "ro,soft=2s,entry_timeout=0.5,noatime,nodiratime,local_lock=flock,dirsync,nosymfollow,io_uring=on,context=a:b,metrics=:9100",
+            "ro,soft=2s,entry_timeout=0.5,noatime,nodiratime,local_lock=flock,dirsync,nosymfollow,io_uring=on,context=a:b,metrics=:9100,otlp_ratio=0.5",
             "--metrics-for-network",
+            "--otlp-endpoint",
+            "http://127.0.0.1:4318",
             "--attr-timeout",
             "9s",
             "--trace",

@@ -3,6 +3,9 @@
 //! Ignored are options of other file systems and of mount(8) that hold anyway or are not for the
 //! file system; refused are those whose promise would not be kept.
 
+use anyhow::Result;
+use clap::ValueEnum;
+
 /// Treatment of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Word {
@@ -120,6 +123,21 @@ pub(crate) fn word(name: &str, value: Option<&str>) -> Word {
 /// Whether it is a label of SELinux, which the kernel takes as it is.
 pub(crate) fn is_label(name: &str) -> bool {
     matches!(name, "context" | "fscontext" | "defcontext" | "rootcontext")
+}
+
+/// Value that a word of `-o` stands for.
+///
+/// # Errors
+/// The words that there are.
+pub(crate) fn one_of<T: ValueEnum>(word: &str) -> Result<T> {
+    T::from_str(word, false).map_err(|_| {
+        let known: Vec<String> = T::value_variants()
+            .iter()
+            .filter_map(T::to_possible_value)
+            .map(|value| value.get_name().to_owned())
+            .collect();
+        anyhow::anyhow!("it is one of {}", known.join(", "))
+    })
 }
 
 #[cfg(test)]

@@ -2,6 +2,7 @@
 
 use crate::pool::Server;
 use crate::slots::Slot;
+use crate::spans::OpenSpan;
 use pandofs_api::{AdminRequest, DataRequest, Request, RequestKey, ShardRequest};
 use pandofs_session::Target;
 use pandofs_session::{LeaseGrant, Sent};
@@ -47,6 +48,8 @@ pub(crate) struct Call<'d> {
     pub machine: Machine,
     /// Of the connection over which it was sent last.
     pub generation: u64,
+    /// Of its last sending, while that is under way and followed.
+    pub span: Option<Box<dyn OpenSpan>>,
 }
 
 impl Call<'static> {
@@ -115,6 +118,7 @@ impl<'d> Call<'d> {
             answered_by: None,
             machine: Machine::default(),
             generation: 0,
+            span: None,
         }
     }
 
@@ -208,7 +212,8 @@ fn is_mutation(body: &RequestBody) -> bool {
         RequestBody::Admin(_)
         | RequestBody::Ping
         | RequestBody::Goodbye { .. }
-        | RequestBody::AwaitRecalls { .. } => false,
+        | RequestBody::AwaitRecalls { .. }
+        | RequestBody::Trace(_) => false,
     }
 }
 

@@ -19,6 +19,7 @@ use crate::opens::{Batch, Opens};
 use crate::pool::{Acquaintance, ConnectError, Connection, Identity, Server, Timeouts};
 use crate::recalls::Listening;
 use crate::slots::{Slot, Slots};
+use crate::spans::SpanMaker;
 use crate::unsynced::Unsynced;
 use crate::write_behind::WriteBehindLimit;
 use crate::{Counters, Options};
@@ -30,7 +31,7 @@ use pandofs_types::{Credentials, HashKey, Ino, SessionId, ShardId};
 use pandofs_wire::message::{AnswerBody, RequestBody, RequestFrame};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, PoisonError};
+use std::sync::{Arc, OnceLock, PoisonError};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -60,6 +61,7 @@ pub(crate) struct Core {
     pub write_behind: WriteBehindLimit,
     pub unsynced: Unsynced,
     pub counts: Counts,
+    pub spans: OnceLock<Arc<dyn SpanMaker>>,
     /// Number of times that a server was found without opens that the session had registered with
     /// it.
     pub lapses: AtomicU64,
@@ -142,6 +144,7 @@ impl Core {
             write_behind: WriteBehindLimit::default(),
             unsynced: Unsynced::within(limits.unsynced),
             counts: Counts::default(),
+            spans: OnceLock::new(),
             lapses: AtomicU64::new(0),
             closed: AtomicBool::new(false),
         })
@@ -494,7 +497,7 @@ fn exchange(
     let mut frame = RequestFrame { id: 0, body };
     // A part of a request is not executed.
     connection
-        .push(&mut frame, &[])
+        .push(None, &mut frame, &[])
         .map_err(|_| NotDone::NotSent)?;
     connection.send().map_err(|_| NotDone::NotSent)?;
     match connection.receive() {

@@ -37,7 +37,7 @@
 //! | `unsynced`, `sync` | acknowledged changes that may not be on disk, and syncing them |
 //! | `core`, `background`, `threads`, `stay` | the session at its servers, and open files if one of them lets go of it |
 //! | `cancellation` | the caller of a thread's calls, and its end |
-//! | `trace`, `levels` | events of every operation; what there is and is waited for |
+//! | `trace`, `spans`, `levels` | events of every operation; spans of every request; what there is and is waited for |
 //! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `lock_turns`, `admin`, `path` | the operations |
 
 mod accesses;
@@ -78,6 +78,7 @@ mod recalls;
 mod route;
 mod slots;
 mod space;
+pub mod spans;
 mod stay;
 mod stripes;
 mod sync;

@@ -9,12 +9,12 @@ use crate::limits::MAX_IDLE_CONNECTIONS;
 use pandofs_placement::ServerInfo;
 use pandofs_session::Registration;
 use pandofs_types::limits::{ANSWER_TIMEOUT, CANCELLATION_INTERVAL, CONNECT_TIMEOUT};
-use pandofs_types::{FsId, ServerId, SessionId};
+use pandofs_types::{FsId, ServerId, SessionId, TraceContext};
 use pandofs_wire::address::{self, Address, OUT_OF_FILES, Stream};
 use pandofs_wire::buffer::{ReadBuffer, WriteBuffer};
 use pandofs_wire::frame::FrameError;
 use pandofs_wire::hello::{Hello, HelloAnswer, Machine, Peer};
-use pandofs_wire::message::{AnswerFrame, RequestFrame};
+use pandofs_wire::message::{AnswerFrame, RequestBody, RequestFrame};
 use std::cell::Cell;
 use std::io::{self, ErrorKind, IoSlice, Write};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
@@ -235,19 +235,26 @@ impl Connection {
     }
 
     /// Numbers the request and keeps it to be sent, but for its payload, with which it has to be
-    /// sent next.
+    /// sent next. `trace`: the span of it that the server is told.
     pub(crate) fn push(
         &mut self,
+        trace: Option<TraceContext>,
         request: &mut RequestFrame,
         payload: &[&[u8]],
     ) -> Result<(), FrameError> {
-        request.id = self.next_id;
+        let id = self.next_id;
+        // One that cannot be sent has its number all the same: the server may have been told of its span.
+        self.next_id += 1;
+        request.id = id;
+        if let Some(context) = trace {
+            let body = RequestBody::Trace(context);
+            self.outgoing.push(&RequestFrame { id, body })?;
+        }
         if payload.is_empty() {
             self.outgoing.push(request)?;
         } else {
             self.outgoing.push_head(request, payload)?;
         }
-        self.next_id += 1;
         Ok(())
     }
 

@@ -17,6 +17,7 @@ use std::time::Instant;
 impl Core {
     /// `since`: when the attempt began that came to this.
     pub(crate) fn react(&self, call: &mut Call, outcome: Outcome, since: Instant) -> Next {
+        call.end_span(|| outcome.text());
         let (event, away) = match outcome {
             Outcome::Hopeless(cause) => return give_up(ClientError::Protocol(cause)),
             Outcome::Abandoned => return give_up(ClientError::Abandoned),

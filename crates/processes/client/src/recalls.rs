@@ -303,7 +303,7 @@ fn converse(
             id: 0,
             body: RequestBody::AwaitRecalls { done },
         };
-        if connection.push(&mut frame, &[]).is_err() || connection.send().is_err() {
+        if connection.push(None, &mut frame, &[]).is_err() || connection.send().is_err() {
             return End::Unsent;
         }
         let answer = match next(core, connection, hearing) {

@@ -8,6 +8,7 @@ use crate::error::{ClientError, Failure};
 use crate::grants::Offered;
 use crate::limits::MAX_PIPELINED_BYTES;
 use crate::pool::{ConnectError, Connection, LostAnswer, Server, Unsent};
+use crate::spans::outcome_of;
 use crate::waited;
 use pandofs_api::{Reply, Request};
 use pandofs_deputy::Asked;
@@ -236,11 +237,13 @@ impl Core {
         };
         call.asked = Some(server.id);
         waited::waits_for(server.id, Instant::now());
+        self.begin_span(call, server.id);
         let mut connection = match self.connection(&server) {
             Ok(connection) => connection,
             Err(error) => return unreachable(&server, error),
         };
-        if let Err(error) = connection.push(&mut call.frame, &call.payload) {
+        let trace = call.trace();
+        if let Err(error) = connection.push(trace, &mut call.frame, &call.payload) {
             server.put_back(connection);
             return Outcome::Hopeless(error.to_string());
         }
@@ -316,7 +319,9 @@ impl Core {
             if sent.is_err() {
                 return true;
             }
-            match connection.push(&mut call.frame, &call.payload) {
+            self.begin_span(call, group.server.id);
+            let trace = call.trace();
+            match connection.push(trace, &mut call.frame, &call.payload) {
                 Ok(()) => {
                     self.sends(call, &connection);
                     forbid_cancellation(call);
@@ -389,6 +394,7 @@ impl Core {
     /// change, which is not over yet.
     fn take_leased(&self, call: &mut Call, body: AnswerBody) -> AnswerBody {
         call.leased.clear();
+        call.end_span(|| outcome_of(&body));
         match body {
             AnswerBody::Leased { result, leased } => {
                 call.leased = leased;
@@ -442,6 +448,17 @@ struct Group {
 }
 
 impl Outcome {
+    /// In a few words, for who follows the request.
+    pub(crate) fn text(&self) -> String {
+        match self {
+            Outcome::Answered(answer) => outcome_of(answer),
+            Outcome::Unreachable { cause, .. } => format!("unreachable: {cause}"),
+            Outcome::Lost { cause, .. } => format!("lost: {cause}"),
+            Outcome::Abandoned => "abandoned".to_owned(),
+            Outcome::Hopeless(cause) => cause.clone(),
+        }
+    }
+
     /// The same for another call over the same connection.
     fn again(&self) -> Outcome {
         match self {

@@ -29,6 +29,7 @@ impl Filesystem for PandoFs {
 
     fn handle(&self, request: Request<'_>, reply: Reply) {
         let _timing = self.times.begin(&request.operation);
+        let _followed = self.traces.begin(&request.header, &request.operation);
         let watched = self.slow.watch(&request.header, &request.operation);
         let call = Call::begin(&self.abandoned, watched, &request.header, &reply);
         pandofs_client::set_cancellation(Some(call.cancellation()));

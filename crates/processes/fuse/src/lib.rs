@@ -72,6 +72,7 @@ mod set_attr;
 mod slow;
 mod space;
 mod stale;
+mod traces;
 mod xattr;
 
 pub use credentials::own_capabilities;

@@ -6,6 +6,7 @@ use crate::options::{Cache, Options};
 use crate::panic;
 use crate::read_ahead;
 use crate::request_times::RequestTimes;
+use crate::traces::RequestSpans;
 use pandofs_client::Client;
 use pandofs_fuse_kernel::{Filesystem, Session, THREAD_NAMES, Transport, mount as kernel};
 use rustix::io::Errno;
@@ -87,6 +88,13 @@ pub fn mount(client: Client, mountpoint: &Path, options: Options) -> Result<Moun
         no_xattrs: Arc::clone(&filesystem.no_xattrs),
     };
     let client = filesystem.client.clone();
+    if let Some(spans) = &options.spans
+        && client
+            .make_spans(Arc::new(RequestSpans(spans.clone())))
+            .is_err()
+    {
+        tracing::warn!("spans of this session's requests are made elsewhere already");
+    }
     let times = Arc::clone(&filesystem.times);
     let mut mounted = serve_with(filesystem, mountpoint, &options, |session| {
         listeners.kernel.set(session.notifier());

@@ -21,6 +21,7 @@ use crate::request_times::RequestTimes;
 use crate::slow::SlowLog;
 use crate::space;
 use crate::stale::Stale;
+use crate::traces::Traces;
 use pandofs_client::{Client, ClientError, Node};
 use pandofs_fuse_kernel::{Errno, FileAttr, Read, Reply, Statfs, Write};
 use pandofs_types::limits::MAX_NAME_BYTES;
@@ -54,6 +55,7 @@ pub(crate) struct PandoFs {
     pub kernel: Kernel,
     pub times: Arc<RequestTimes>,
     pub slow: Arc<SlowLog>,
+    pub traces: Traces,
     /// Those of `options` until it is remounted.
     pub flags: Flags,
 }
@@ -119,6 +121,7 @@ impl PandoFs {
             client,
             flags: Flags::new(options.kernel),
             slow: SlowLog::new(options.slow),
+            traces: Traces::new(options.spans.clone()),
             options,
             callers: Callers::default(),
             dir_attrs: Arc::new(DirAttrs::within(memory.directories)),

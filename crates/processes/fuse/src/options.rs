@@ -6,6 +6,7 @@ use crate::remount::Setting;
 use pandofs_fuse_kernel::abi::init;
 use pandofs_fuse_kernel::mount::Mount;
 use pandofs_fuse_kernel::{Negotiation, Threads, UseIoUring};
+use pandofs_spans::Spans;
 use pandofs_types::AtimeRule;
 use pandofs_types::limits::{
     DEFAULT_CACHE_TIMEOUT, DEFAULT_MOUNT_THREADS, DEFAULT_SLOW, MAX_IO_BYTES, MAX_MOUNT_THREADS,
@@ -65,6 +66,8 @@ pub struct Options {
     pub settings: Vec<Setting>,
     /// Requests that take longer are told to the log; zero: none.
     pub slow: Duration,
+    /// Makes spans of requests.
+    pub spans: Option<Spans>,
 }
 
 /// The source of the times for which the kernel caches entries and attributes.
@@ -238,6 +241,7 @@ impl Default for Options {
             mount_data: Vec::new(),
             settings: Vec::new(),
             slow: DEFAULT_SLOW,
+            spans: None,
         }
     }
 }

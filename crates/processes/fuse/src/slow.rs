@@ -131,7 +131,7 @@ fn seconds(time: Duration) -> String {
 }
 
 /// The name that a request is about.
-fn name_of<'a>(operation: &Operation<'a>) -> Option<&'a [u8]> {
+pub(crate) fn name_of<'a>(operation: &Operation<'a>) -> Option<&'a [u8]> {
     use std::os::unix::ffi::OsStrExt;
     let name = match operation {
         Operation::Lookup { name }

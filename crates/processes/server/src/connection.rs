@@ -1,6 +1,6 @@
 //! One connection, incoming or outgoing.
 
-use pandofs_types::{ServerId, SessionId};
+use pandofs_types::{ServerId, SessionId, TraceContext};
 use pandofs_wire::address::Stream;
 use pandofs_wire::buffer::{Progress, READ_BYTES, ReadBuffer, WriteBuffer};
 use std::io::{self, ErrorKind};
@@ -77,6 +77,8 @@ pub(crate) struct Connection {
     pub is_paused: bool,
     /// The client gets recalls here, and answers that it has given the leases up.
     pub hears_recalls: bool,
+    /// The number of the next request, and the span that it is a part of.
+    pub trace: Option<(u64, TraceContext)>,
     /// The system has said that the peer closed its end: only a read that finds the end may stop.
     pub end_announced: bool,
     /// The system's buffer may have something.
@@ -97,6 +99,7 @@ impl Connection {
             awaits_room: false,
             is_paused: false,
             hears_recalls: false,
+            trace: None,
             end_announced: false,
             may_read: false,
         }

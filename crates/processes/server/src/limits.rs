@@ -64,6 +64,10 @@ pub const MAX_LINK_PAUSE: Duration = Duration::from_secs(2);
 pub const MIN_LOG_FILE_BYTES: u64 = 1 << 20;
 /// A log takes no more than one in so many bytes of its disk, or four of the smallest files.
 pub const SMALL_DISK_LOG_SHARE: u64 = 16;
+/// Steps of operations that this server performs for others and follows at once; further ones are in no trace.
+pub const MAX_TRACED_STEPS: usize = 4_096;
+/// Time after which a step that was not answered is followed no longer.
+pub const TRACED_STEP_TIME: Duration = Duration::from_secs(60);
 /// One in so many bytes of a disk that a server uses are kept back, within the next two limits: what needs
 /// space is refused when no more is left, so that there is room to make room.
 pub const DISK_RESERVE_SHARE: u64 = 20;

@@ -18,6 +18,7 @@ use pandofs_lane::{FaultPoints, Points, Shards};
 use pandofs_log_raft_engine::RaftEngineLog;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Environment, Shard};
+use pandofs_spans::Spans;
 use pandofs_storage::log::Log;
 use pandofs_storage::store::{Overlay, Store};
 use pandofs_store_rocksdb::RocksStore;
@@ -64,6 +65,8 @@ pub struct Options {
     pub scrub_rate: u64,
     /// The log is told of operations that take longer; 0: of none.
     pub slow: Duration,
+    /// Makes spans of requests that clients follow.
+    pub spans: Option<Spans>,
 }
 
 impl Options {
@@ -78,6 +81,7 @@ impl Options {
             scrub_interval: DEFAULT_SCRUB_INTERVAL,
             scrub_rate: DEFAULT_SCRUB_RATE,
             slow: DEFAULT_SLOW,
+            spans: None,
         }
     }
 
@@ -195,6 +199,7 @@ impl Server {
             Memory::of(options.memory_bytes),
             schedule,
             options.slow,
+            options.spans,
             Some(directory),
         )
     }
@@ -231,6 +236,7 @@ impl Server {
             memory,
             schedule,
             DEFAULT_SLOW,
+            None,
             None,
         )
     }
@@ -315,6 +321,7 @@ fn serve(
     memory: Memory,
     schedule: Schedule,
     slow: Duration,
+    spans: Option<Spans>,
     directory: Option<ServerDirectory>,
 ) -> Result<ServerHandle, StartError> {
     let mut holdings = Holdings::prepare(data).map_err(|source| StartError::io(data, source))?;
@@ -401,6 +408,7 @@ fn serve(
         unflushed_bytes: replayed.bytes,
         times: Arc::clone(&times),
         slow,
+        spans,
     })
     .map_err(StartError::System)?;
     let thread = thread::Builder::new()

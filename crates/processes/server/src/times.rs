@@ -1,7 +1,7 @@
 //! Times of requests, forces of the log and flushes of the store, filled by the server's threads without a lock.
 
 use pandofs_api::op::{Batch, EarlyOperation};
-use pandofs_api::{DataRequest, Request};
+use pandofs_api::{DataRequest, Request, snake_case};
 use pandofs_metrics::{Histogram, Snapshot};
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -45,7 +45,7 @@ macro_rules! kinds {
 
             /// `get_attr`
             pub(crate) fn name(self) -> String {
-                snake(Kind::NAMES[self as usize])
+                snake_case(Kind::NAMES[self as usize])
             }
 
             pub(crate) fn of(request: &Request) -> Kind {
@@ -89,7 +89,7 @@ macro_rules! data_kinds {
 
             /// `read`
             pub(crate) fn name(self) -> String {
-                snake(DataKind::NAMES[self as usize])
+                snake_case(DataKind::NAMES[self as usize])
             }
 
             pub(crate) fn of(request: &DataRequest) -> DataKind {
@@ -137,7 +137,7 @@ impl Times {
     /// What there is now.
     pub(crate) fn read(&self) -> Timed {
         let early = self.early.iter().zip(Kind::NAMES);
-        let early = early.map(|(count, name)| (snake(name), count.load(Ordering::Relaxed)));
+        let early = early.map(|(count, name)| (snake_case(name), count.load(Ordering::Relaxed)));
         Timed {
             operations: used(&self.operations, Kind::NAMES),
             early: early.filter(|(_, count)| *count > 0).collect(),
@@ -151,20 +151,8 @@ impl Times {
 /// Those in which there is something.
 fn used(histograms: &[Histogram], names: &[&str]) -> Vec<(String, Snapshot)> {
     let all = histograms.iter().zip(names);
-    let read = all.map(|(histogram, name)| (snake(name), histogram.snapshot()));
+    let read = all.map(|(histogram, name)| (snake_case(name), histogram.snapshot()));
     read.filter(|(_, read)| read.count() > 0).collect()
-}
-
-/// `GetAttr` as `get_attr`.
-fn snake(name: &str) -> String {
-    let mut snake = String::with_capacity(name.len() + 2);
-    for letter in name.chars() {
-        if letter.is_ascii_uppercase() && !snake.is_empty() {
-            snake.push('_');
-        }
-        snake.push(letter.to_ascii_lowercase());
-    }
-    snake
 }
 
 #[cfg(test)]

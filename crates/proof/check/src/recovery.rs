@@ -291,6 +291,7 @@ impl Recovery {
                     // Clients and data objects are not here, and nothing is kept.
                     Command::Answer { .. }
                     | Command::Replaced { .. }
+                    | Command::Coordinates { .. }
                     | Command::Unreadable { .. }
                     | Command::Data { .. }
                     | Command::UnknownServer { .. }

@@ -268,7 +268,10 @@ impl Run {
         };
         if matches!(
             changed,
-            PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. }
+            PeerMessage::Data { .. }
+                | PeerMessage::DataDone { .. }
+                | PeerMessage::Load { .. }
+                | PeerMessage::Trace { .. }
         ) || validate(&self.cluster.map, &changed).is_err()
         {
             self.seen.dropped += 1;
@@ -307,5 +310,6 @@ fn kind(message: &PeerMessage) -> &'static str {
         PeerMessage::SlotsAsk { .. } => "SlotsAsk",
         PeerMessage::SlotsTold { .. } => "SlotsTold",
         PeerMessage::Load { .. } => "Load",
+        PeerMessage::Trace { .. } => "Trace",
     }
 }

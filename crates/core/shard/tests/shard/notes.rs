@@ -52,16 +52,20 @@ fn an_operation_over_several_shards_waits_for_their_servers_and_what_it_locks_fo
         server: cluster.map.server_of(ShardId(1)),
         shard: ShardId(1),
     };
-    let [Note::Waits(ticket, cause)] = first.notes[..] else {
+    let [
+        Note::Coordinates(coordinated, by),
+        Note::Waits(ticket, cause),
+    ] = first.notes[..]
+    else {
         panic!("{:?}", first.notes);
     };
-    assert_eq!(cause, other);
+    assert_eq!((coordinated, cause), (ticket, other));
     // Another one of the same name.
     let second = ask(&mut cluster, READER, mkdir(Ino::ROOT, "a"));
     let [Note::Waits(waiting, Cause::Operation(tx))] = second.notes[..] else {
         panic!("{:?}", second.notes);
     };
-    assert_eq!(tx.coordinator, ShardId(0));
+    assert_eq!((tx, tx.coordinator), (by, ShardId(0)));
     assert_ne!(waiting, ticket);
     // It comes again, over another connection.
     let mut again = cluster.request_by(READER, 0, mkdir(Ino::ROOT, "a"));

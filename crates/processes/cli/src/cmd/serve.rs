@@ -6,6 +6,7 @@ use crate::exit::{Misconfigured, Outcome};
 use crate::metrics::MetricsOptions;
 use crate::server_options::ServerOptions;
 use crate::source::read_cluster;
+use crate::traces::TracesOptions;
 use anyhow::Result;
 use clap::Args;
 use pandofs_types::ServerId;
@@ -43,6 +44,8 @@ pub(crate) struct Serve {
     #[command(flatten)]
     metrics: MetricsOptions,
     #[command(flatten)]
+    traces: TracesOptions,
+    #[command(flatten)]
     started_by: StartedBy,
 }
 
@@ -61,6 +64,7 @@ impl Serve {
             id,
             &self.server_options,
             &self.metrics,
+            &self.traces,
             &self.started_by,
         )?;
         Ok(Outcome::Done)

@@ -7,6 +7,7 @@ use crate::mount_options::MountOptions;
 use crate::new_cluster::FsOptions;
 use crate::server_options::ServerOptions;
 use crate::source::read_cluster;
+use crate::traces::TracesOptions;
 use crate::unmount::clean_dead_mount;
 use crate::up::{self, End, NewCluster, Plan, Recipe, Role, UpReport, Voice};
 use crate::{mounts, processes, units};
@@ -95,6 +96,14 @@ pub(crate) struct Up {
     command: Vec<OsString>,
 }
 
+/// How mount and servers show what they do.
+#[derive(Clone)]
+struct Shown {
+    /// The mount's.
+    metrics: MetricsOptions,
+    traces: TracesOptions,
+}
+
 impl Up {
     /// Runs until it is ordered to stop. `given`: the options on the command line, without
     /// defaults.
@@ -123,7 +132,9 @@ impl Up {
             slow: Some(self.server_options.slow),
             ..self.mount_options.clone()
         };
-        let metrics = mount_options.resolved()?.metrics;
+        let MountOptions {
+            metrics, traces, ..
+        } = mount_options.resolved()?;
         check_ports(&metrics, self.servers.unwrap_or(1).saturating_sub(1))?;
         let dir = self.data_dir()?;
         up::check_directory(&dir)?;
@@ -138,7 +149,8 @@ impl Up {
         let map = up::open_or_create(&dir, &wanted, &mut voice)?;
         let last = map.servers.iter().map(|server| server.id.0).max();
         check_ports(&metrics, last.unwrap_or_default())?;
-        let plan = self.plan(&dir, &map, mount_point.as_deref(), &mount_options, metrics);
+        let shown = Shown { metrics, traces };
+        let plan = self.plan(&dir, &map, mount_point.as_deref(), &mount_options, &shown);
         let servers: Vec<u16> = map.servers.iter().map(|server| server.id.0).collect();
         let named = units::plural(servers.len() as u64, "server", "servers");
         voice.note(&format!("starting {named}"));
@@ -174,9 +186,9 @@ impl Up {
         &self,
         dir: &DataDir,
         map: &ClusterMap,
-        metrics: MetricsOptions,
+        shown: &Shown,
     ) -> impl FnMut() -> Option<Vec<Recipe>> + use<> {
-        let (options, dir) = (self.server_options.clone(), dir.clone());
+        let (options, dir, shown) = (self.server_options.clone(), dir.clone(), shown.clone());
         let mut last = map.epoch;
         let mut seen = modified(&dir);
         move || {
@@ -188,7 +200,7 @@ impl Up {
             seen = now;
             let map = read_cluster(&dir.cluster_map(), None).ok()?.map;
             (map.epoch > std::mem::replace(&mut last, map.epoch))
-                .then(|| servers(&options, &metrics, &dir, &map))
+                .then(|| servers(&options, &shown, &dir, &map))
         }
     }
 
@@ -198,7 +210,7 @@ impl Up {
         map: &ClusterMap,
         mount_point: Option<&Path>,
         mount_options: &MountOptions,
-        metrics: MetricsOptions,
+        shown: &Shown,
     ) -> Plan {
         let cluster = [OsString::from("--cluster"), dir.cluster_map().into()];
         let mount = mount_point.map(|point| {
@@ -214,8 +226,8 @@ impl Up {
             }
         });
         Plan {
-            servers: servers(&self.server_options, &metrics, dir, map),
-            joined: Box::new(self.joined(dir, map, metrics)),
+            servers: servers(&self.server_options, shown, dir, map),
+            joined: Box::new(self.joined(dir, map, shown)),
             mount,
             mount_point: mount_point.map(Path::to_owned),
             restart: !self.no_restart,
@@ -230,12 +242,7 @@ fn modified(dir: &DataDir) -> Option<SystemTime> {
 }
 
 /// How to run each server of the map.
-fn servers(
-    options: &ServerOptions,
-    metrics: &MetricsOptions,
-    dir: &DataDir,
-    map: &ClusterMap,
-) -> Vec<Recipe> {
+fn servers(options: &ServerOptions, shown: &Shown, dir: &DataDir, map: &ClusterMap) -> Vec<Recipe> {
     let recipe = |server: &ServerInfo| {
         let mut arguments: Vec<OsString> = vec!["serve".into()];
         arguments.extend(["--cluster".into(), dir.cluster_map().into()]);
@@ -243,8 +250,9 @@ fn servers(
         arguments.extend(["--data".into(), dir.server_data(server.id).into()]);
         arguments.extend(options.arguments());
         // One that joins and for which there is no port left serves all the same.
-        let metrics = metrics.of_server(server.id.0).unwrap_or_default();
+        let metrics = shown.metrics.of_server(server.id.0).unwrap_or_default();
         arguments.extend(metrics.arguments());
+        arguments.extend(shown.traces.arguments());
         Recipe {
             role: Role::Server(server.id),
             arguments,

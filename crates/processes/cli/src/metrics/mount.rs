@@ -4,6 +4,7 @@ use super::{build_info, process};
 use pandofs_client::{Client, Counters, Levels};
 use pandofs_fuse::RequestTimes;
 use pandofs_metrics::{Family, Snapshot, Source, Unread, Values, sample};
+use pandofs_spans::Spans;
 use std::sync::Arc;
 
 /// The mount of this process.
@@ -14,6 +15,7 @@ pub(crate) struct MountSource {
     pub over_io_uring: bool,
     /// What it may take.
     pub memory_bytes: u64,
+    pub spans: Option<Spans>,
 }
 
 /// A mount at a moment.
@@ -40,7 +42,7 @@ impl Source for MountSource {
             memory_bytes: self.memory_bytes,
         };
         let mut families = families(&seen);
-        families.extend(process::families());
+        families.extend(process::families(self.spans.as_ref()));
         Ok(families)
     }
 }

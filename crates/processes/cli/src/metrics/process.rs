@@ -1,14 +1,22 @@
 //! Families of any process, by the names that all programs have for them.
 
+use crate::traces;
 use pandofs_metrics::{Family, resident_bytes};
+use pandofs_spans::Spans;
 use rustix::process::{Resource, getrlimit};
 use rustix::time::{ClockId, clock_gettime};
 use std::fs;
 
 const NANOSECONDS: f64 = 1e9;
 
-/// Processor, memory and open files of this process. What the system does not tell is left out.
-pub(crate) fn families() -> Vec<Family> {
+/// Spans, processor, memory and open files of this process. What the system does not tell is left out.
+pub(crate) fn families(spans: Option<&Spans>) -> Vec<Family> {
+    let mut families = traces::families(spans);
+    families.extend(of_system());
+    families
+}
+
+fn of_system() -> Vec<Family> {
     let cpu = clock_gettime(ClockId::ProcessCPUTime);
     let seconds = cpu.tv_sec as f64 + cpu.tv_nsec as f64 / NANOSECONDS;
     let cpu = Family::counter(
@@ -52,7 +60,7 @@ mod tests {
 
     #[test]
     fn this_process_has_memory_and_open_files() {
-        let names: Vec<&str> = families().iter().map(|family| family.name).collect();
+        let names: Vec<&str> = of_system().iter().map(|family| family.name).collect();
         assert_eq!(
             names,
             [
@@ -62,7 +70,7 @@ mod tests {
                 "process_max_fds"
             ]
         );
-        for family in families() {
+        for family in of_system() {
             let (Values::Counters(samples) | Values::Gauges(samples)) = family.values else {
                 panic!("{} is a histogram", family.name);
             };

@@ -4,6 +4,7 @@ use super::{build_info, process};
 use pandofs_api::{ScrubState, ShardStatus};
 use pandofs_metrics::{Family, Source, Unread, Values, sample};
 use pandofs_server::{Observed, Observer};
+use pandofs_spans::Spans;
 use std::time::Duration;
 
 /// How long a server's lane is waited for. It answers between two batches, in milliseconds; what scrapes it waits for
@@ -18,6 +19,7 @@ pub(crate) struct ServerSource {
     pub observer: Observer,
     /// What it was given for caches, writes and requests.
     pub memory_bytes: u64,
+    pub spans: Option<Spans>,
 }
 
 impl Source for ServerSource {
@@ -25,7 +27,7 @@ impl Source for ServerSource {
         let observed = self.observer.observe(LANE_TIME);
         let observed = observed.map_err(|error| Unread(error.to_string()))?;
         let mut families = families(&observed, self.memory_bytes);
-        families.extend(process::families());
+        families.extend(process::families(self.spans.as_ref()));
         Ok(families)
     }
 }

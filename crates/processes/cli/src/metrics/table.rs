@@ -112,7 +112,7 @@ fn with_tables(page: &str) -> String {
     let tables = [
         ("servers", of_server()),
         ("mounts", of_mount()),
-        ("processes", process::families()),
+        ("processes", process::families(None)),
     ];
     let mut page = page.to_owned();
     for (name, families) in tables {
@@ -147,7 +147,7 @@ fn the_page_lists_every_family() {
 #[test]
 fn names_follow_the_rules_and_are_there_once() {
     let mut names = Vec::new();
-    for family in [of_server(), of_mount(), process::families()].concat() {
+    for family in [of_server(), of_mount(), process::families(None)].concat() {
         let (kind, labels) = shape(&family);
         let name = family.name;
         assert!(

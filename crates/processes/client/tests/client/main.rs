@@ -19,5 +19,6 @@ mod redirect;
 mod retry;
 mod session;
 mod space;
+mod spans;
 mod trace;
 mod truncations;

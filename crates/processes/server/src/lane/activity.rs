@@ -9,6 +9,7 @@ use pandofs_api::{Activity, Cause, Request, SeenOperation};
 use pandofs_lane::Delays;
 use pandofs_metrics::LineLimit;
 use pandofs_shard::Ticket;
+use pandofs_spans::Span;
 use pandofs_types::limits::MAX_OPERATIONS_TOLD;
 use pandofs_types::{Ino, Name, SessionId};
 use rustix::time::{ClockId, clock_gettime};
@@ -77,6 +78,30 @@ impl About {
         }
     }
 
+    /// Of a request to a data object.
+    pub(super) fn of_data(session: SessionId, ino: Option<Ino>) -> About {
+        About {
+            session,
+            dir: None,
+            name: None,
+            ino,
+        }
+    }
+
+    /// Says so in a span.
+    pub(super) fn tell(&self, span: &mut Span) {
+        span.set("pandofs.session", self.session.to_string());
+        if let Some(dir) = self.dir {
+            span.set("pandofs.dir", dir.to_string());
+        }
+        if let Some(name) = &self.name {
+            span.set("pandofs.name", name.to_string());
+        }
+        if let Some(ino) = self.ino {
+            span.set("pandofs.ino", ino.to_string());
+        }
+    }
+
     fn seen(
         &self,
         kind: String,
@@ -142,12 +167,7 @@ impl LaneThread {
         now: Instant,
     ) {
         let took = now.saturating_duration_since(came);
-        let about = About {
-            session: session.unwrap_or(SessionId(0)),
-            dir: None,
-            name: None,
-            ino,
-        };
+        let about = About::of_data(session.unwrap_or(SessionId(0)), ino);
         let name = || format!("data_{}", kind.name());
         self.watch.slowest.add(now, took, || Ended {
             came,

@@ -41,7 +41,14 @@ impl LaneThread {
                 delays,
             } => self.answer_ticket(ticket, result, leased, delays.as_ref()),
             Command::Replaced { ticket } => {
-                self.take_pending(ticket);
+                if let Some(followed) = self.take_pending(ticket).followed {
+                    self.followed(followed, None, None);
+                }
+            }
+            Command::Coordinates { ticket, tx } => {
+                if self.traces.are_on() {
+                    self.follow_operation(ticket, tx);
+                }
             }
             Command::Unreadable {
                 shard,
@@ -91,6 +98,11 @@ impl LaneThread {
     }
 
     fn send(&mut self, server: ServerId, message: PeerMessage) {
+        if self.traces.are_on()
+            && let Some(trace) = self.traces.sends(server, &message)
+        {
+            self.peers.send(server, trace);
+        }
         self.counters.peer_messages += 1;
         self.peers.send(server, message);
     }
@@ -112,6 +124,9 @@ impl LaneThread {
         let took = self.answering.saturating_duration_since(pending.came);
         self.times.operation(pending.kind).add(took);
         self.ended(&pending, took, delays);
+        if let Some(followed) = pending.followed {
+            self.followed(followed, Some(&result), delays);
+        }
         let body = match leased.is_empty() {
             true => AnswerBody::Shard(result),
             false => AnswerBody::Leased { result, leased },

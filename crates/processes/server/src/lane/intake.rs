@@ -13,7 +13,7 @@ use crate::times::{DataKind, Kind};
 use pandofs_api::{AdminReply, AdminRequest, DataRequest, Refusal, Request, ShardRequest};
 use pandofs_shard::Ticket;
 use pandofs_types::limits::MAX_LANE_BATCH;
-use pandofs_types::{ServerId, SessionId};
+use pandofs_types::{ServerId, SessionId, TraceContext};
 use pandofs_wire::address::Address;
 use pandofs_wire::frame::{self, FrameError};
 use pandofs_wire::hello::{Hello, HelloAnswer, HelloRefusal, Peer};
@@ -318,12 +318,23 @@ impl LaneThread {
             self.answer(key, id, refusal(&body));
             return Ok(());
         }
+        let trace = self.connections.get_mut(key).and_then(|it| it.trace.take());
+        let trace = trace
+            .filter(|&(of, _)| of == id)
+            .map(|(_, context)| context);
         match body {
-            RequestBody::Shard(request) => self.take_shard_request(key, id, request, now),
-            RequestBody::Data(request) => return self.take_data_request(key, id, request, now),
+            RequestBody::Shard(request) => self.take_shard_request(key, id, trace, request, now),
+            RequestBody::Data(request) => {
+                return self.take_data_request(key, id, trace, request, now);
+            }
             RequestBody::Admin(request) => return self.take_admin_request(key, id, request),
             RequestBody::Ping | RequestBody::Goodbye { .. } => {
                 self.answer(key, id, AnswerBody::Done);
+            }
+            RequestBody::Trace(context) => {
+                if let Some(known) = self.connections.get_mut(key) {
+                    known.trace = self.traces.are_on().then_some((id, context));
+                }
             }
             RequestBody::AwaitRecalls { done } => {
                 if let Some(Role::Client { session, .. }) = role
@@ -344,6 +355,7 @@ impl LaneThread {
         &mut self,
         key: ConnectionKey,
         id: u64,
+        trace: Option<TraceContext>,
         request: ShardRequest,
         now: Instant,
     ) {
@@ -373,31 +385,45 @@ impl LaneThread {
             self.times.count_early(batch);
         }
         let about = About::of(request.key.session, &request.request);
-        let ticket = Ticket(
-            self.pending
-                .insert(Pending {
-                    connection: key,
-                    id,
-                    owed,
-                    kind: Kind::of(&request.request),
-                    came: now,
-                    about,
-                    told_next: STILL_SLOW,
-                })
-                .data()
-                .as_ffi(),
-        );
-        self.lane.request(ticket, request);
+        let kind = Kind::of(&request.request);
+        let followed = trace.and_then(|trace| {
+            self.traces
+                .request(trace, kind.name(), &about, request.shard)
+        });
+        let is_followed = followed.is_some();
+        let pending = self.pending.insert(Pending {
+            connection: key,
+            id,
+            owed,
+            kind,
+            came: now,
+            about,
+            told_next: STILL_SLOW,
+            followed,
+        });
+        if is_followed {
+            self.traces.waits_for_batch(pending, Instant::now());
+        }
+        self.lane.request(Ticket(pending.data().as_ffi()), request);
     }
 
     fn take_data_request(
         &mut self,
         key: ConnectionKey,
         id: u64,
+        trace: Option<TraceContext>,
         request: DataRequest,
         now: Instant,
     ) -> Result<(), ServerError> {
         self.counters.data_requests += 1;
+        let kind = DataKind::of(&request);
+        if let Some(trace) = trace {
+            let role = self.connections.get_mut(key).map(|known| known.role);
+            let session = role.and_then(Role::session).unwrap_or(SessionId(0));
+            let about = About::of_data(session, request.ino());
+            self.traces
+                .data_request(trace, &kind.name(), &about, (key, id));
+        }
         let owed = match &request {
             DataRequest::Read { length, .. } => (*length as usize).min(MAX_OWED_BYTES),
             DataRequest::Write { data, .. } => {
@@ -415,7 +441,7 @@ impl LaneThread {
                 connection: key,
                 id,
                 owed,
-                kind: DataKind::of(&request),
+                kind,
                 ino: request.ino(),
                 came: now,
             },

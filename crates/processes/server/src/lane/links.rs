@@ -92,6 +92,9 @@ impl LaneThread {
         if let PeerMessage::DataDone { ticket, .. } = message {
             self.peers.forget_data(sender, ticket);
         }
+        if self.traces.are_on() {
+            self.traces.hears(sender, &message, Instant::now());
+        }
         match self.lane.hear(sender, message)? {
             Heard::Taken => {}
             Heard::OtherMap {

@@ -81,6 +81,7 @@ impl LaneThread {
                 let known = self.connections.get(connection);
                 let session = known.and_then(|known| known.role.session());
                 self.data_ended(session, kind, ino, came, now);
+                self.traces.data_done((connection, id));
                 self.repay_data(connection, owed);
                 self.answer(connection, id, AnswerBody::Data(reply));
             }

@@ -14,6 +14,7 @@ mod mail;
 mod map;
 mod rights;
 mod sockets;
+mod traces;
 
 pub(crate) use map::MapSource;
 pub(crate) use sockets::WAKER;
@@ -36,6 +37,7 @@ use pandofs_lane::limits::MAX_UNWRITTEN_BYTES;
 use pandofs_lane::{Command, Lane, LaneError, Points, Shards, flush};
 use pandofs_placement::ClusterMap;
 use pandofs_shard::Environment;
+use pandofs_spans::Spans;
 use pandofs_storage::log::Log;
 use pandofs_storage::store::Store;
 use pandofs_types::limits::SESSION_TIMEOUT;
@@ -80,6 +82,8 @@ pub(crate) struct ThreadParts {
     pub times: Arc<Times>,
     /// The log is told of operations that take longer; 0: of none.
     pub slow: Duration,
+    /// Makes spans of requests that come with a trace.
+    pub spans: Option<Spans>,
 }
 
 /// See the module.
@@ -134,6 +138,7 @@ pub(crate) struct LaneThread {
     counters: Counters,
     times: Arc<Times>,
     watch: activity::Watch,
+    traces: traces::Traces,
     /// The moment at which the commands at hand are carried out.
     answering: Instant,
     /// Damaged places of the store that the log names already.
@@ -152,7 +157,7 @@ slotmap::new_key_type! {
 }
 
 /// A request that a shard is dealing with.
-#[derive(Clone, Debug)]
+#[derive(Debug)]
 struct Pending {
     connection: ConnectionKey,
     /// The client's number for it.
@@ -165,6 +170,7 @@ struct Pending {
     about: activity::About,
     /// It is told to the log when it has taken so many times as long as a slow one.
     told_next: u32,
+    followed: Option<Box<traces::Followed>>,
 }
 
 /// Where an answer goes that comes from no shard: a connection, and the number of the request there.
@@ -214,6 +220,7 @@ impl LaneThread {
             unflushed_bytes,
             times,
             slow,
+            spans,
         } = parts;
         let now = Instant::now();
         let mut random = StdRng::from_os_rng();
@@ -287,6 +294,7 @@ impl LaneThread {
             counters: Counters::default(),
             times,
             watch: activity::Watch::new(now, slow),
+            traces: traces::Traces::new(spans),
             answering: now,
             damage_told: BTreeSet::new(),
             random,
@@ -344,6 +352,7 @@ impl LaneThread {
             self.run_timers(now);
             // Helper threads begin with what they are to do while the batch runs.
             self.carry_out_commands()?;
+            self.follow_into_batch();
             self.in_batch(|lane, environment| lane.run_batch(environment, usize::MAX))?;
             self.take_up_map()?;
             self.lane
@@ -379,6 +388,7 @@ impl LaneThread {
             self.next_look = now + LOOK_INTERVAL;
             self.drop_unknown(now);
             self.look_for_slow(now);
+            self.traces.look(now);
             // After an error the system does not announce again that a connection waits.
             self.may_accept |= std::mem::take(&mut self.accept_failed);
         }

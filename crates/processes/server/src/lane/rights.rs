@@ -14,9 +14,10 @@ pub(super) fn may_ask(role: Role, body: &RequestBody) -> bool {
     let is_admin = role == Role::Admin;
     match body {
         // Of the session that said hello, which is looked at with the request.
-        RequestBody::Shard(_) | RequestBody::Goodbye { .. } | RequestBody::AwaitRecalls { .. } => {
-            is_client
-        }
+        RequestBody::Shard(_)
+        | RequestBody::Goodbye { .. }
+        | RequestBody::AwaitRecalls { .. }
+        | RequestBody::Trace(_) => is_client,
         RequestBody::Data(request) => is_client && !is_of_shards(request),
         RequestBody::Ping => is_client || is_admin,
         RequestBody::Admin(request) => match request {
@@ -60,7 +61,8 @@ pub(super) fn refusal(body: &RequestBody) -> AnswerBody {
         RequestBody::Shard(_)
         | RequestBody::Ping
         | RequestBody::Goodbye { .. }
-        | RequestBody::AwaitRecalls { .. } => {
+        | RequestBody::AwaitRecalls { .. }
+        | RequestBody::Trace(_) => {
             let why = "not the session that said hello".to_owned();
             AnswerBody::Shard(Err(Refusal::Malformed(why)))
         }
@@ -72,7 +74,9 @@ mod tests {
     use super::*;
     use pandofs_api::op;
     use pandofs_api::{Allocation, Request, RequestKey, ScrubOrder, ShardRequest};
-    use pandofs_types::{Credentials, Epoch, Ino, ServerId, SessionId, ShardId, SlotId};
+    use pandofs_types::{
+        Credentials, Epoch, Ino, ServerId, SessionId, ShardId, SlotId, TraceContext,
+    };
 
     const SESSION: SessionId = SessionId(7);
 
@@ -95,11 +99,16 @@ mod tests {
             max_bytes: 1,
         };
         let admin = RequestBody::Admin;
+        let context = TraceContext {
+            trace: [1; 16],
+            span: [2; 8],
+        };
         let mut table = vec![
             (RequestBody::Shard(shard), true, false),
             (RequestBody::Ping, true, true),
             (RequestBody::Goodbye { session: SESSION }, true, false),
             (RequestBody::AwaitRecalls { done: None }, true, false),
+            (RequestBody::Trace(context), true, false),
             (admin(AdminRequest::Status), true, true),
             (admin(AdminRequest::Map), true, true),
             (admin(dump), false, true),
@@ -181,27 +190,28 @@ mod tests {
             RequestBody::Ping => 1,
             RequestBody::Goodbye { .. } => 2,
             RequestBody::AwaitRecalls { .. } => 3,
+            RequestBody::Trace(_) => 4,
             RequestBody::Admin(request) => match request {
-                AdminRequest::Status => 4,
-                AdminRequest::Map => 5,
-                AdminRequest::Dump { .. } => 6,
-                AdminRequest::Objects { .. } => 7,
-                AdminRequest::Flush => 8,
-                AdminRequest::Scrub(_) => 9,
-                AdminRequest::TakeMap(_) => 10,
-                AdminRequest::Activity => 11,
+                AdminRequest::Status => 5,
+                AdminRequest::Map => 6,
+                AdminRequest::Dump { .. } => 7,
+                AdminRequest::Objects { .. } => 8,
+                AdminRequest::Flush => 9,
+                AdminRequest::Scrub(_) => 10,
+                AdminRequest::TakeMap(_) => 11,
+                AdminRequest::Activity => 12,
             },
             RequestBody::Data(request) => match request {
-                DataRequest::Read { .. } => 12,
-                DataRequest::Write { .. } => 13,
-                DataRequest::Sync { .. } => 14,
-                DataRequest::Usage { .. } => 15,
-                DataRequest::Space => 16,
-                DataRequest::Allocate { .. } => 17,
-                DataRequest::Seek { .. } => 18,
-                DataRequest::Truncate { .. } => 19,
-                DataRequest::Remove { .. } => 20,
-                DataRequest::Fill { .. } => 21,
+                DataRequest::Read { .. } => 13,
+                DataRequest::Write { .. } => 14,
+                DataRequest::Sync { .. } => 15,
+                DataRequest::Usage { .. } => 16,
+                DataRequest::Space => 17,
+                DataRequest::Allocate { .. } => 18,
+                DataRequest::Seek { .. } => 19,
+                DataRequest::Truncate { .. } => 20,
+                DataRequest::Remove { .. } => 21,
+                DataRequest::Fill { .. } => 22,
             },
         }
     }

@@ -14,7 +14,7 @@ pub use reply::{entry_reply, inode_reply, refusals, replies};
 pub use request::{path_operations, request_key, requests, shard_request};
 pub use step::{
     above, adopt, age, commit_messages, horizon, moved_inode, new_part, path, peer_messages,
-    refused, split_chunk, split_id, split_item, steps, tx,
+    refused, split_chunk, split_id, split_item, steps, trace_context, tx,
 };
 
 use pandofs_api::{DirSettings, Layout, LayoutChoice};
@@ -330,7 +330,7 @@ mod tests {
     variants!(peer_of, PEERS, PeerMessage:
         Commit, SplitChunk, SplitChunkDone, SplitAbandoned, MapNotice, MapNoticeDone, Forwarded,
         ForgetForwarding, ForgetForwardingDone, Data, DataDone, MergeAsk, MergeGo, SlotsAsk, SlotsTold,
-        Load);
+        Load, Trace);
     variants!(data_request_of, DATA_REQUESTS, DataRequest:
         Read, Write, Truncate, Remove, Sync, Usage, Space, Allocate, Seek, Fill);
     variants!(data_reply_of, DATA_REPLIES, DataReply:

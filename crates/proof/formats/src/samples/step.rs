@@ -11,7 +11,7 @@ use pandofs_api::{
 };
 use pandofs_placement::{PartitionIndex, ServerLoad};
 use pandofs_types::{
-    AclKind, Acls, FileKind, FsError, Ino, SessionId, SetAttr, ShardId, Time, TxId,
+    AclKind, Acls, FileKind, FsError, Ino, SessionId, SetAttr, ShardId, Time, TraceContext, TxId,
 };
 
 /// Of a coordinator that is not shard 0.
@@ -418,10 +418,18 @@ pub fn horizon() -> Horizon {
     }
 }
 
+/// Of a step.
+pub fn trace_context() -> TraceContext {
+    TraceContext {
+        trace: *b"0123456789abcdef",
+        span: *b"ghijklmn",
+    }
+}
+
 /// Every message between servers.
 pub fn peer_messages() -> Named<PeerMessage> {
     let (from, to) = (ShardId(2), ShardId(3));
-    let (split, dir) = (split_id(), DIR);
+    let (split, dir, tx) = (split_id(), DIR, tx());
     let inos = vec![FILE];
     vec![
         (
@@ -555,6 +563,14 @@ pub fn peer_messages() -> Named<PeerMessage> {
                     requests: 5,
                 },
                 wanted: true,
+            },
+        ),
+        (
+            "Trace",
+            PeerMessage::Trace {
+                tx,
+                number: StepNumber(1),
+                context: trace_context(),
             },
         ),
     ]

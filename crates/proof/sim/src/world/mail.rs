@@ -30,6 +30,8 @@ impl World {
             Command::Replaced { ticket } => {
                 self.servers[server].take_ticket(ticket);
             }
+            // Nothing is traced here.
+            Command::Coordinates { .. } => {}
             Command::Recall { to, number, keys } => {
                 self.tell_recall(server, to, Some((number, keys)));
             }
@@ -502,6 +504,9 @@ fn said(message: &PeerMessage) -> String {
 fn is_between_servers(message: &PeerMessage) -> bool {
     matches!(
         message,
-        PeerMessage::Data { .. } | PeerMessage::DataDone { .. } | PeerMessage::Load { .. }
+        PeerMessage::Data { .. }
+            | PeerMessage::DataDone { .. }
+            | PeerMessage::Load { .. }
+            | PeerMessage::Trace { .. }
     )
 }

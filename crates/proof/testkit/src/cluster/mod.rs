@@ -455,6 +455,7 @@ impl Cluster {
             }
             // It has begun anew since.
             Command::BeginAnew { .. } | Command::Expired { .. } | Command::Replaced { .. } => {}
+            Command::Coordinates { .. } => {}
             Command::Warm { keys, .. } => unreachable!("in memory nothing is cold: {keys:02x?}"),
             Command::Unreadable { error, .. } => unreachable!("memory is sound: {error}"),
             Command::UnknownServer { server, .. } => unreachable!("{server} is on no map"),
