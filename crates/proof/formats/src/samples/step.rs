@@ -429,7 +429,7 @@ pub fn trace_context() -> TraceContext {
 /// Every message between servers.
 pub fn peer_messages() -> Named<PeerMessage> {
     let (from, to) = (ShardId(2), ShardId(3));
-    let (split, dir, tx) = (split_id(), DIR, tx());
+    let (split, dir) = (split_id(), DIR);
     let inos = vec![FILE];
     vec![
         (
@@ -568,7 +568,7 @@ pub fn peer_messages() -> Named<PeerMessage> {
         (
             "Trace",
             PeerMessage::Trace {
-                tx,
+                tx: tx(),
                 number: StepNumber(1),
                 context: trace_context(),
             },
