@@ -24,7 +24,7 @@ use map::AsksMap;
 use opens::Tellers;
 use pandofs_api::{DataRequest, Refusal, Reply, Request, RequestKey, ShardRequest, op};
 use pandofs_deputy::{About, Asked};
-use pandofs_placement::{ClusterMap, DirMap};
+use pandofs_placement::ClusterMap;
 use pandofs_session::{
     Boottime, Change, Circumstances, Closes, End, Event, LeaseCache, Locks, Router, Sent, Step,
     Target, Wait,
@@ -266,11 +266,6 @@ impl Client {
             format!("client {}: {:?}", self.number, asked.collect::<Vec<_>>())
         })
         .collect()
-    }
-
-    /// All that it knows of the directory.
-    pub(crate) fn map_of(&self, dir: Ino) -> DirMap {
-        self.places.map(dir)
     }
 
     fn router(&self) -> Router<'_, Places> {

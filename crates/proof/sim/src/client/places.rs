@@ -57,6 +57,11 @@ impl KnownPlaces for Places {
 }
 
 impl Client {
+    /// All that it knows of the directory.
+    pub(crate) fn map_of(&self, dir: Ino) -> DirMap {
+        self.places.map(dir)
+    }
+
     /// What an answer says of where things are.
     pub(super) fn learn(&mut self, call: &Call, reply: &Reply) {
         self.learn_reply(&call.asked.request, reply);
