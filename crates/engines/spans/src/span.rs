@@ -75,7 +75,11 @@ impl From<Value> for opentelemetry::Value {
     fn from(value: Value) -> opentelemetry::Value {
         match value {
             Value::Text(mut text) => {
-                text.truncate(text.floor_char_boundary(MAX_TEXT_BYTES));
+                let mut end = MAX_TEXT_BYTES.min(text.len());
+                while !text.is_char_boundary(end) {
+                    end -= 1;
+                }
+                text.truncate(end);
                 text.into()
             }
             Value::Number(number) => number.into(),

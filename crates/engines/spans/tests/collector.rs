@@ -1,4 +1,5 @@
 //! Spans to collectors that are well, away, deaf and unwilling.
+#![allow(clippy::unwrap_used, reason = "a test may fail")]
 
 use pandofs_spans::limits::{LAST_TIME, MAX_QUEUED_SPANS};
 use pandofs_spans::{Config, Kind, Spans};

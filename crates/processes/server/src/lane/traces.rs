@@ -41,7 +41,7 @@ pub(super) struct Traces {
 enum Performed {
     /// It is to come, as a part of this.
     Announced(TraceContext),
-    UnderWay(Span),
+    UnderWay(Box<Span>),
 }
 
 /// A request of a client that is followed.
@@ -152,11 +152,9 @@ impl Traces {
                 tx,
                 number,
                 context,
-            } => {
-                if self.performed.len() < MAX_TRACED_STEPS {
-                    let announced = Performed::Announced(*context);
-                    self.performed.insert((*tx, *number), (announced, now));
-                }
+            } if self.performed.len() < MAX_TRACED_STEPS => {
+                let announced = Performed::Announced(*context);
+                self.performed.insert((*tx, *number), (announced, now));
             }
             PeerMessage::Commit { to, message, .. } => self.hears_commit(sender, *to, message),
             _ => {}
@@ -179,8 +177,8 @@ impl Traces {
                     span.set("pandofs.peer", sender.0);
                     span.set("pandofs.shard", to.0);
                     span.set("pandofs.transaction", tx.to_string());
-                    self.performed
-                        .insert(key, (Performed::UnderWay(span), since));
+                    let under_way = Performed::UnderWay(Box::new(span));
+                    self.performed.insert(key, (under_way, since));
                 }
                 None => {
                     self.performed.remove(&key);
