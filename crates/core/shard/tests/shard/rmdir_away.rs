@@ -1,6 +1,6 @@
 //! Directories that a session has removed on another shard than their names' before servers hear of it.
 
-use crate::grants::{HOLDER, OTHER, answer, in_force, lookup, made, recalls, unlink};
+use crate::grants::{HOLDER, OTHER, answer, in_force, in_force_of, lookup, made, recalls, unlink};
 use crate::mkdir_away::{HOME, are_replayed, call, cluster, cluster_with, make};
 use crate::support::{Cluster, create_file, name};
 use pandofs_api::{Refusal, Reply, Request, op};
@@ -71,9 +71,17 @@ fn who_waits_for_its_recall_goes_on_with_it() {
 #[test]
 fn one_that_another_session_removes_is_recalled_first() {
     let (mut cluster, dir) = granted();
-    let request = away(&mut cluster, dir);
+    let mut request = away(&mut cluster, dir);
+    if let Request::RmdirAway(away) = &mut request {
+        away.incarnation = in_force_of(&mut cluster, OTHER, 0);
+    }
     let input = cluster.request_by(OTHER, 0, request);
-    let step = cluster.input(0, input);
+    let mut step = cluster.input(0, input);
+    // What its holder was leased with its making.
+    for recall in recalls(&step) {
+        let (session, number) = (recall.session, recall.number);
+        step = cluster.input(0, Input::Recalled { session, number });
+    }
     let mut last = None;
     let mut recalled = Vec::new();
     for output in step.outputs {

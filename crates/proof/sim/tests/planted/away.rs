@@ -1,5 +1,6 @@
 //! Scenarios in which a client stands still for longer than servers keep its session.
 
+use super::{FIRST_ROUND, early};
 use pandofs_placement::DirPolicy;
 use pandofs_sim::Scenario;
 use pandofs_sim::scenario::{
@@ -25,7 +26,7 @@ fn planned(at: Moment, client: usize, worker: usize, op: Op) -> Planned {
     }
 }
 
-fn stopped(seed: u64, mut ops: Vec<Planned>, early: bool) -> Scenario {
+fn stopped(seed: u64, mut ops: Vec<Planned>) -> Scenario {
     ops.sort_by_key(|planned| planned.at);
     let whole = Scenario::from_seed(seed);
     let shape = Shape {
@@ -42,7 +43,7 @@ fn stopped(seed: u64, mut ops: Vec<Planned>, early: bool) -> Scenario {
             servers: vec![0; 2],
             clients: vec![0; 2],
         }),
-        early: vec![early, false],
+        early: Vec::new(),
         session_timeout: LEASE + LEASE / 5,
         ..whole.shape.clone()
     };
@@ -100,57 +101,55 @@ pub(crate) fn away(seed: u64) -> Scenario {
         ops.push(planned(GOES_ON - 1, 0, 1, Op::Lookup(file(number))));
         ops.push(planned(GOES_ON + SECOND / 2, 0, 0, Op::StatOpen(place)));
     }
-    stopped(seed, ops, false)
+    stopped(seed, ops)
 }
 
-/// It has changed names early when it stands still, which another one looks at and changes before it goes on.
+/// As [`away`], and it does not come back.
+pub(crate) fn away_for_ever(seed: u64) -> Scenario {
+    let mut scenario = away(seed);
+    scenario.faults = vec![Fault::ClientGone {
+        client: 0,
+        at: STOPS,
+    }];
+    scenario
+}
+
+/// As [`early`], and it stands still in the middle of a round, before the other one comes in, which looks at names and changes
+/// them before it goes on.
 pub(crate) fn away_and_early(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed ^ 0xa3a1_ea51);
-    let path = |name: Option<&str>| {
-        let names = [Some("p"), name].into_iter().flatten();
-        Path(names.map(str::to_owned).collect())
-    };
-    let mut ops = vec![planned(20 * MILLISECOND, 0, 0, Op::Mkdir(path(None)))];
-    for number in 0..6 {
-        let name = format!("g{number}");
-        ops.push(planned(
-            20 * MILLISECOND,
-            0,
-            0,
-            Op::Create(path(Some(&name))),
-        ));
-        ops.push(planned(
-            STOPS - SECOND / 2,
-            0,
-            0,
-            Op::Unlink(path(Some(&name))),
-        ));
-    }
-    let change = |rng: &mut Rng| {
-        let name = *rng.pick(&["f0", "f1"]);
-        match rng.below(2) {
-            0 => Op::Unlink(path(Some(name))),
-            _ => Op::Create(path(Some(name))),
+    let mut scenario = early(seed);
+    let round = FIRST_ROUND * MILLISECOND;
+    let stops = round + (10 + rng.below(10) as i64) * MILLISECOND;
+    let goes_on = stops + GOES_ON - STOPS;
+    let is_kept = |planned: &Planned| planned.client == 0 && planned.at < round + SECOND / 10;
+    scenario.ops.retain(is_kept);
+    let path = |name: &str| Path(vec!["p0".to_owned(), name.to_owned()]);
+    for name in ["f0", "f1"] {
+        for _ in 0..6 {
+            let at = goes_on - 1 - rng.below(2 * SECOND as u64) as Moment;
+            let op = match rng.below(4) {
+                0 => Op::Unlink(path(name)),
+                1 => Op::Create(path(name)),
+                _ => Op::Lookup(path(name)),
+            };
+            scenario.ops.push(planned(at, 1, 0, op));
         }
-    };
-    for _ in 0..30 {
-        let at = STOPS - 1 - rng.below(30 * MILLISECOND as u64) as Moment;
-        ops.push(planned(at, 0, 0, change(&mut rng)));
-    }
-    for _ in 0..8 {
-        let at = GOES_ON - 1 - rng.below(2 * SECOND as u64) as Moment;
-        ops.push(planned(at, 1, 0, change(&mut rng)));
-        let name = *rng.pick(&["f0", "f1"]);
-        ops.push(planned(at, 1, 0, Op::Lookup(path(Some(name)))));
-    }
-    for after in 0..3 {
-        let at = GOES_ON + after * SECOND / 10;
-        for (client, name) in [(0, "f0"), (0, "f1"), (1, "f0"), (1, "f1")] {
-            ops.push(planned(at, client, 1, Op::Lookup(path(Some(name)))));
+        for after in 0..3 {
+            let at = goes_on + after * SECOND / 10;
+            scenario.ops.push(planned(at, 0, 0, Op::Lookup(path(name))));
+            scenario.ops.push(planned(at, 1, 0, Op::Lookup(path(name))));
         }
-        ops.push(planned(at, 0, 0, Op::Sync(path(None))));
     }
-    stopped(seed, ops, true)
+    scenario.ops.sort_by_key(|planned| planned.at);
+    scenario.faults = vec![Fault::Stopped {
+        client: 0,
+        start: stops,
+        end: goes_on,
+    }];
+    scenario.healed = goes_on + SECOND;
+    scenario.shape.session_timeout = LEASE + LEASE / 5;
+    scenario
 }
 
 /// The same, and servers start again just before it goes on.
@@ -159,7 +158,7 @@ pub(crate) fn away_and_restarted(seed: u64) -> Scenario {
     let mut scenario = away_and_early(seed);
     for server in 0..2 {
         scenario.faults.push(Fault::Crash {
-            at: GOES_ON - 1 - rng.below(SECOND as u64 / 2) as Moment,
+            at: scenario.healed - SECOND - 1 - rng.below(SECOND as u64 / 2) as Moment,
             server,
             steps: 0,
             loss: Loss::Nothing,
