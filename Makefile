@@ -95,7 +95,7 @@ unit: ## Unit, property, model and conformance tests only
 	$(TIMED) 'unit tests' scripts/scratch.sh cargo test --workspace --release $(MPI) --no-fail-fast $(LIMITED)
 
 e2e: ## End-to-end tests on a real mount only
-	scripts/deps.sh build run test
+	scripts/deps.sh build run test package image package-test
 	$(TIMED) 'end-to-end tests: compiling' $(E2E_BUILD)
 	$(TIMED) 'end-to-end tests: compiling the POSIX suite for the C library' $(E2E_BUILD_C)
 	$(TIMED) 'end-to-end tests' scripts/scratch.sh scripts/e2e.sh $(PANDOFS)

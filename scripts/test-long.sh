@@ -1,13 +1,13 @@
 #!/bin/bash
 # test-long.sh PANDOFS [NAME...]: tests that take too long for each commit, or those named: huge, soak, sim, commit, fsx,
-# faults, planted, power, model, packages, image, install, python, torch, fuzz, deny. Each runs whatever became of those before it. With
+# faults, planted, power, model, install, python, torch, fuzz, deny. Each runs whatever became of those before it. With
 # docs/testing.md, which says when each last ran. PANDOFS_ENTRIES, PANDOFS_MINUTES, PANDOFS_SEEDS and FUZZ_SECONDS are how much of it.
 set -uo pipefail
 PANDOFS=$(realpath "$1")
 shift
 cd "$(dirname "$0")/.." || exit 1
 names=("$@")
-[[ ${#names[@]} -gt 0 ]] || names=(huge soak sim commit fsx faults planted power model packages image install python torch fuzz deny)
+[[ ${#names[@]} -gt 0 ]] || names=(huge soak sim commit fsx faults planted power model install python torch fuzz deny)
 
 entries=${PANDOFS_ENTRIES:-1000000}
 minutes=${PANDOFS_MINUTES:-10}
@@ -43,7 +43,6 @@ step() {
     planted) cargo xtask faults ;;
     power) e2e PANDOFS_RUNS=20 power_cut ;;
     model) PANDOFS_MODEL=full cargo test --release --package pandofs-model --test claims -- --nocapture ;;
-    packages | image) scripts/deps.sh package image package-test && e2e "$1" ;;
     install)
         root=$(mktemp -d)
         trap 'rm -rf "$root"' EXIT

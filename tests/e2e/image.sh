@@ -1,7 +1,6 @@
 #!/bin/bash
 # The container image: two servers and a mount run in a container of it, are used, stopped as an engine does it, and found again by
 # another container that has their data.
-# only by name: it loads a bare Debian from the package index.
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 

@@ -1,7 +1,7 @@
 #!/bin/bash
 # The packages in a bare Debian with its own systemd: installed, started, used, upgraded while they are used, started again with
 # the machine, removed and purged, with what the servers hold kept. The rpm beside it has the same files.
-# only by name: it loads a bare Debian from the package index, and takes minutes.
+# long
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 
