@@ -3,6 +3,7 @@
 import ctypes
 import errno
 import os
+import reprlib
 import struct
 import sys
 import time
@@ -76,7 +77,7 @@ class Calls:
             if took > LONG:
                 print(kind, f"{clock:.6f}", f"{clock + took:.6f}", file=self.long, flush=True)
             if self.soft is not None and took > 2 * self.soft + 4:
-                raise Wrong(f"{kind}{arguments} took {took} s")
+                raise Wrong(f"{kind}{reprlib.repr(arguments)} took {took} s")
 
 
 def expect(what, found, wanted):

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 /// The longest pause between two pages of a listing at its own pace.
 const MOST_PAUSE: Duration = Duration::from_millis(4);
 /// Time for which a listing that keeps step with the splits waits for one.
-const STEP_LIMIT: Duration = Duration::from_secs(20);
+const STEP_LIMIT: Duration = Duration::from_secs(60);
 /// Entries of its pages.
 const STEP_PAGE: usize = 16;
 
@@ -156,8 +156,9 @@ fn wait_for_partitions(signals: &Signals, partitions: u32) -> Result<()> {
     {
         ensure!(
             Instant::now() < deadline,
-            "no split within {} s",
-            STEP_LIMIT.as_secs()
+            "no split within {} s: {} partitions, {partitions} awaited",
+            STEP_LIMIT.as_secs(),
+            signals.partitions.load(Ordering::SeqCst)
         );
         std::thread::sleep(super::LOOK_INTERVAL);
     }
