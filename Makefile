@@ -83,11 +83,12 @@ test-long: ## What takes too long for each commit (docs/testing.md); `make test-
 	$(E2E_BUILD_C)
 	$(TIMED) 'make test-long' scripts/test-long.sh $(PANDOFS) $(NAMES)
 
-lint: ## Formatting, clippy and the house rules only
-	scripts/deps.sh build lint
+lint: ## Formatting, clippy, the house rules and the licences of libraries only
+	scripts/deps.sh build lint deny
 	$(TIMED) 'format' cargo fmt --all --check
 	$(TIMED) 'clippy' cargo clippy --workspace --all-targets --release $(MPI) -- -D warnings
 	$(TIMED) 'house rules' cargo xtask check
+	$(TIMED) 'licences of libraries' scripts/deny.sh
 
 unit: ## Unit, property, model and conformance tests only
 	scripts/deps.sh build run

@@ -2,6 +2,7 @@
 # Installs what is missing, saying what and why. Arguments name what is wanted:
 #   build  what compiles the release binary
 #   lint   rustfmt and clippy
+#   deny   what looks at the licences of libraries
 #   run    what a mount needs
 #   test   what the end-to-end tests run
 #   bench  what PandoFS is measured beside
@@ -148,6 +149,11 @@ for group in "$@"; do
         need_component fmt rustfmt
         need_component clippy clippy
         ;;
+    deny)
+        need_rust
+        # Not optimised: it compiles in a third of the time, and takes three seconds.
+        need_program cargo-deny 0.20.2 --debug
+        ;;
     run)
         need_fuse
         need_command tar tar "unpacks the source tree that is shown"
@@ -230,7 +236,7 @@ for group in "$@"; do
     python-data) need_environment python-data data.txt ;;
     python-torch) need_environment python-torch torch.txt ;;
     *)
-        echo "deps: unknown group '$group' (build, lint, run, test, bench, bench-walk, package, image, package-test," \
+        echo "deps: unknown group '$group' (build, lint, deny, run, test, bench, bench-walk, package, image, package-test," \
             "wheel, mutants, python-data, python-torch)" >&2
         exit 2
         ;;

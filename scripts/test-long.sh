@@ -1,13 +1,13 @@
 #!/bin/bash
 # test-long.sh PANDOFS [NAME...]: tests that take too long for each commit, or those named: huge, soak, sim, commit, fsx,
-# faults, planted, power, model, install, python, torch, fuzz, deny. Each runs whatever became of those before it. With
+# faults, planted, power, model, install, python, torch, fuzz. Each runs whatever became of those before it. With
 # docs/testing.md, which says when each last ran. PANDOFS_ENTRIES, PANDOFS_MINUTES, PANDOFS_SEEDS and FUZZ_SECONDS are how much of it.
 set -uo pipefail
 PANDOFS=$(realpath "$1")
 shift
 cd "$(dirname "$0")/.." || exit 1
 names=("$@")
-[[ ${#names[@]} -gt 0 ]] || names=(huge soak sim commit fsx faults planted power model install python torch fuzz deny)
+[[ ${#names[@]} -gt 0 ]] || names=(huge soak sim commit fsx faults planted power model install python torch fuzz)
 
 entries=${PANDOFS_ENTRIES:-1000000}
 minutes=${PANDOFS_MINUTES:-10}
@@ -52,7 +52,6 @@ step() {
     python) e2e python_data ;;
     torch) e2e python_torch ;;
     fuzz) scripts/fuzz.sh "$fuzz_seconds" ;;
-    deny) scripts/deny.sh ;;
     *)
         echo "test-long: there is no '$1' (${names[*]})" >&2
         return 2
