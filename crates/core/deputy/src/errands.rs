@@ -247,7 +247,12 @@ impl Errands {
     }
 
     /// Directories are recalled. What is queued of them goes out first: `None`, and it is to be asked again. Unless it
-    /// `waits`; then they are given up as they are. Returns the keys of what is cached of them.
+    /// `waits` nothing more is executed meanwhile under any grant of their shards, and none is renewed. Returns the keys of
+    /// what is cached of them.
+    ///
+    /// A recall is never answered while something is queued: its batch may be with the server, where other grants of the
+    /// session are in force, and would be executed over what others do in the directory by then. If the queue comes to no
+    /// end the grants do, as their time is up, and the batch is refused.
     pub fn recall(&mut self, dirs: &[Ino], waits: bool, now: Boottime) -> Option<Vec<LeaseKey>> {
         let of = |dir: &Ino| self.deputy.keys_of(*dir);
         let cached = dirs.iter().flat_map(of).collect();
@@ -255,15 +260,12 @@ impl Errands {
         for dir in dirs {
             is_over &= self.deputy.recall(*dir, now) == Recalled::Over;
         }
-        if !is_over {
-            if waits {
-                return None;
-            }
+        if !is_over && !waits {
             for dir in dirs {
                 self.deputy.give_up(*dir);
             }
         }
-        Some(cached)
+        is_over.then_some(cached)
     }
 
     /// Files and directories that a lost operation was about are to say so, once each: see [`Errands::take_loss`].

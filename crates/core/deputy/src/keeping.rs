@@ -20,10 +20,14 @@ impl Deputy {
             self.wishes.pause(dir, now);
             return;
         };
-        if is_old || self.asked.contains_key(&dir) {
+        if is_old {
             self.wishes.pause(dir, now);
             return;
         }
+        assert!(
+            !self.asked.contains_key(&dir),
+            "a server changes {dir}, which makes the grant that was asked for old"
+        );
         let until = believed_until(sent);
         let of = self.of_grant(dir.birth_shard(), sent, &granted, now);
         if of.incarnation != granted.incarnation {
@@ -303,7 +307,8 @@ impl Deputy {
         makes.or(queue.map(|(shard, _)| shard))
     }
 
-    /// Gives up a directory that was recalled although something is queued: it may be refused now.
+    /// Has nothing more executed under the grants of a directory that was recalled, and none renewed, although something is
+    /// queued: it may be refused now.
     pub fn give_up(&mut self, dir: Ino) {
         let shard = self.holds(dir);
         if let Some(of) = self.shards.get_mut(&shard) {
@@ -372,7 +377,7 @@ impl Deputy {
         let Some(of) = self.shards.get_mut(&shard) else {
             return;
         };
-        if of.incarnation != incarnation || of.is_lost {
+        if of.incarnation != incarnation {
             return;
         }
         match is_done {

@@ -473,8 +473,8 @@ impl Core {
         }
     }
 
-    /// Directories are recalled; whether they are let go of. What is queued of them is sent first; unless it `waits`, they
-    /// are given up as they are. Answers with the keys of what is cached of them.
+    /// Directories are recalled; whether they are let go of. What is queued of them is sent first; unless it `waits`, nothing
+    /// more is executed in them meanwhile. Answers with the keys of what is cached of them.
     pub(crate) fn recall_grants(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
         let dirs: Vec<Ino> = keys
             .iter()
@@ -489,8 +489,8 @@ impl Core {
         let mut state = self.grants.state();
         let is_queued = |dir: &&Ino| state.errands.deputy.queued_of(**dir).is_some();
         for dir in dirs.iter().filter(|_| !waits).filter(is_queued) {
-            tracing::warn!(
-                "directory {dir} is given up with changes that were answered and are not sent"
+            tracing::debug!(
+                "directory {dir} is wanted by others, and has changes that were answered and are not sent"
             );
         }
         let cached = state.errands.recall(&dirs, waits, boottime::now());

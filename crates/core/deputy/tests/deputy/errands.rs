@@ -79,10 +79,31 @@ fn a_batch_goes_out_when_it_is_due_large_or_recalled() {
     executes(&mut session, &mut errands, create(top, "a"));
     assert_eq!(errands.recall(&[top], true, at(1)), None);
     assert!(is_batch(&errands.next(at(1), |_| true), 1));
-    // It is tried again until the queue is empty, or for long enough.
+    // It is tried again until the queue is empty.
     assert_eq!(errands.recall(&[top], true, at(1)), None);
-    assert!(errands.recall(&[top], false, at(1)).is_some());
-    assert_eq!(errands.deputy.granted_until(top), None);
+}
+
+/// (Were the recall answered: its batch is with the server, another session changes the directory, and the batch, whose
+/// grants are in force, is executed over that.)
+#[test]
+fn a_recall_waits_for_the_queue_however_long_that_takes_and_nothing_is_renewed() {
+    let (mut session, mut errands, top) = granted();
+    executes(&mut session, &mut errands, create(top, "a"));
+    assert_eq!(errands.next(at(0), |_| true), Next::At(at(0) + BATCH_DELAY));
+    let Next::Now(batch) = errands.next(at(100), |_| true) else {
+        panic!("it is due");
+    };
+    assert_eq!(errands.recall(&[top], true, at(100)), None);
+    assert_eq!(errands.renewals(at(5_000), |_| true).len(), 1);
+    assert_eq!(errands.recall(&[top], false, at(5_000)), None);
+    assert_eq!(errands.renewals(at(5_000), |_| true), []);
+    let Request::Batch(sent) = batch.request else {
+        panic!("{batch:?}");
+    };
+    let reply = Reply::Batch(Box::new(session.server.batch(SHARD, sent)));
+    let ended = errands.ended(batch.about, at(100), Some(Ok(reply)), at(6_000));
+    assert_eq!(ended, Ended::default());
+    assert!(errands.recall(&[top], false, at(6_000)).is_some());
 }
 
 #[test]
