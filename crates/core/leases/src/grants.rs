@@ -2,7 +2,7 @@
 
 use hashbrown::HashMap;
 use pandofs_types::{Ino, SessionId, Steady};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 /// Grants of one session. They are kept although there is no directory: the session may have made one elsewhere that is to be
 /// added; and when their time is up, until somebody else wants one of them.
@@ -11,8 +11,10 @@ struct OfSession {
     until: Steady,
     incarnation: u64,
     dirs: BTreeSet<Ino>,
-    /// Those of `dirs` that somebody else wants.
-    wanted: usize,
+    /// Those of `dirs` that somebody else wants, and since when.
+    wanted: BTreeMap<Ino, Steady>,
+    /// The same in the order in which they came to be wanted.
+    wanted_since: BTreeSet<(Steady, Ino)>,
     /// Their time is up, somebody else wants one, and nobody is let in yet.
     is_over: bool,
 }
@@ -51,7 +53,8 @@ impl Grants {
                 until,
                 incarnation: fresh,
                 dirs: BTreeSet::new(),
-                wanted: 0,
+                wanted: BTreeMap::new(),
+                wanted_since: BTreeSet::new(),
                 is_over: false,
             }
         });
@@ -82,22 +85,31 @@ impl Grants {
     }
 
     /// Somebody else wants a directory of the session.
-    pub(crate) fn want(&mut self, session: SessionId) {
+    pub(crate) fn want(&mut self, session: SessionId, dir: Ino, now: Steady) {
         if let Some(known) = self.sessions.get_mut(&session) {
-            known.wanted += 1;
+            let since = *known.wanted.entry(dir).or_insert(now);
+            known.wanted_since.insert((since, dir));
             if !known.is_over {
                 self.wanted.insert(session);
             }
         }
     }
 
+    /// The moment since when somebody else has wanted one of the session's directories.
+    pub(crate) fn wanted_since(&self, session: SessionId) -> Option<Steady> {
+        let known = self.sessions.get(&session)?;
+        known.wanted_since.first().map(|(since, _)| *since)
+    }
+
     /// A grant is over, which somebody else wanted or not.
-    pub(crate) fn remove(&mut self, session: SessionId, dir: Ino, was_wanted: bool) {
+    pub(crate) fn remove(&mut self, session: SessionId, dir: Ino) {
         let Some(known) = self.sessions.get_mut(&session) else {
             panic!("session {session:?} has no grants");
         };
-        known.wanted -= usize::from(was_wanted);
-        if known.wanted == 0 {
+        if let Some(since) = known.wanted.remove(&dir) {
+            known.wanted_since.remove(&(since, dir));
+        }
+        if known.wanted.is_empty() {
             self.wanted.remove(&session);
         }
         assert!(known.dirs.remove(&dir), "{dir} is not granted");

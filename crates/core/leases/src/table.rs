@@ -4,8 +4,8 @@ use crate::grants::Grants;
 use hashbrown::HashMap;
 use hashbrown::hash_map::Entry;
 use pandofs_types::limits::{
-    LEASE, MANY_LEASES_PER_SHARD, MAX_GRANTS_PER_SHARD, MAX_KEYS_PER_RECALL, MAX_LEASES_PER_SHARD,
-    SHORT_LEASE, VERY_MANY_LEASES_PER_SHARD,
+    LEASE, MANY_LEASES_PER_SHARD, MAX_GRANT_RECALL, MAX_GRANTS_PER_SHARD, MAX_KEYS_PER_RECALL,
+    MAX_LEASES_PER_SHARD, SHORT_LEASE, VERY_MANY_LEASES_PER_SHARD,
 };
 use pandofs_types::{Ino, LeaseKey, SessionId, Steady, Term};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -263,7 +263,7 @@ impl LeaseTable {
     /// returns their incarnation, which is `fresh` if it had none.
     pub fn grant_dir(&mut self, session: SessionId, dir: Ino, fresh: u64) -> Option<u64> {
         let key = LeaseKey::Grant(dir);
-        if self.closed || self.waiting.contains_key(&key) || self.grants.are_over(session) {
+        if self.closed || self.waiting.contains_key(&key) || !self.may_renew(session) {
             return None;
         }
         let is_free = !self.held.contains_key(&key);
@@ -285,7 +285,7 @@ impl LeaseTable {
     /// Begins grants of the session, without a directory, and renews all that it has; returns their incarnation, which is
     /// `fresh` if it had none.
     pub fn begin_grants(&mut self, session: SessionId, fresh: u64) -> Option<u64> {
-        if self.closed || !self.has_room() || self.grants.are_over(session) {
+        if self.closed || !self.has_room() || !self.may_renew(session) {
             return None;
         }
         let until = self.now.after(LEASE);
@@ -304,7 +304,7 @@ impl LeaseTable {
             self.add_grant(session, dir, 0, incarnation);
         } else {
             self.add_grant(session, dir, u64::MAX, incarnation);
-            self.grants.want(session);
+            self.grants.want(session, dir, self.now);
             let recalls = self.recalls.entry(session).or_default();
             recalls.push(LeaseKey::Grant(dir));
         }
@@ -324,10 +324,22 @@ impl LeaseTable {
         self.grants.add(session, dir, until, fresh)
     }
 
-    /// Has all grants of the session last for [`LEASE`] from now on; returns their incarnation, if it has any.
+    /// Has all grants of the session last for [`LEASE`] from now on; returns their incarnation. `None`: it has none, or goes
+    /// on with something that was recalled for longer than [`MAX_GRANT_RECALL`].
     pub fn renew(&mut self, session: SessionId) -> Option<u64> {
+        if !self.may_renew(session) {
+            return None;
+        }
         self.grants.renew(session, self.now.after(LEASE));
         self.grants.incarnation(session)
+    }
+
+    /// Whether the session's grants may go on. (Otherwise one that renews them and answers no recall would keep others out
+    /// for ever.)
+    fn may_renew(&self, session: SessionId) -> bool {
+        let since = self.grants.wanted_since(session);
+        let is_late = since.is_some_and(|since| since.after(MAX_GRANT_RECALL) <= self.now);
+        !is_late && !self.grants.are_over(session)
     }
 
     /// Incarnation of the session's grants, if it has any.
@@ -387,8 +399,8 @@ impl LeaseTable {
                         // The number is given when the message is taken.
                         holder.recalled = u64::MAX;
                         self.recalls.entry(holder.session).or_default().push(key);
-                        if let LeaseKey::Grant(_) = key {
-                            self.grants.want(holder.session);
+                        if let LeaseKey::Grant(dir) = key {
+                            self.grants.want(holder.session, dir, self.now);
                         }
                     }
                 }
@@ -406,8 +418,8 @@ impl LeaseTable {
             for holder in holders.iter_mut().filter(|holder| holder.recalled == 0) {
                 holder.recalled = u64::MAX;
                 self.recalls.entry(holder.session).or_default().push(key);
-                if let LeaseKey::Grant(_) = key {
-                    self.grants.want(holder.session);
+                if let LeaseKey::Grant(dir) = key {
+                    self.grants.want(holder.session, dir, self.now);
                 }
             }
         }
@@ -480,13 +492,12 @@ impl LeaseTable {
         let Some(place) = holders.iter().position(of_session) else {
             return;
         };
-        let was_wanted = holders.iter().nth(place).is_some_and(|of| of.recalled > 0);
         if !holders.remove(place) {
             self.held.remove(&key);
         }
         self.count -= 1;
         if let LeaseKey::Grant(dir) = key {
-            self.grants.remove(session, dir, was_wanted);
+            self.grants.remove(session, dir);
         }
         for &(id, except) in self.waiting.get(&key).into_iter().flatten() {
             if except == Some(session) {

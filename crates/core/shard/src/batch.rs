@@ -298,7 +298,9 @@ impl Shard {
             return Ok(());
         }
         self.remember_opened(session);
-        if self.leases.renew(session).is_some() {
+        self.leases.renew(session);
+        // Also where they are not renewed: it acts as if it had these until they are over.
+        if self.leases.are_in_force(session, batch.incarnation) {
             for early in &batch.early[..done as usize] {
                 if let (EarlyOperation::Mkdir(_), Some(dir)) = (&early.operation, early.ino) {
                     let view = view_of(&self.config, overlay, false);

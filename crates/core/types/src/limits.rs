@@ -332,6 +332,9 @@ pub const MAX_GRANTED_ENTRIES: u64 = 1_024;
 pub const MAX_GRANTED_BYTES: usize = 512 << 10;
 /// Directories of a shard that are granted.
 pub const MAX_GRANTS_PER_SHARD: usize = 16_384;
+/// For how long a session may renew its grants while it does not give up one that was recalled: a queue of operations is
+/// sent in far less, and a client that answers no recall keeps others out no longer.
+pub const MAX_GRANT_RECALL: Duration = Duration::from_secs(60);
 /// For how long a directory whose grant was recalled is granted to nobody, at most: it begins with [`LEASE_QUIET`] and
 /// doubles with each recall that comes within [`GRANT_RECALLS_TERM`] of the one before.
 pub const MAX_GRANT_QUIET: Duration = Duration::from_secs(10);
@@ -365,6 +368,7 @@ const _: () = {
     assert!(LEASE_MARGIN.as_millis() * 4 < LEASE.as_millis());
     assert!(LEASE_QUIET.as_millis() < MAX_GRANT_QUIET.as_millis());
     assert!(MAX_GRANT_QUIET.as_millis() < GRANT_RECALLS_TERM.as_millis());
+    assert!(MAX_GRANT_RECALL.as_millis() > LEASE.as_millis() * 2);
     // The last step of a split waits for leases, too.
     assert!(GATE_PATIENCE.as_millis() > LEASE.as_millis());
     assert!(

@@ -1,8 +1,9 @@
 //! Grants of directories in the table of leases.
 
 use pandofs_leases::{LeaseTable, Recall};
-use pandofs_types::limits::{LEASE, MAX_GRANTS_PER_SHARD};
+use pandofs_types::limits::{LEASE, MAX_GRANT_RECALL, MAX_GRANTS_PER_SHARD};
 use pandofs_types::{Ino, LeaseKey, SessionId, Steady};
+use std::time::Duration;
 
 const A: SessionId = SessionId(1);
 const B: SessionId = SessionId(2);
@@ -167,6 +168,64 @@ fn what_is_made_under_a_grant_is_granted_and_where_there_is_no_room_recalled() {
     assert_eq!(table.take_over(), [B]);
     table.end_over(B);
     assert!(table.grant_dir(A, Ino(13), 7).is_some());
+}
+
+/// Its answer to the recall may come after that, and is about the grant that it had before.
+#[test]
+fn what_is_recalled_is_not_granted_again_before_that_is_answered() {
+    let mut table = LeaseTable::default();
+    assert_eq!(table.grant_dir(A, DIR, 5), Some(5));
+    assert!(!table.close());
+    let number = recalls(&mut table, A, &[DIR]);
+    table.open();
+    assert_eq!(table.grant_dir(A, DIR, 6), None);
+    table.answered(A, number);
+    assert_eq!(table.grant_dir(A, DIR, 6), Some(5));
+}
+
+/// One that renews and never answers would keep others out for ever.
+#[test]
+fn who_answers_no_recall_keeps_its_grants_for_a_while_only() {
+    const OTHER: Ino = Ino(10);
+    let mut table = LeaseTable::default();
+    assert_eq!(table.grant_dir(A, DIR, 5), Some(5));
+    assert_eq!(table.grant_dir(A, OTHER, 6), Some(5));
+    // Other recalls that it answers in time do not count.
+    let first = table.clear(&[(LeaseKey::Grant(OTHER), None)]);
+    let number = recalls(&mut table, A, &[OTHER]);
+    let mut now = Steady(0);
+    let mut pass = |table: &mut LeaseTable, time| {
+        now = now.after(time);
+        table.tick(now);
+    };
+    pass(&mut table, LEASE / 2);
+    table.answered(A, number);
+    assert_eq!(table.take_clear(), [first.expect("it waits")]);
+
+    let id = table.clear(&[(KEY, None)]).expect("it waits");
+    let number = recalls(&mut table, A, &[DIR]);
+    let mut passed = Duration::ZERO;
+    while passed < MAX_GRANT_RECALL {
+        assert_eq!(table.renew(A), Some(5), "what is queued may take a while");
+        assert_eq!(table.grant_dir(A, OTHER, 6), Some(5));
+        pass(&mut table, LEASE / 2);
+        passed += LEASE / 2;
+        assert!(table.take_over().is_empty());
+    }
+    assert_eq!(table.renew(A), None);
+    assert_eq!(table.grant_dir(A, OTHER, 6), None);
+    assert_eq!(table.begin_grants(A, 6), None);
+    assert_eq!(
+        table.incarnation(A),
+        Some(5),
+        "they last as long as it was told"
+    );
+    pass(&mut table, LEASE / 2);
+    assert_eq!(table.take_over(), [A]);
+    table.end_over(A);
+    assert_eq!(table.take_clear(), [id]);
+    table.answered(A, number);
+    assert_eq!(table.grant_dir(A, DIR, 8), Some(8));
 }
 
 #[test]

@@ -3,3 +3,4 @@
 mod file_locks;
 mod grants;
 mod model;
+mod waits;
