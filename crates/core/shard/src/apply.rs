@@ -253,7 +253,7 @@ impl Shard {
                     result: Ok(reply.clone()),
                 };
                 self.txn(overlay).put_slot(session, request.key.slot, &kept);
-                self.lock_while_filled(overlay, &request.request)?;
+                self.keep_objects_unknown(overlay, &request.request)?;
                 if self.commands.replaying {
                     return Ok(());
                 }
@@ -274,18 +274,24 @@ impl Shard {
         Ok(())
     }
 
-    /// Locks the inode of a file that was striped until its first data object has what it held.
-    pub(crate) fn lock_while_filled(
+    /// Locks the inode of a file that was striped until its first data object has what it held. Where it held nothing
+    /// answers that tell of its data objects wait for the disk.
+    pub(crate) fn keep_objects_unknown(
         &mut self,
         overlay: &Overlay<'_>,
         request: &Request,
     ) -> Result<(), Stop> {
-        if let Request::Stripe(op::Stripe { ino }) | Request::WriteNew(op::WriteNew { ino, .. }) =
+        let (Request::Stripe(op::Stripe { ino }) | Request::WriteNew(op::WriteNew { ino, .. })) =
             *request
-            && let Some(ReclaimRecord::Fill { tx, .. }) =
-                view_of(&self.config, overlay, false).reclaim(ino)?
-        {
+        else {
+            return Ok(());
+        };
+        let reclaim = view_of(&self.config, overlay, false).reclaim(ino)?;
+        if let Some(ReclaimRecord::Fill { tx, .. }) = reclaim {
             self.operations.locks.acquire(tx, &[Lock::Inode(ino)]);
+        } else if matches!(request, Request::Stripe(_)) && !self.commands.replaying {
+            let record = self.meta.applied;
+            self.stripings.begin(&mut self.commands, ino, record);
         }
         Ok(())
     }

@@ -276,7 +276,7 @@ impl Shard {
         }
         // Not before: what comes after it in the batch may be about the same inode, and has no need of its data objects.
         for early in &batch.early[..done as usize] {
-            self.lock_while_filled(overlay, &Request::from(early.operation.clone()))?;
+            self.keep_objects_unknown(overlay, &Request::from(early.operation.clone()))?;
         }
         // What follows from the moment is put in when it is answered.
         let reply = Reply::Batch(Box::new(BatchReply {

@@ -225,8 +225,9 @@ impl Shard {
             }
             Err(stop) => return self.put_off(ticket, request, stop),
         };
-        let reply = Reply::Granted(granted.map(Box::new));
-        self.answer(ticket, Ok(reply), false);
+        let answer = Ok(Reply::Granted(granted.map(Box::new)));
+        let durable = self.stripings.are_told(&request.request, &answer);
+        self.answer(ticket, answer, durable);
         Ok(())
     }
 

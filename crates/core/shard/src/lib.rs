@@ -44,6 +44,7 @@ mod sessions;
 mod settle;
 mod shard;
 mod splits;
+mod stripings;
 mod submit;
 mod tombstones;
 mod validate;

@@ -4,7 +4,7 @@ use pandofs_api::{DataReply, DataRequest, PeerMessage, Refusal, Reply, ShardRequ
 use pandofs_leases::Recall;
 use pandofs_placement::{ClusterMap, ServerLoad};
 use pandofs_storage::store::StoreError;
-use pandofs_types::{Leased, ServerId, SessionId, ShardId, Steady, Time};
+use pandofs_types::{Ino, Leased, ServerId, SessionId, ShardId, Steady, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
@@ -118,6 +118,13 @@ pub enum Input {
     GrantsOver {
         /// The client.
         session: SessionId,
+    },
+    /// It is on disk that the file has data objects ([`Output::WhenDurable`]).
+    StripingKept {
+        /// The file.
+        ino: Ino,
+        /// Index of the record that says so.
+        record: u64,
     },
     /// Every `TICK_INTERVAL`: resends, operations that start again, background work.
     Tick,

@@ -13,6 +13,7 @@ use crate::reclaim::Reclaims;
 use crate::record::Record;
 use crate::sessions::Sessions;
 use crate::splits::Splits;
+use crate::stripings::Stripings;
 use crate::waiting::Until;
 use pandofs_api::{Cause, DirSettings, PathName, PeerMessage, ShardStatus};
 use pandofs_commit::{Decision, Participation, ParticipationState, StepState};
@@ -95,6 +96,7 @@ pub struct Shard {
     pub(crate) sessions: Sessions,
     pub(crate) splits: Splits,
     pub(crate) reclaims: Reclaims,
+    pub(crate) stripings: Stripings,
     /// Locks of files; those of operations are in `operations`.
     pub(crate) file_locks: FileLocks,
     pub(crate) leases: Leases,
@@ -225,6 +227,7 @@ impl Shard {
             sessions: Sessions::default(),
             splits: Splits::default(),
             reclaims: Reclaims::default(),
+            stripings: Stripings::default(),
             file_locks: FileLocks::default(),
             leases: Leases::default(),
             loads: Loads {

@@ -77,6 +77,10 @@ impl Shard {
                 self.leases.grants_are_over(session);
                 Ok(())
             }
+            Input::StripingKept { ino, record } => {
+                self.stripings.reached_disk(ino, record);
+                Ok(())
+            }
             Input::Tick => self.tick(overlay, env),
         };
         done.and_then(|()| self.submit_ready(overlay, env))
@@ -548,7 +552,8 @@ impl Shard {
             if let Err(refusal) = &result {
                 self.sessions.answers.refuse(request.key, refusal);
             }
-            let durable = result.is_ok() && self.config.sync_every_batch;
+            let durable = result.is_ok() && self.config.sync_every_batch
+                || self.stripings.are_told(&request.request, &result);
             let result = self.with_grants(request.key.session, result);
             self.answer(ticket, result, durable);
         }
@@ -563,6 +568,7 @@ impl Shard {
     ) {
         if let Some(ticket) = self.sessions.answers.forget(request.key) {
             self.count_by_path(&request.request, &result);
+            let durable = durable || self.stripings.are_told(&request.request, &result);
             let leased = self.lease(request, &result);
             let result = self.with_grants(request.key.session, result);
             self.commands.outputs.push(Output::Answer {
@@ -581,12 +587,13 @@ impl Shard {
         result: Result<Reply, Refusal>,
     ) {
         self.count_by_path(&request.request, &result);
+        let durable = self.stripings.are_told(&request.request, &result);
         let leased = self.lease(request, &result);
         self.commands.outputs.push(Output::Answer {
             ticket,
             result,
             leased,
-            durable: false,
+            durable,
         });
     }
 

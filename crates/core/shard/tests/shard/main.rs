@@ -35,6 +35,7 @@ mod rmdir_away;
 mod set_id;
 mod set_mtime;
 mod splits;
+mod stripings;
 mod support;
 mod tombstones;
 mod truncations;

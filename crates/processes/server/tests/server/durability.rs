@@ -291,17 +291,22 @@ fn a_repeated_data_request_does_not_wait_for_the_disk_again() {
         panic!("{made:?}");
     };
     let ino = entry.ino;
-    client
-        .shard(ShardId(0), Request::Stripe(op::Stripe { ino }))
-        .unwrap();
+    let stripe = client.shard_request(ShardId(0), Request::Stripe(op::Stripe { ino }));
+    client.send(stripe);
+    eventually("a sync begins", || (log.begun() == 2).then_some(()));
+    log.allow(2);
+    assert!(matches!(
+        client.answer().body,
+        AnswerBody::Shard(Ok(Reply::Inode(_)))
+    ));
     let set = SetAttr {
         size: Some(0),
         ..SetAttr::default()
     };
     let cut = client.shard_request(ShardId(0), Request::SetAttr(op::SetAttr { ino, set }));
     client.send(cut);
-    eventually("a sync begins", || (log.begun() == 2).then_some(()));
-    log.allow(2);
+    eventually("a sync begins", || (log.begun() == 3).then_some(()));
+    log.allow(3);
     let mut link = accept(&listener);
     let sent = messages(&mut link);
     let [PeerMessage::Data { ticket, request }] = &sent[..] else {

@@ -66,8 +66,6 @@ enum State {
     Looking,
     ReadingInline,
     WritingInline(usize),
-    /// The first sector of an empty file, before it is striped.
-    Beginning(usize),
     Striping,
     Reading(Reading),
     Writing(Writing),
@@ -191,18 +189,12 @@ impl DataJob {
         let reply = match (answer, &state) {
             (Ok(reply), _) => reply,
             // It was striped meanwhile.
-            (Err(FsError::NotSupported), State::WritingInline(_) | State::Beginning(_)) => {
-                return self.look(at);
-            }
+            (Err(FsError::NotSupported), State::WritingInline(_)) => return self.look(at),
             (Err(error), _) => return self.failed(error, state, at),
         };
         match (state, reply) {
             (State::Opening, _) => {
                 self.is_open = true;
-                self.look(at)
-            }
-            (State::Beginning(place), _) => {
-                at.contents.changed(self.ino, place);
                 self.look(at)
             }
             (State::Looking, Reply::Inode(inode)) => self.found(&inode, at),
@@ -278,16 +270,6 @@ impl DataJob {
             }
             (What::Write(sectors), FileBody::Inline { .. }) => {
                 let sectors = sectors.clone();
-                // An empty file is not striped: that would not be on disk before its data objects are written to.
-                if bytes(sectors.end) > INLINE_BYTES && size == 0 {
-                    let place = self.begin_change(0..1, at);
-                    self.state = State::Beginning(place);
-                    return self.of_inode(Request::WriteInline(op::WriteInline {
-                        ino,
-                        offset: 0,
-                        data: bytes_of(self.stamp, 1),
-                    }));
-                }
                 if bytes(sectors.end) > INLINE_BYTES {
                     self.state = State::Striping;
                     return self.of_inode(Request::Stripe(op::Stripe { ino }));
