@@ -170,3 +170,26 @@ impl Shard {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pandofs_placement::PartitionIndex;
+
+    /// A partition has split twice, and what was said of the second time may be lost.
+    #[test]
+    fn a_home_that_answers_an_older_notice_is_told_again() {
+        let dir = Ino::ROOT;
+        let mut older = DirMap::single(ShardId(0));
+        older.set_slots(vec![ShardId(0), ShardId(1), ShardId(2)]);
+        older.activate_at(PartitionIndex(1), ShardId(1));
+        let mut newer = older.clone();
+        newer.activate_at(PartitionIndex(2), ShardId(2));
+        let mut notices = MapNotices::default();
+        notices.add(dir, older.clone());
+        notices.add(dir, newer.clone());
+        assert!(!notices.done(dir, &older));
+        assert!(notices.done(dir, &newer));
+        assert!(!notices.done(dir, &newer), "it is answered");
+    }
+}

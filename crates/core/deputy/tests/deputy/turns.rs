@@ -3,10 +3,10 @@
 use crate::server::{SHARD, Session, at, create, ino_of, lookup, mkdir, rename, unlink, write};
 use pandofs_api::{FileBody, Refusal, Reply, Request, op};
 use pandofs_deputy::limits::MAX_IMAGE_DATA_BYTES;
-use pandofs_deputy::{Recalled, Taken};
+use pandofs_deputy::{Offer, Opened, Recalled, Taken};
 use pandofs_placement::DirPolicy;
 use pandofs_types::limits::DEFAULT_INLINE_BYTES;
-use pandofs_types::{Credentials, FsError, Ino, Name, SetAttr, SetTime, ShardId};
+use pandofs_types::{Credentials, FsError, Ino, Name, SetAttr, SetTime, ShardId, Time};
 
 fn answered(taken: Taken) -> Result<Reply, Refusal> {
     match taken {
@@ -269,6 +269,24 @@ fn an_open_file_stays_when_its_name_goes() {
     assert_eq!(inode.attr.nlink, 0);
     session.drain();
     assert!(matches!(session.offer(&stat(gone)), Taken::Ask(_)));
+}
+
+/// No server knows that it is open, and would free it.
+#[test]
+fn of_what_is_open_its_server_is_told_before_its_last_name_goes() {
+    let mut session = Session::new();
+    let top = session.granted_dir("top");
+    let file = ino_of(&session.ask(create(top, "file")).unwrap());
+    let taken = session.deputy.offer(Offer {
+        caller: &Credentials::ROOT,
+        request: &unlink(top, "file"),
+        now: at(session.now),
+        clock: Time(session.server.time),
+        random: 1,
+        opened: &|_| Opened::Untold,
+    });
+    assert_eq!(taken, Taken::WantsOpens { ino: file });
+    answered(session.offer(&lookup(top, "file"))).expect("it is there");
 }
 
 #[test]

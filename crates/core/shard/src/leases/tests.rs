@@ -156,6 +156,16 @@ fn no_lease_is_given_of_a_key_that_a_record_is_about_to_change() {
     assert_eq!(case.look_up(A), [Leased::ENTRY]);
 }
 
+/// What was proposed before touched nothing here when it was looked at.
+#[test]
+fn nothing_of_what_came_is_leased_before_all_is_applied_that_was_proposed_until_then() {
+    let mut case = Case::with_takers([A]);
+    case.machine.came_here(11);
+    assert_eq!(case.look_up(A), []);
+    case.machine.came_here(10);
+    assert_eq!(case.look_up(A), [Leased::ENTRY]);
+}
+
 #[test]
 fn after_a_restart_a_change_waits_for_sessions_to_begin_anew_or_for_their_leases_to_end() {
     let mut case = Case::new(Leases::recovered([A, B].into(), [].into(), Steady(5)));

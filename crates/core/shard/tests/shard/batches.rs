@@ -1,13 +1,16 @@
 //! Batches of operations that were executed under grants.
 
 use crate::grants::{
-    HOLDER, OTHER, answer, ask, batch, batch_reply, chmod, cluster, get, give_up, granted,
-    in_force, later, lookup, made, mkdir, numbers, rename, takes, unlink,
+    HOLDER, OTHER, answer, ask, batch, batch_reply, chmod, cluster, cluster_of, get, give_up,
+    granted, in_force, later, lookup, made, mkdir, numbers, rename, takes, unlink,
 };
 use crate::support::{Cluster, create_file, name};
 use pandofs_api::op::{self, EarlyOperation};
 use pandofs_api::{FileBody, Refusal, Reply, Request};
+use pandofs_namespace::keys;
+use pandofs_placement::{FilePolicy, Settings};
 use pandofs_shard::{Input, Output, Record};
+use pandofs_storage::store::KvRead;
 use pandofs_types::limits::{LEASE, MAX_BATCH_OPERATIONS, MAX_TIME_AHEAD};
 use pandofs_types::{FsError, Ino, LeaseKey, SessionId, ShardId, Time};
 
@@ -129,6 +132,37 @@ fn what_is_refused_ends_a_batch_and_leaves_nothing() {
     // Its number was not used, and is good for what the session asks for next.
     let request = send(&mut cluster, vec![(mkdir(dir, "s"), Some(sub))]);
     assert_eq!(batch_reply(get(&mut cluster, HOLDER, request)).done, 1);
+}
+
+/// Where it goes the directory has counted by then.
+#[test]
+fn a_file_that_goes_to_another_shard_is_refused_and_leaves_nothing() {
+    let settings = Settings {
+        file_policy: FilePolicy::Ddg { file_width: 1 },
+        ..Settings::default()
+    };
+    let (mut cluster, dir) = cluster_of(2, settings);
+    let mut number = numbers(&mut cluster, HOLDER);
+    granted(&mut cluster, HOLDER, dir).expect("a grant");
+    let parts = |cluster: &Cluster| {
+        let store = &cluster.nodes[0].store;
+        store.get(&keys::parts(ShardId(0), dir)).unwrap()
+    };
+    for text in ('a'..='z').map(String::from) {
+        let before = parts(&cluster);
+        let mut early = batch(
+            &mut cluster,
+            vec![(create_file(dir, name(&text)), Some(number()))],
+        );
+        early.early[0].random = u64::from(text.as_bytes()[0]);
+        let reply = batch_reply(get(&mut cluster, HOLDER, Request::Batch(early)));
+        if reply.refused.is_some() {
+            assert_eq!((reply.done, reply.refused), (0, Some(Refusal::TryAgain)));
+            assert_eq!(parts(&cluster), before);
+            return;
+        }
+    }
+    panic!("all files are here");
 }
 
 #[test]

@@ -10,9 +10,14 @@ use pandofs_types::{Ino, ShardId};
 
 /// Two shards, and a root that splits with one name more than so many.
 fn cluster(threshold: usize) -> Cluster {
+    cluster_of(threshold, 2)
+}
+
+/// The same with so many partitions at most.
+pub(crate) fn cluster_of(threshold: usize, partitions: u32) -> Cluster {
     let settings = Settings {
         split_threshold: threshold as u32,
-        max_partitions: Some(2),
+        max_partitions: Some(partitions),
         ..Settings::default()
     };
     Cluster::new(2, DirPolicy::default(), settings)
@@ -23,7 +28,7 @@ fn create(text: &str) -> Request {
 }
 
 /// Makes files until the split begins: the first chunk, on its way to the target, and the files' numbers.
-fn begun(cluster: &mut Cluster, texts: &[String]) -> (PeerMessage, Vec<Ino>) {
+pub(crate) fn begun(cluster: &mut Cluster, texts: &[String]) -> (PeerMessage, Vec<Ino>) {
     let mut outputs = Vec::new();
     let mut inos = Vec::new();
     for text in texts {
@@ -42,7 +47,7 @@ fn begun(cluster: &mut Cluster, texts: &[String]) -> (PeerMessage, Vec<Ino>) {
 }
 
 /// Gives a message to its shard: the one that came of it.
-fn give(cluster: &mut Cluster, message: &PeerMessage) -> PeerMessage {
+pub(crate) fn give(cluster: &mut Cluster, message: &PeerMessage) -> PeerMessage {
     let to = receiver(message).0;
     let step = cluster.input(to, Input::Peer(message.clone()));
     let [answer] = &sent(&step.outputs)[..] else {

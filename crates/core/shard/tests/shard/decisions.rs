@@ -1,7 +1,7 @@
 //! Messages of distributed operations that come again, come late, or are answered before the disk has what they say.
 
 use crate::support::{Cluster, Step, name, sent};
-use pandofs_api::{CommitMessage, PeerMessage, Refused, Request, op};
+use pandofs_api::{CommitMessage, PeerMessage, Refusal, Refused, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Record};
 use pandofs_types::Ino;
@@ -62,6 +62,25 @@ fn what_is_said_of_a_decision_and_its_answer_wait_for_the_disk() {
     assert_eq!(committed.outputs.len(), 2, "the client and the participant");
 }
 
+/// An older operation is still under way, so that the horizon does not say that this one has ended.
+#[test]
+fn a_copy_of_the_request_to_decide_does_nothing_after_the_end() {
+    let mut cluster = cluster();
+    let (_, older) = begun(&mut cluster, "older");
+    // One that leads to shard 1, too.
+    cluster.draw_until(|number| number % 2 == 1);
+    let (_, decide) = begun(&mut cluster, "a");
+    let committed = answer(&give(&mut cluster, 1, &decide));
+    let acknowledged = give(&mut cluster, 0, &committed);
+    give(&mut cluster, 1, &sent(&acknowledged.outputs)[0]);
+    let inodes = cluster.nodes[1].shard.status().inodes;
+    let again = give(&mut cluster, 1, &decide);
+    assert!(again.outputs.is_empty(), "{:?}", again.outputs);
+    assert_eq!(cluster.nodes[1].shard.status().inodes, inodes);
+    let late = answer(&give(&mut cluster, 1, &older));
+    assert!(matches!(said(&late), CommitMessage::Committed { .. }));
+}
+
 #[test]
 fn what_was_refused_when_it_was_inquired_about_is_refused_when_it_comes() {
     let mut cluster = cluster();
@@ -113,4 +132,17 @@ fn after_a_restart_who_was_to_decide_is_asked_what_it_decided_and_the_request_wa
     let begins = |record: &Record| matches!(record, Record::Request { .. });
     assert!(!again.records.iter().any(begins), "{:?}", again.records);
     assert!(again.outputs.is_empty(), "{:?}", again.outputs);
+    // Who was asked has decided nothing. The request is answered, and does not begin another operation as well.
+    let refused = answer(&give(&mut cluster, 1, &inquiries[0]));
+    let ended = give(&mut cluster, 0, &refused);
+    assert!(!ended.records.iter().any(begins), "{:?}", ended.records);
+    let answers: Vec<_> = ended
+        .outputs
+        .iter()
+        .filter_map(|output| match output {
+            Output::Answer { result, .. } => Some(result.clone()),
+            _ => None,
+        })
+        .collect();
+    assert_eq!(answers, [Err(Refusal::TryAgain)]);
 }

@@ -1,13 +1,13 @@
 //! Files that are given a size while sessions write to their data objects.
 
-use crate::support::{Cluster, Step, name};
+use crate::support::{Cluster, Step, link, name};
 use pandofs_api::{
     DataReply, DataRequest, FIRST_TRUNCATIONS, InodeReply, Refusal, Reply, Request, op,
 };
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
-use pandofs_types::limits::TICK_INTERVAL;
-use pandofs_types::{Ino, Leased, SessionId, SetAttr, Time};
+use pandofs_types::limits::{SESSION_TIMEOUT, TICK_INTERVAL};
+use pandofs_types::{FsError, Ino, Leased, Position, SessionId, SetAttr, Time};
 
 const WRITER: u64 = 7;
 const OTHER: u64 = 8;
@@ -40,6 +40,11 @@ fn truncations(outputs: &[Output]) -> Vec<(u64, u64)> {
         _ => None,
     };
     outputs.iter().filter_map(cut).collect()
+}
+
+/// The sizes alone.
+fn sizes(outputs: &[Output]) -> Vec<u64> {
+    truncations(outputs).iter().map(|cut| cut.0).collect()
 }
 
 /// Two sessions that take leases, and a striped file of 1 MiB that the first has written.
@@ -270,4 +275,85 @@ fn a_file_that_is_made_longer_while_a_cut_is_pending_is_cut_as_deep() {
     resize(&mut cluster, OTHER, ino, 10);
     let longer = resize(&mut cluster, OTHER, ino, 2 * MIB);
     assert_eq!(truncations(&longer).first().map(|cut| cut.0), Some(10));
+}
+
+/// Who has it open may write to it, and is to find nothing there that was cut away.
+#[test]
+fn a_file_that_lost_its_name_while_it_was_cut_is_cut_and_goes_when_it_is_closed() {
+    let (mut cluster, ino) = cluster();
+    let open = Request::Open(op::Open {
+        ino,
+        access: 6,
+        truncate: false,
+        data: false,
+    });
+    ask(&mut cluster, OTHER, open);
+    let cut = resize(&mut cluster, OTHER, ino, 10);
+    let unlink = Request::Unlink(op::Unlink {
+        dir: Ino::ROOT,
+        name: name("file"),
+    });
+    let step = ask(&mut cluster, OTHER, unlink);
+    recalled(&mut cluster, step);
+    // The first request is lost with this process.
+    let again = cluster.restart(0).outputs;
+    assert_eq!(sizes(&again), sizes(&cut));
+    let reopen = Request::Reopen(op::Reopen {
+        opens: vec![(ino, 1)],
+    });
+    ask(&mut cluster, OTHER, reopen);
+    done(&mut cluster, &again);
+    let getattr = Request::GetAttr(op::GetAttr { ino });
+    match cluster.call(0, getattr.clone()) {
+        Ok(Reply::Inode(inode)) => assert_eq!((inode.attr.size, inode.attr.nlink), (10, 0)),
+        other => panic!("{other:?}"),
+    }
+    cluster.pass(2 * SESSION_TIMEOUT);
+    assert!(cluster.call(0, getattr.clone()).is_ok(), "it is open");
+    let release = Request::Release(op::Release { inos: vec![ino] });
+    let closed = ask(&mut cluster, OTHER, release);
+    let is_removal = |output: &Output| {
+        matches!(
+            output,
+            Output::Data {
+                request: DataRequest::Remove { .. },
+                ..
+            }
+        )
+    };
+    assert!(closed.outputs.iter().any(is_removal), "{closed:?}");
+    assert_eq!(cluster.call(0, getattr), Err(FsError::Stale.into()));
+}
+
+#[test]
+fn a_file_that_gets_its_first_name_while_a_cut_is_pending_is_cut() {
+    let (mut cluster, _) = cluster();
+    let unnamed = Request::CreateUnnamed(op::CreateUnnamed {
+        dir: Ino::ROOT,
+        at: Position(77),
+        mode: 0o644,
+        umask: 0,
+        may_be_named: true,
+    });
+    let ino = match cluster.call(0, unnamed) {
+        Ok(Reply::Entry(entry)) => entry.ino,
+        other => panic!("{other:?}"),
+    };
+    ask(&mut cluster, WRITER, Request::Stripe(op::Stripe { ino }));
+    assert_eq!(wrote(&mut cluster, ino, MIB, FIRST_TRUNCATIONS).size, MIB);
+    let cut = resize(&mut cluster, WRITER, ino, 10);
+    assert!(!truncations(&cut).is_empty());
+    let linked = ask(&mut cluster, WRITER, link(Ino::ROOT, "named", ino));
+    let outputs = recalled(&mut cluster, linked);
+    let is_named =
+        |output: &Output| matches!(output, Output::Answer { result, .. } if result.is_ok());
+    assert!(outputs.iter().any(is_named), "{outputs:?}");
+    let again = cluster.restart(0).outputs;
+    assert_eq!(sizes(&again), sizes(&cut));
+    done(&mut cluster, &again);
+    cluster.pass(2 * SESSION_TIMEOUT);
+    match cluster.call(0, Request::GetAttr(op::GetAttr { ino })) {
+        Ok(Reply::Inode(inode)) => assert_eq!((inode.attr.size, inode.attr.nlink), (10, 1)),
+        other => panic!("{other:?}"),
+    }
 }

@@ -237,6 +237,20 @@ mod tests {
         log.append(&entries).expect("append");
     }
 
+    /// What the store has instead of them may be lost as well.
+    #[test]
+    fn a_crash_loses_prunes_after_the_last_append_that_it_keeps() {
+        let log = MemoryLog::new();
+        append_pair(&log, 1);
+        log.sync().expect("sync");
+        append_pair(&log, 2);
+        log.prune(1, 1).expect("prune");
+        for (keep, first) in [(0, 1), (1, 1), (2, 2)] {
+            let span = log.crash(keep, false).span(1).expect("entries");
+            assert_eq!(span.0, first, "keep {keep}");
+        }
+    }
+
     #[test]
     fn a_crash_keeps_as_many_appends_as_told() {
         let log = MemoryLog::new();
