@@ -18,6 +18,7 @@ mod listing;
 pub mod mount;
 mod negotiation;
 mod notify;
+mod readers;
 mod reply;
 mod request;
 mod ring;

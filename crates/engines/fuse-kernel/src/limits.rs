@@ -1,5 +1,7 @@
 //! Limits of the loop to the kernel, and their relations.
 
+use std::time::Duration;
+
 /// Bytes of file data that one request may write, and those asked for if a file system says
 /// nothing. The kernel has a limit of its own (`fs.fuse.max_pages_limit`).
 pub const MAX_WRITE_BYTES: usize = 1 << 20;
@@ -23,6 +25,22 @@ pub(crate) const MIN_QUEUE_THREADS: usize = 2;
 /// Requests that no program waits for (read-ahead, closes) and the kernel has under way, if a file
 /// system says nothing.
 pub(crate) const DEFAULT_BACKGROUND_REQUESTS: u16 = 16;
+/// A read that takes no longer than this has found a request that was there before it. A thread that
+/// has to be woken for one takes longer.
+pub(crate) const QUEUED_READ: Duration = Duration::from_micros(4);
+/// Such reads of one thread, each for another program than the request before, until another thread is
+/// to help it.
+pub(crate) const QUEUED_READS: u32 = 8;
+/// Times in a row that no thread is left to take requests, because each request waits, until one
+/// more thread is to.
+pub(crate) const WAITS_IN_A_ROW: u32 = 4;
+/// Requests of one thread that neither waited nor were there before it, until one thread fewer is to
+/// take requests.
+pub(crate) const CALM_REQUESTS: u32 = 16;
+/// A thread that has a request for longer than this, and up to twice as long, is taken to wait.
+pub(crate) const MAX_TURN: Duration = Duration::from_millis(5);
+/// Bytes of the stack of the thread that watches the others: it does not do much.
+pub(crate) const WATCH_STACK_BYTES: usize = 256 << 10;
 /// Nanoseconds of a second.
 pub(crate) const SECOND_NANOS: u32 = 1_000_000_000;
 

@@ -5,6 +5,7 @@ use crate::bytes::Writer;
 use crate::device::Device;
 use crate::errno::Errno;
 use crate::listing::Listing;
+use crate::readers::Seat;
 use crate::request::{FileHandle, Header, RequestId, opcode};
 use crate::ring::Slot;
 use crate::spares::Host;
@@ -36,7 +37,7 @@ struct UnderWay {
 /// The way by which a request came, and its answer goes.
 #[derive(Clone, Debug)]
 pub(crate) enum Way {
-    Device(Arc<Device>),
+    Device(Arc<Seat>),
     Ring(Arc<Slot>),
 }
 
@@ -59,7 +60,9 @@ enum Answer {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wait {
-    NotLong,
+    No,
+    /// The thread has given away its turn.
+    Brief,
     /// Another thread takes requests meanwhile.
     Long,
     /// The thread that took the request takes others again.
@@ -94,7 +97,7 @@ impl Reply {
             opcode::INTERRUPT => Answer::Optional,
             _ => Answer::Open,
         };
-        let wait = Wait::NotLong;
+        let wait = Wait::No;
         Reply {
             request: Arc::new(UnderWay {
                 unique: header.unique,
@@ -260,12 +263,24 @@ impl Pending {
         self.request.unique
     }
 
+    /// Says that the request is about to wait for something. One of the threads that there are takes
+    /// requests meanwhile. Does nothing when that or more was said before.
+    pub fn waits(&self) {
+        let mut state = self.request.state();
+        if state.wait == Wait::No
+            && let Some(host) = self.request.host.upgrade()
+        {
+            state.wait = Wait::Brief;
+            host.give_turn_away(&self.request.way);
+        }
+    }
+
     /// Says that the request waits for something that may take long. Until the thread that took it
     /// is done with it another one takes requests, as far as
     /// [`Threads::spare`](crate::Threads::spare) lets it. Does nothing when it was said before.
     pub fn waits_long(&self) {
         let mut state = self.request.state();
-        if state.wait == Wait::NotLong
+        if matches!(state.wait, Wait::No | Wait::Brief)
             && let Some(host) = self.request.host.upgrade()
         {
             state.wait = Wait::Long;
@@ -342,7 +357,7 @@ impl UnderWay {
 
     fn transmit(&self, error: Option<Errno>, parts: &[&[u8]]) {
         let device = match &self.way {
-            Way::Device(device) => device,
+            Way::Device(seat) => &seat.device,
             Way::Ring(slot) => return slot.answer(self.unique, error, parts),
         };
         match device.send_message(self.unique, error, parts) {

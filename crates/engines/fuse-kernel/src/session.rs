@@ -5,15 +5,17 @@ use crate::abi;
 use crate::buffer::{Buffer, Buffers};
 use crate::device::Device;
 use crate::errno::Errno;
-use crate::limits::HANDSHAKE_BYTES;
+use crate::limits::{HANDSHAKE_BYTES, WATCH_STACK_BYTES};
 use crate::negotiation::Negotiation;
 use crate::notify::Notifier;
+use crate::readers::{Readers, Seat};
 use crate::reply::{Pending, Reply, Way};
 use crate::request::{Header, Init, Malformed, Operation, Request, opcode};
 use crate::ring::{First, Prepared, Ring, RingEntry, Rings, Slot};
 use crate::spares::{Host, Spares, Thread};
 use std::fmt;
 use std::io;
+use std::num::NonZero;
 use std::os::fd::OwnedFd;
 use std::sync::{Arc, Weak};
 use std::thread;
@@ -24,7 +26,8 @@ pub const THREAD_NAMES: &str = "fuse";
 /// Numbers of threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Threads {
-    /// Those that take requests, one at least, each from an end of its own of the connection.
+    /// Those that take requests, one at least, each from an end of its own of the connection. So many
+    /// requests may be under way; by `/dev/fuse` as few of them as can do it take requests.
     pub regular: usize,
     /// Those that do so in place of others whose requests wait for long
     /// ([`Pending::waits_long`](crate::Pending::waits_long)), at most.
@@ -75,6 +78,7 @@ pub(crate) struct Shared<F> {
     filesystem: F,
     buffers: Buffers,
     /// Of the threads that read the device.
+    readers: Readers,
     pub(crate) spares: Spares,
     pub(crate) rings: Option<Rings>,
     /// Threads that read the device, where there are no rings.
@@ -105,13 +109,17 @@ impl<F: Filesystem> Session<F> {
             })?;
         let begun = prepared.map(|prepared| prepared.begin(&device, negotiation.payload()));
         let (shared_rings, rings) = begun.unzip();
+        let regular = threads.regular.max(1);
+        // Who does not know has one at least.
+        let processors = thread::available_parallelism().map_or(1, NonZero::get);
         Ok(Session {
             shared: Arc::new(Shared {
                 filesystem,
                 buffers: Buffers::for_writes(negotiation.max_write()),
+                readers: Readers::new(regular, processors),
                 spares: Spares::at_most(threads.spare),
                 rings: shared_rings,
-                regular: threads.regular.max(1),
+                regular,
             }),
             device,
             rings: rings.unwrap_or_default(),
@@ -144,6 +152,7 @@ impl<F: Filesystem> Session<F> {
         let mut threads = Vec::new();
         // With rings there is little to read, nothing of which waits.
         let readers = if rings.is_empty() { shared.regular } else { 1 };
+        threads.push(Shared::start_watch(&shared)?);
         for ring in rings {
             let started = Shared::start_on(&shared, ring, First::Begin);
             threads.push(started.map_err(|(error, _)| error)?);
@@ -171,12 +180,23 @@ impl<F: Filesystem> Session<F> {
 }
 
 impl<F: Filesystem> Host for Shared<F> {
+    fn give_turn_away(&self, way: &Way) {
+        match way {
+            Way::Device(seat) => self.readers.give_away(seat),
+            // The kernel has the other entries of the queue.
+            Way::Ring(_) => {}
+        }
+    }
+
     fn begin_wait(self: Arc<Self>, way: &Way) {
         match way {
-            Way::Device(device) => self.spares.begin_wait(|| {
-                let device = Arc::clone(device);
-                Shared::start(&self, "spare".to_owned(), device, true)
-            }),
+            Way::Device(seat) => {
+                self.spares.begin_wait(|| {
+                    let device = Arc::clone(&seat.device);
+                    Shared::start(&self, "spare".to_owned(), device, true)
+                });
+                self.readers.give_away(seat);
+            }
             Way::Ring(slot) => Shared::begin_ring_wait(&self, slot),
         }
     }
@@ -206,6 +226,17 @@ impl<F: Filesystem> Shared<F> {
             })
     }
 
+    fn start_watch(shared: &Arc<Shared<F>>) -> io::Result<Thread> {
+        let shared = Arc::clone(shared);
+        thread::Builder::new()
+            .name(format!("{THREAD_NAMES}-watch"))
+            .stack_size(WATCH_STACK_BYTES)
+            .spawn(move || {
+                shared.readers.watch();
+                Ok(())
+            })
+    }
+
     /// Takes requests until there are no more, or this thread is one too many.
     fn serve(
         shared: &Arc<Shared<F>>,
@@ -213,21 +244,27 @@ impl<F: Filesystem> Shared<F> {
         buffer: &mut Buffer,
         is_spare: bool,
     ) -> io::Result<()> {
-        while let Some(size) = device.receive(buffer.bytes())? {
-            let way = Way::Device(Arc::clone(device));
-            if Shared::handle(shared, way, &buffer.bytes()[..size])?.ends() {
-                shared.spares.end_wait();
-            }
-            if is_spare {
-                if shared.spares.ends() {
-                    return Ok(());
+        let mut reader = shared.readers.join(Arc::clone(device), is_spare);
+        while reader.take_turn(|| is_spare && shared.spares.ends()) {
+            let Some(size) = reader.read(|| device.receive(buffer.bytes()))? else {
+                shared.readers.end();
+                if let Some(rings) = &shared.rings {
+                    rings.end();
                 }
+                break;
+            };
+            let bytes = &buffer.bytes()[..size];
+            reader.is_asked_by(Header::decode(bytes).map_err(unanswerable)?.pid);
+            let way = Way::Device(Arc::clone(&reader.seat));
+            let pending = Shared::handle(shared, way, bytes)?;
+            if pending.ends() && shared.spares.end_wait() {
+                shared.readers.let_spare_look();
+            }
+            reader.handled();
+            if is_spare {
                 // There may be many of them, each waiting with what was written to it next.
                 buffer.give_back(size);
             }
-        }
-        if let Some(rings) = &shared.rings {
-            rings.end();
         }
         Ok(())
     }
@@ -298,11 +335,8 @@ fn shake_hands(
         };
         let bytes = &buffer.bytes()[..size];
         let header = Header::decode(bytes).map_err(unanswerable)?;
-        let reply = Reply::new(
-            &header,
-            Way::Device(Arc::clone(device)),
-            Weak::<Nobody>::new(),
-        );
+        let way = Way::Device(Seat::of(Arc::clone(device), false));
+        let reply = Reply::new(&header, way, Weak::<Nobody>::new());
         let refused = |reply: Reply, errno, why: String| {
             reply.error(errno);
             Err(io::Error::new(io::ErrorKind::Unsupported, why))
@@ -339,6 +373,8 @@ fn shake_hands(
 struct Nobody;
 
 impl Host for Nobody {
+    fn give_turn_away(&self, _: &Way) {}
+
     fn begin_wait(self: Arc<Self>, _: &Way) {}
 
     fn send_early(self: Arc<Self>, _: &Slot, _: RingEntry) {}

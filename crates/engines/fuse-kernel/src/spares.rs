@@ -8,7 +8,9 @@ use std::thread::JoinHandle;
 
 /// A session, for requests under way.
 pub(crate) trait Host: Send + Sync {
-    /// A request that came by this way waits for long.
+    /// A request that came by this way waits, or may.
+    fn give_turn_away(&self, way: &Way);
+    /// The same for long.
     fn begin_wait(self: Arc<Self>, way: &Way);
     /// Sends the answer that is in the entry while the request of the slot goes on.
     fn send_early(self: Arc<Self>, slot: &Slot, entry: RingEntry);
@@ -62,8 +64,11 @@ impl Spares {
         }
     }
 
-    pub(crate) fn end_wait(&self) {
-        self.state().waiting -= 1;
+    /// A wait ends. Returns whether there are too many spare threads now.
+    pub(crate) fn end_wait(&self) -> bool {
+        let mut state = self.state();
+        state.waiting -= 1;
+        state.running > state.waiting
     }
 
     /// Returns whether the spare thread that asks is one too many; then it is to end.
@@ -106,9 +111,9 @@ mod tests {
         assert!(begins(&spares));
         assert!(begins(&spares));
         assert!(!begins(&spares));
-        spares.end_wait();
+        assert!(!spares.end_wait());
         assert!(!spares.ends(), "two wait");
-        spares.end_wait();
+        assert!(spares.end_wait());
         assert!(spares.ends());
         assert!(!spares.ends(), "one waits");
         assert!(begins(&spares));

@@ -395,6 +395,26 @@ fn several_threads_take_requests() {
     }
 }
 
+#[test]
+fn what_comes_in_turn_is_handled_by_few_threads() {
+    const THREADS: usize = 16;
+    let threads = Threads {
+        regular: THREADS,
+        spare: 0,
+    };
+    for mounted in mounts(threads, 1) {
+        let file = File::open(mounted.path("file")).unwrap();
+        for _ in 0..50 * THREADS {
+            assert_eq!(file.read_at(&mut [0; 64], 0).unwrap(), CONTENT.len());
+        }
+        drop(file);
+        // One, unless the machine has so much else to do that it is held up.
+        let used = mounted.reads.state.lock().unwrap().1.len();
+        assert!(used <= THREADS / 2, "{used} threads");
+        mounted.end();
+    }
+}
+
 /// Answers lookups when all have been asked, and says that they wait for long.
 struct AllAtOnce {
     together: usize,

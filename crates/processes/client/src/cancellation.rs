@@ -17,7 +17,7 @@
 use crate::waited;
 use pandofs_types::limits::CANCELLATION_INTERVAL;
 use std::cell::{Cell, RefCell};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::Duration;
 
 /// The caller that a thread makes its calls for.
@@ -31,6 +31,10 @@ pub struct Cancellation {
 
 /// Someone who waits for the calls of a thread.
 pub trait Caller: Send + Sync {
+    /// Called on the thread of a call that is about to wait, for a server, another thread or a moment,
+    /// each time: it is of use for nothing else meanwhile.
+    fn about_to_wait(&self) {}
+
     /// Called on the thread of a call that has waited for [`CANCELLATION_INTERVAL`], and again
     /// about as often. False: the caller is gone, and the call ends with
     /// [`Abandoned`](crate::ClientError::Abandoned), if it may.
@@ -96,6 +100,28 @@ pub(crate) fn suppressed<T>(work: impl FnOnce() -> T) -> T {
     let result = work();
     IS_SUPPRESSED.set(before);
     result
+}
+
+/// This thread is about to wait. To be called where that is not rare, or may be for long.
+pub(crate) fn about_to_wait() {
+    // A program may ask something when it ends, after this thread's values are gone.
+    let _ = CURRENT.try_with(|current| {
+        if let Some(cancellation) = &*current.borrow() {
+            cancellation.caller.about_to_wait();
+        }
+    });
+}
+
+/// Locks what others have locked while they wait for servers.
+pub(crate) fn lock_awaiting<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    match mutex.try_lock() {
+        Ok(guard) => guard,
+        Err(TryLockError::Poisoned(guard)) => guard.into_inner(),
+        Err(TryLockError::WouldBlock) => {
+            about_to_wait();
+            mutex.lock().unwrap_or_else(PoisonError::into_inner)
+        }
+    }
 }
 
 /// Returns whether a call of this thread that has waited for `waited` is to go on.

@@ -31,7 +31,7 @@ use pandofs_types::{Credentials, HashKey, Ino, SessionId, ShardId};
 use pandofs_wire::message::{AnswerBody, RequestBody, RequestFrame};
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock, PoisonError};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 #[derive(Debug)]
@@ -266,10 +266,7 @@ impl Core {
         known: Acquaintance,
     ) -> std::result::Result<(), ConnectError> {
         // Held through the exchange: other threads' requests to a restarted server wait for it.
-        let mut registered = server
-            .registered
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut registered = cancellation::lock_awaiting(&server.registered);
         if !registered.is_with(known) {
             let was_known = registered.lapses();
             if was_known {

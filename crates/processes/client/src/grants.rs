@@ -264,6 +264,7 @@ impl Core {
                     self.drain(shard, until)?;
                 }
                 Taken::Wait => {
+                    cancellation::about_to_wait();
                     let waited = self.grants.ended.wait_timeout(state, DRAIN_LOOK_INTERVAL);
                     drop(waited.unwrap_or_else(PoisonError::into_inner));
                 }
@@ -291,6 +292,7 @@ impl Core {
                             self.run_errand(errand)?;
                         }
                         None => {
+                            cancellation::about_to_wait();
                             let waited = self.grants.ended.wait_timeout(state, DRAIN_LOOK_INTERVAL);
                             drop(waited.unwrap_or_else(PoisonError::into_inner));
                         }
@@ -336,6 +338,7 @@ impl Core {
 
     /// Waits until so many operations of the shard's queue have ended.
     fn drain(&self, shard: ShardId, until: u64) -> Result<()> {
+        cancellation::about_to_wait();
         let begun = Instant::now();
         let mut state = self.grants.state();
         state.errands.waits();

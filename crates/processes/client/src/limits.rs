@@ -10,6 +10,8 @@ use std::time::Duration;
 pub(crate) const MAX_UNTOLD_ACCESSES: usize = 65_536;
 /// Connections to one server that a client keeps for later.
 pub(crate) const MAX_IDLE_CONNECTIONS: usize = 64;
+/// A request of so many bytes waits for the server that takes them, as a rule.
+pub(crate) const MUCH_TO_SEND_BYTES: usize = 64 << 10;
 /// Connections, to all servers, that keep their buffers though they are idle. Others take them anew
 /// when they are used, which is far less than making a connection.
 pub(crate) const MAX_BUFFERED_CONNECTIONS: usize = 256;

@@ -76,6 +76,10 @@ impl Turn<'_> {
             let line = lines.waiting.get(&self.owner);
             line.and_then(VecDeque::front) != Some(&self.number)
         };
+        if !is_behind(&mut self.turns.lines()) {
+            return Ok(());
+        }
+        cancellation::about_to_wait();
         loop {
             let mut lines = self.turns.lines();
             lines.asleep += 1;

@@ -5,7 +5,7 @@
 
 use crate::boottime::{self, Boottime};
 use crate::cancellation;
-use crate::limits::MAX_IDLE_CONNECTIONS;
+use crate::limits::{MAX_IDLE_CONNECTIONS, MUCH_TO_SEND_BYTES};
 use pandofs_placement::ServerInfo;
 use pandofs_session::Registration;
 use pandofs_types::limits::{ANSWER_TIMEOUT, CANCELLATION_INTERVAL, CONNECT_TIMEOUT};
@@ -124,6 +124,7 @@ impl Connection {
     ) -> Result<(Connection, Acquaintance), ConnectError> {
         let lost = |error: io::Error| ConnectError::Unreachable(error.to_string());
         let deadline = Instant::now() + who.timeouts.connect;
+        cancellation::about_to_wait();
         let is_abandoned = Cell::new(false);
         let may_wait = |waited| {
             is_abandoned.set(!cancellation::may_wait(waited));
@@ -267,6 +268,10 @@ impl Connection {
     /// answered.
     pub(crate) fn send_with(&mut self, payload: &[&[u8]]) -> Result<(), Unsent> {
         self.asked = boottime::now();
+        let bytes: usize = payload.iter().map(|part| part.len()).sum();
+        if bytes >= MUCH_TO_SEND_BYTES {
+            cancellation::about_to_wait();
+        }
         let mut socket = Patient {
             stream: &mut self.stream,
             patience: self.patience,
@@ -323,6 +328,7 @@ impl Connection {
             if let Some(taken) = take(&mut self.incoming).map_err(LostAnswer::Broken)? {
                 return Ok(taken);
             }
+            cancellation::about_to_wait();
             let filled = self
                 .stream
                 .await_input(self.patience.min(CANCELLATION_INTERVAL))

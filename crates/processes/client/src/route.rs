@@ -537,6 +537,7 @@ fn unasked(server: &Server, id: u64) -> String {
 
 fn rest(pause: Duration) {
     if !pause.is_zero() {
+        cancellation::about_to_wait();
         std::thread::sleep(pause);
     }
 }

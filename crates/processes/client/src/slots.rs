@@ -3,6 +3,7 @@
 //! At most one request of a slot is unanswered at a time, so that a shard that keeps one answer for
 //! each slot can answer any repeated request.
 
+use crate::cancellation;
 use pandofs_types::SlotId;
 use std::ops::Range;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -77,6 +78,12 @@ impl Slots {
 
     fn wait_for(&self, count: usize) -> MutexGuard<'_, State> {
         let mut state = self.lock();
+        if state.available() < count {
+            // Without the lock: those that are waited for give their slots back with it.
+            drop(state);
+            cancellation::about_to_wait();
+            state = self.lock();
+        }
         while state.available() < count {
             state.waiting += 1;
             state = self

@@ -16,6 +16,7 @@
 //! memory, are abandoned at once, as each has a thread. When there are as many a program waits,
 //! killed or not, until its operation is done or one of the others is.
 
+use crate::call::Call;
 use crate::errno::Result;
 use crate::ops::PandoFs;
 use pandofs_fuse_kernel::Errno;
@@ -70,14 +71,19 @@ impl Abandoned {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// Returns whether there are any.
+    pub(crate) fn are_any(&self) -> bool {
+        // One that was abandoned is counted before the kernel hears that it may go on with the
+        // next.
+        self.count.load(Ordering::SeqCst) > 0
+    }
+
     /// Waits for operations that were abandoned and change any of these.
     ///
     /// # Errors
     /// `EINTR` when the request may not wait any longer.
     pub(crate) fn wait_for(&self, changes: &[Changed], may_wait: impl Fn() -> bool) -> Result<()> {
-        // One that was abandoned is counted before the kernel hears that it may go on with the
-        // next.
-        if self.count.load(Ordering::SeqCst) == 0 {
+        if !self.are_any() {
             return Ok(());
         }
         let is_changed = |state: &mut State| {
@@ -139,12 +145,13 @@ impl Abandoned {
 
 impl PandoFs {
     /// Has the kernel ask again for all that it has of these.
-    pub(crate) fn forget_abandoned(&self, changed: Vec<Changed>) {
+    pub(crate) fn forget_abandoned(&self, call: &Call, changed: Vec<Changed>) {
         for changed in changed {
             match changed {
                 Changed::Inode(ino) => {
                     self.dir_attrs.forget(ino);
                     self.no_xattrs.forget(ino);
+                    call.waits_for_kernel();
                     self.kernel.forget_content(ino, 0, TO_THE_LAST_BYTE);
                 }
                 // Not here: the directory may be locked by a program that waits for a server. With

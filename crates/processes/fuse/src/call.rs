@@ -79,6 +79,11 @@ impl Call {
         }
     }
 
+    /// This thread is about to wait for the kernel, which may wait for answers of this mount.
+    pub(crate) fn waits_for_kernel(&self) {
+        self.pending.waits();
+    }
+
     /// Declares what the request is about to change. Waits for abandoned operations that change
     /// the same.
     ///
@@ -95,6 +100,9 @@ impl Call {
     /// # Errors
     /// `EINTR` when the program is killed meanwhile.
     pub(crate) fn wait_for(&self, changes: &[Changed]) -> Result<()> {
+        if self.abandoned.are_any() {
+            self.pending.waits();
+        }
         self.abandoned
             .wait_for(changes, || pandofs_client::Caller::may_wait(self))
     }
@@ -122,6 +130,11 @@ impl Call {
 }
 
 impl pandofs_client::Caller for Call {
+    /// Others of the mount's threads take requests meanwhile.
+    fn about_to_wait(&self) {
+        self.pending.waits();
+    }
+
     /// Not if the program is being killed. A request that was answered is not waited for; it goes
     /// on to its end.
     fn may_wait(&self) -> bool {

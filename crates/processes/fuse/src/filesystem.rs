@@ -35,7 +35,7 @@ impl Filesystem for PandoFs {
         pandofs_client::set_cancellation(Some(call.cancellation()));
         let ino = Ino(request.header.node);
         self.dispatch(&call, ino, request.operation, reply);
-        self.forget_abandoned(call.end());
+        self.forget_abandoned(&call, call.end());
         pandofs_client::set_cancellation(None);
     }
 }
@@ -362,6 +362,7 @@ impl PandoFs {
         if let Err(error) = done {
             tracing::warn!(%ino, offset, length, %error, "a write failed after it was answered");
             // It has the bytes that the servers do not have.
+            call.waits_for_kernel();
             self.kernel.forget_content(ino, offset, u64::from(length));
         }
     }

@@ -7,6 +7,8 @@ use std::cell::Cell;
 use std::ffi::OsStr;
 use std::os::fd::OwnedFd;
 use std::os::unix::net::UnixDatagram;
+use std::sync::atomic::AtomicUsize;
+use std::sync::atomic::Ordering::SeqCst;
 use std::time::Duration;
 
 const GOLDEN: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/answers.txt");
@@ -16,6 +18,8 @@ const RULE: &str = "Answers and messages as the kernel takes them (include/uapi/
 struct NoHost;
 
 impl Host for NoHost {
+    fn give_turn_away(&self, _: &Way) {}
+
     fn begin_wait(self: Arc<Self>, _: &Way) {}
 
     fn send_early(self: Arc<Self>, _: &Slot, _: RingEntry) {}
@@ -33,7 +37,7 @@ fn request(code: u32) -> (Reply, UnixDatagram) {
         gid: 0,
         pid: 0,
     };
-    let way = Way::Device(Arc::new(Device::new(OwnedFd::from(own))));
+    let way = Way::Device(Seat::of(Arc::new(Device::new(OwnedFd::from(own))), false));
     (Reply::new(&header, way, Weak::<NoHost>::new()), kernel)
 }
 
@@ -200,12 +204,20 @@ fn what_is_answered_is_not_answered_early() {
     assert_eq!(error_of(&kernel), None);
 }
 
-/// Counts the waits that begin.
-struct Counting(Mutex<usize>);
+/// Counts turns that are given away, and the waits that begin.
+#[derive(Default)]
+struct Counting {
+    turns: AtomicUsize,
+    waits: AtomicUsize,
+}
 
 impl Host for Counting {
+    fn give_turn_away(&self, _: &Way) {
+        self.turns.fetch_add(1, SeqCst);
+    }
+
     fn begin_wait(self: Arc<Self>, _: &Way) {
-        *self.0.lock().unwrap() += 1;
+        self.waits.fetch_add(1, SeqCst);
     }
 
     fn send_early(self: Arc<Self>, _: &Slot, _: RingEntry) {}
@@ -213,9 +225,9 @@ impl Host for Counting {
 
 #[test]
 fn a_wait_begins_and_ends_once() {
-    let host = Arc::new(Counting(Mutex::new(0)));
+    let host = Arc::new(Counting::default());
     let (_, own) = UnixDatagram::pair().unwrap();
-    let way = Way::Device(Arc::new(Device::new(OwnedFd::from(own))));
+    let way = Way::Device(Seat::of(Arc::new(Device::new(OwnedFd::from(own))), false));
     let header = Header {
         opcode: opcode::FORGET,
         unique: RequestId(1),
@@ -226,12 +238,27 @@ fn a_wait_begins_and_ends_once() {
     };
     let weak = Arc::downgrade(&host);
     let pending = || Reply::new(&header, way.clone(), weak.clone()).pending();
+    let counts = || (host.turns.load(SeqCst), host.waits.load(SeqCst));
     let waiting = pending();
     waiting.waits_long();
     waiting.waits_long();
+    waiting.waits();
     assert!(waiting.ends());
     assert!(!waiting.ends());
     waiting.waits_long();
-    assert_eq!(*host.0.lock().unwrap(), 1, "the thread is done with it");
+    waiting.waits();
+    assert_eq!(counts(), (0, 1), "the thread is done with it");
     assert!(!pending().ends(), "it did not wait");
+    let waiting = pending();
+    waiting.waits();
+    waiting.waits();
+    assert_eq!(counts(), (1, 1));
+    waiting.waits_long();
+    assert_eq!(counts(), (1, 2));
+    assert!(waiting.ends());
+    let waiting = pending();
+    waiting.waits();
+    assert!(!waiting.ends(), "not for long");
+    waiting.waits();
+    assert_eq!(counts(), (2, 2));
 }

@@ -172,7 +172,8 @@ impl<F: Filesystem> Shared<F> {
         }
         let end = slot.end(own);
         if pending.ends() {
-            rings.spares_of(slot).end_wait();
+            // Those of rings stay.
+            let _ = rings.spares_of(slot).end_wait();
         }
         Ok(end)
     }

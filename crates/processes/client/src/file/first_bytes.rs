@@ -5,10 +5,11 @@
 //! them.
 
 use super::{File, Known};
+use crate::cancellation;
 use pandofs_api::Layout;
 use pandofs_types::Credentials;
 use pandofs_types::limits::MAX_NEW_FILE_BYTES;
-use std::sync::{MutexGuard, PoisonError};
+use std::sync::MutexGuard;
 use std::time::Instant;
 
 /// All of a file, none of which a shard has.
@@ -83,10 +84,7 @@ impl File {
         if self.known().first_bytes.is_none() && self.writing_out.try_lock().is_ok() {
             return None;
         }
-        let guard = self
-            .writing_out
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let guard = cancellation::lock_awaiting(&self.writing_out);
         let first = self.known().first_bytes.take();
         first.map(|first| (first, guard))
     }

@@ -50,6 +50,11 @@ impl File {
     ) -> Result<MutexGuard<'_, Known>, ClientError> {
         let since = Instant::now();
         let mut known = self.known();
+        if in_the_way(&known) {
+            drop(known);
+            cancellation::about_to_wait();
+            known = self.known();
+        }
         while in_the_way(&known) {
             known.turns.waiting += 1;
             let (woken, waited) = self
