@@ -45,6 +45,7 @@ static pandofs_lock_t lock = {.kind = F_RDLCK};
 static pandofs_fs_t other;
 static pandofs_file_t no_file;
 static pandofs_dir_t no_dir;
+static pandofs_item_t item = {.path = "x", .data = room, .size = sizeof room};
 
 /* Every call that takes a connection, with this one. */
 static void all_of_fs(pandofs_fs_t fs, int wanted)
@@ -78,6 +79,10 @@ static void all_of_fs(pandofs_fs_t fs, int wanted)
     EQUAL(pandofs_lsetxattr(fs, "x", "user.x", room, 1, 0), wanted);
     EQUAL(pandofs_removexattr(fs, "x", "user.x"), wanted);
     EQUAL(pandofs_lremovexattr(fs, "x", "user.x"), wanted);
+    EQUAL(pandofs_stat_many(fs, &item, 1, &stat), wanted);
+    EQUAL(pandofs_read_many(fs, &item, 1), wanted);
+    EQUAL(pandofs_create_many(fs, &item, 1, 0644), wanted);
+    EQUAL(pandofs_unlink_many(fs, &item, 1), wanted);
     EQUAL(pandofs_disconnect(fs), wanted);
 }
 
@@ -175,6 +180,36 @@ static void null_pointers(const char *cluster)
     EQUAL(pandofs_removexattr(fs, "x", NULL), -EFAULT);
     EQUAL(pandofs_lremovexattr(fs, NULL, "user.x"), -EFAULT);
     EQUAL(pandofs_fremovexattr(file, NULL), -EFAULT);
+    EQUAL(pandofs_stat_many(fs, NULL, 1, &stat), -EFAULT);
+    EQUAL(pandofs_stat_many(fs, &item, 1, NULL), -EFAULT);
+    EQUAL(pandofs_read_many(fs, NULL, 1), -EFAULT);
+    EQUAL(pandofs_create_many(fs, NULL, 1, 0644), -EFAULT);
+    EQUAL(pandofs_unlink_many(fs, NULL, 1), -EFAULT);
+    EQUAL(pandofs_unlink_many(fs, NULL, 0), 0);
+}
+
+/* Of a batch each item fails by itself. */
+static void bad_items(void)
+{
+    pandofs_item_t items[3] = {{.path = NULL}, {.path = "there-is-none", .data = NULL, .size = 1}, {.path = ""}};
+    pandofs_stat_t stats[3];
+
+    EQUAL(pandofs_stat_many(fs, items, 3, stats), 3);
+    EQUAL(items[0].result, -EFAULT);
+    EQUAL(items[1].result, -ENOENT);
+    EQUAL(items[2].result, -ENOENT);
+    EQUAL(strcmp(pandofs_strerror_last(), "pandofs_stat_many(): 'path' is a null pointer"), 0);
+    EQUAL(pandofs_read_many(fs, items + 1, 1), 1);
+    EQUAL(items[1].result, -EFAULT);
+    EQUAL(pandofs_create_many(fs, items + 1, 1, 0644), 1);
+    EQUAL(items[1].result, -EFAULT);
+    items[1].size = UINT64_MAX;
+    items[1].data = room;
+    EQUAL(pandofs_create_many(fs, items + 1, 1, 0644), 1);
+    EQUAL(items[1].result, -EINVAL);
+    EQUAL(pandofs_unlink_many(fs, items, 3), 3);
+    EQUAL(items[1].result, -ENOENT);
+    EQUAL(strcmp(pandofs_strerror_last(), "pandofs_unlink_many(): 'path' is a null pointer"), 0);
 }
 
 /* Paths that end where memory does, and others that are too long. */
@@ -417,6 +452,7 @@ int main(int argc, char **argv)
     all_of_file((pandofs_file_t){fs.id}, -EBADF);
     all_of_dir((pandofs_dir_t){file.id}, -EBADF);
     null_pointers(argv[1]);
+    bad_items();
     long_paths();
     wrong_options(argv[1]);
     wrong_addresses(argv[1]);

@@ -399,6 +399,56 @@ static void locks(void)
     OK(pandofs_close(one));
 }
 
+static void batches(void)
+{
+    static unsigned char large[200000], room[4][300000];
+    pandofs_item_t items[4] = {
+        {.path = "batch-small", .data = "one tree", .size = 8},
+        {.path = "batch-large", .data = large, .size = sizeof large},
+        {.path = "batch-none", .size = 0},
+        {.path = "nowhere/batch", .size = 0},
+    };
+    pandofs_stat_t stats[4];
+
+    memset(large, 7, sizeof large);
+    EQUAL(pandofs_create_many(fs, items, 4, 0640), 1);
+    for (int n = 0; n < 3; n++)
+        OK(items[n].result);
+    EQUAL(items[3].result, -ENOENT);
+    EQUAL(strncmp(pandofs_strerror_last(), "pandofs_create_many(nowhere/batch): ", 36), 0);
+    EQUAL(pandofs_create_many(fs, items, 1, 0640), 1);
+    EQUAL(items[0].result, -EEXIST);
+    OK(pandofs_symlink("batch-small", fs, "batch-link"));
+    items[3].path = "batch-link";
+    EQUAL(pandofs_stat_many(fs, items, 4, stats), 0);
+    EQUAL(stats[0].size, 8);
+    EQUAL(stats[1].size, sizeof large);
+    EQUAL(stats[2].mode, S_IFREG | 0640);
+    EQUAL(stats[3].ino, stats[0].ino);
+    for (int n = 0; n < 4; n++) {
+        items[n].data = room[n];
+        items[n].size = sizeof room[n];
+    }
+    items[0].size = 3;
+    EQUAL(pandofs_read_many(fs, items, 4), 0);
+    EQUAL(items[0].result, 3);
+    EQUAL(items[1].result, sizeof large);
+    EQUAL(items[2].result, 0);
+    EQUAL(items[3].result, 8);
+    EQUAL(memcmp(room[3], "one tree", 8), 0);
+    EQUAL(memcmp(room[1], large, sizeof large), 0);
+    EQUAL(pandofs_unlink_many(fs, items, 4), 0);
+    EQUAL(pandofs_unlink_many(fs, items, 4), 4);
+    EQUAL(items[2].result, -ENOENT);
+    items[0].path = "/";
+    EQUAL(pandofs_read_many(fs, items, 1), 1);
+    EQUAL(items[0].result, -EISDIR);
+    EQUAL(pandofs_unlink_many(fs, items, 1), 1);
+    EQUAL(items[0].result, -EISDIR);
+    OK(pandofs_stat_many(fs, items, 1, stats));
+    EQUAL(S_ISDIR(stats[0].mode), 1);
+}
+
 int main(int argc, char **argv)
 {
     pandofs_options_t options;
@@ -425,6 +475,7 @@ int main(int argc, char **argv)
     xattrs();
     directories();
     locks();
+    batches();
 
     /* With the umask, and what an end leaves open is closed by it. */
     options.umask = 027;

@@ -42,7 +42,7 @@ build _c_calls.c calls_static "-I$PREFIX/include" "-L$SCRATCH/static" "${static_
 echo '#include <pandofs.h>' >"$SCRATCH/header.cc"
 expect 'the header in C++' c++ -std=c++11 -Wall -Wextra -Werror -fsyntax-only "${flags[0]}" "$SCRATCH/header.cc"
 # Each function of the header is called by the one and given bad input by the other.
-functions=$(grep -o 'pandofs_[a-z]*(' "$PREFIX/include/pandofs.h" | sort -u)
+functions=$(grep -o 'pandofs_[a-z_]*(' "$PREFIX/include/pandofs.h" | sort -u)
 expect_above 'functions' "$(wc -l <<<"$functions")" 50
 while read -r function; do
     for test in _c_calls.c _c_bad_input.c; do
@@ -64,6 +64,8 @@ expect_equal 'files on the mount' "$(find "$MNT/many" -type f | wc -l)" 500
 mkdir -p "$MNT/tree/a/b"
 printf hello >"$MNT/tree/a/b/file"
 ln -s nowhere "$MNT/tree/link"
+expect_equal 'batches' "$("$SCRATCH/batches" "$CLUSTER" /batch 500)" '500 files made, read and removed; 1 was not there'
+expect_equal 'what batches left' "$(find "$MNT/batch" -type f | wc -l)" 0
 expect_equal 'walk' "$("$SCRATCH/walk" "$CLUSTER" /tree | tail -n 1)" '4 entries, 5 bytes'
 expect_equal 'locks' "$("$SCRATCH/locks" "$CLUSTER" /count 4 50)" 'counted to 200'
 expect_equal 'the count on the mount' "$(cat "$MNT/count")" 200
@@ -100,6 +102,7 @@ checked() {
 checked calls "$CLUSTER" checked
 checked errors "$CLUSTER"
 checked many_files "$CLUSTER" /checked-many 50 4
+checked batches "$CLUSTER" /checked-batch 150
 checked walk "$CLUSTER" /tree
 checked locks "$CLUSTER" /checked-count 2 3
 say 'valgrind finds nothing'

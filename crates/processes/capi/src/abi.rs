@@ -5,7 +5,7 @@
 use pandofs_client::{Entry, Space};
 use pandofs_handles::format;
 use pandofs_types::Attr;
-use std::ffi::c_char;
+use std::ffi::{c_char, c_void};
 
 /// The library's version, as pandofs_version_number() has it: major * 1000000 + minor * 1000 + patch. A program that was
 /// compiled with one runs with every library of the same major and minor number, and the same or a later patch.
@@ -119,6 +119,20 @@ pub struct Dirent {
     pub stat: Stat,
     /// With a NUL.
     pub name: [c_char; 256],
+}
+
+/// One file of a batch, for the functions that end in _many.
+#[repr(C)]
+#[derive(Clone, Copy, Debug)]
+pub struct Item {
+    /// Its path.
+    pub path: *const c_char,
+    /// Bytes to write, or room for those that are read.
+    pub data: *mut c_void,
+    /// So many of them.
+    pub size: u64,
+    /// What became of it, filled in: 0, the bytes that were read, or a negative error number.
+    pub result: i64,
 }
 
 /// Room.

@@ -58,6 +58,12 @@ impl Call {
         format!("{}({}): {failure}", self.name, about.join(", "))
     }
 
+    /// Words for an error that concerns this path alone.
+    pub(crate) fn words_about(&self, path: &[u8], failure: &Failure) -> String {
+        let path = String::from_utf8_lossy(path);
+        format!("{}({path}): {failure}", self.name)
+    }
+
     /// A path that C gave.
     ///
     /// # Safety

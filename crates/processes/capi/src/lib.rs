@@ -18,7 +18,7 @@
 //! | `abi` | structures and numbers that C sees |
 //! | `call`, `pointers`, `failure`, `last_error` | the border: arguments in, error numbers out |
 //! | `table` | handles, which lead to what `pandofs_handles` has |
-//! | `session`, `attributes`, `names`, `files`, `dirs`, `xattrs`, `locks` | the functions |
+//! | `session`, `attributes`, `names`, `files`, `dirs`, `xattrs`, `locks`, `many` | the functions |
 
 #![allow(
     clippy::missing_safety_doc,
@@ -33,6 +33,7 @@ mod failure;
 pub mod files;
 mod last_error;
 pub mod locks;
+pub mod many;
 pub mod names;
 mod pointers;
 pub mod session;

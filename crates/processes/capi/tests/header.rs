@@ -7,7 +7,7 @@ use std::fs;
 use std::path::Path;
 
 /// In the order of the header.
-const SOURCES: [&str; 8] = [
+const SOURCES: [&str; 9] = [
     "abi",
     "session",
     "attributes",
@@ -16,6 +16,7 @@ const SOURCES: [&str; 8] = [
     "dirs",
     "xattrs",
     "locks",
+    "many",
 ];
 
 fn made() -> String {

@@ -55,7 +55,7 @@ impl Client {
         )
     }
 
-    fn look_up(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<Node> {
+    pub(crate) fn look_up(&self, caller: &Credentials, dir: Ino, name: &Name) -> Result<Node> {
         let core = self.core();
         // An entry and its inode on two shards are read one after the other; in between the name
         // may have gone, or lead to something else now.

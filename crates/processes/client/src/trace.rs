@@ -282,6 +282,25 @@ impl Client {
         result
     }
 
+    /// As [`Client::traced`] for many operations that are done at the same time.
+    pub(crate) fn traced_many<'a, T>(
+        &self,
+        ops: impl Iterator<Item = Op<'a>>,
+        outcome: impl for<'r> Fn(&'r T) -> Outcome<'r>,
+        work: impl FnOnce() -> Vec<Result<T, ClientError>>,
+    ) -> Vec<Result<T, ClientError>> {
+        let begun = Instant::now();
+        let results = untraced(work);
+        if let Some(span) = self.span() {
+            for (op, result) in ops.zip(&results) {
+                let tracer = span.tracer;
+                Span { tracer, begun }
+                    .ended(op, result.as_ref().map(&outcome).map_err(|e| e.errno()));
+            }
+        }
+        results
+    }
+
     /// The beginning of an operation that is traced, if there is a tracer.
     pub(crate) fn span(&self) -> Option<Span<'_>> {
         let tracer = self.session.tracer.get()?;

@@ -9,11 +9,12 @@
 //! | --- | --- |
 //! | `failure` | reasons why a call fails |
 //! | `mount`, `open_file`, `open_dir` | a connection, an open file, a listing |
-//! | `names`, `attributes` | calls by paths |
+//! | `names`, `attributes`, `many` | calls by paths, one or many |
 //! | `mounts` | lines of the system's list of mounts |
 
 pub mod attributes;
 mod failure;
+mod many;
 mod mount;
 pub mod mounts;
 mod names;

@@ -158,6 +158,11 @@ impl Mount {
     /// # Errors
     /// As open(2) and read(2); `Special` for what only the kernel can read.
     pub fn read_file(&self, path: &[u8]) -> Result<Vec<u8>> {
+        self.read_first(path, usize::MAX)
+    }
+
+    /// As [`Mount::read_file`], of no more than its first bytes.
+    pub(crate) fn read_first(&self, path: &[u8], most: usize) -> Result<Vec<u8>> {
         self.with_node(path, true, |node| {
             match node.kind {
                 FileKind::File => {}
@@ -167,7 +172,9 @@ impl Mount {
             let (client, caller) = (self.client(), &self.caller);
             client.access(caller, node.ino, READ)?;
             let mut bytes = Vec::new();
-            let size = usize::try_from(node.attr.size).unwrap_or(usize::MAX);
+            let size = usize::try_from(node.attr.size)
+                .unwrap_or(usize::MAX)
+                .min(most);
             crate::read_whole(client, caller, node.ino, 0, size, |_, piece| {
                 bytes.extend_from_slice(piece);
             })?;

@@ -3,6 +3,7 @@
 use pandofs_handles::{Failure, Result};
 use pandofs_types::FsError;
 use pyo3::prelude::*;
+use std::num::NonZeroUsize;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
@@ -27,16 +28,19 @@ struct State<T> {
     results: Vec<Option<Result<T>>>,
 }
 
-/// Does the work for each item, on so many threads, while other threads of Python go on. Answers in the order of the items.
+/// Does the work for all items, on so many threads, each of which takes as many items at a time as a group has, while other
+/// threads of Python go on. The work is given the place of the first of its items. Answers in the order of the items.
 ///
 /// # Errors
 /// What the handler of a signal raises: then some of the work is done and some is not.
 pub(crate) fn each<I: Sync, T: Send>(
     py: Python<'_>,
     items: &[I],
-    threads: usize,
-    work: impl Fn(&I) -> Result<T> + Sync,
+    (threads, group): (usize, usize),
+    work: impl Fn(usize, &[I]) -> Vec<Result<T>> + Sync,
 ) -> PyResult<Vec<Result<T>>> {
+    let group = NonZeroUsize::new(group).unwrap_or(NonZeroUsize::MIN);
+    let groups = items.len().div_ceil(group.get());
     let progress = Progress {
         next: AtomicUsize::new(0),
         is_over: AtomicBool::new(false),
@@ -48,11 +52,11 @@ pub(crate) fn each<I: Sync, T: Send>(
     };
     let (progress, work) = (&progress, &work);
     thread::scope(|scope| {
-        for _ in 0..threads.clamp(1, MAX_THREADS).min(items.len()) {
+        for _ in 0..threads.clamp(1, MAX_THREADS).min(groups) {
             progress.state().running += 1;
             let run = move || {
                 let _end = End(progress);
-                progress.run(items, work);
+                progress.run(items, group.get(), work);
             };
             let name = "pandofs-batch".to_owned();
             if thread::Builder::new()
@@ -87,14 +91,17 @@ impl<T> Progress<T> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn run<I>(&self, items: &[I], work: impl Fn(&I) -> Result<T>) {
+    fn run<I>(&self, items: &[I], group: usize, work: impl Fn(usize, &[I]) -> Vec<Result<T>>) {
         while !self.is_over.load(Ordering::Relaxed) {
-            let place = self.next.fetch_add(1, Ordering::Relaxed);
-            let Some(item) = items.get(place) else {
+            let first = self.next.fetch_add(group, Ordering::Relaxed);
+            let Some(rest) = items.get(first..).filter(|rest| !rest.is_empty()) else {
                 break;
             };
-            let result = work(item);
-            self.state().results[place] = Some(result);
+            let results = work(first, &rest[..group.min(rest.len())]);
+            let mut state = self.state();
+            for (place, result) in (first..).zip(results) {
+                state.results[place] = Some(result);
+            }
         }
     }
 

@@ -17,6 +17,9 @@ use pyo3::types::{PyBytes, PyList};
 use std::ffi::c_int;
 use std::sync::Arc;
 
+/// Paths that a thread of a batch takes at a time, and asks about together.
+const GROUP: usize = 32;
+
 /// Mode, number, links, user, group, bytes, times of access, modification and change (nanoseconds), units of 512 bytes,
 /// device, time when it was made (nanoseconds).
 pub(crate) type Attributes = (u32, u64, u32, u32, u32, u64, i64, i64, i64, u64, u32, i64);
@@ -61,25 +64,23 @@ impl Session {
         done.map_err(|failure| exception(py, &failure, about))
     }
 
-    /// One call for each path, on threads: what it answers, or the exception.
+    /// One call for each path, on threads that take a group of paths at a time, of which the work is told the place of the
+    /// first: what it answers, or the exception.
     fn each<'py, T: Send>(
         &self,
         py: Python<'py>,
         paths: &[PathArgument],
-        threads: usize,
-        work: impl Fn(&Mount, usize, &[u8]) -> Result<T> + Sync,
+        threads: (usize, usize),
+        work: impl Fn(&Mount, usize, &[&[u8]]) -> Vec<Result<T>> + Sync,
         made: impl Fn(T) -> PyResult<Bound<'py, PyAny>>,
     ) -> PyResult<Bound<'py, PyList>> {
         let mount = self
             .held
             .get()
             .map_err(|failure| exception(py, &failure, &[]))?;
-        let places: Vec<(usize, &PathArgument)> = paths.iter().enumerate().collect();
-        let results = batch::each(py, &places, threads, |(place, path)| {
-            match path.bytes.is_empty() {
-                true => Err(FsError::NotFound.into()),
-                false => work(&mount, *place, &path.bytes),
-            }
+        let bytes: Vec<&[u8]> = paths.iter().map(|path| path.bytes.as_slice()).collect();
+        let results = batch::each(py, &bytes, threads, |first, paths| {
+            work(&mount, first, paths)
         });
         // It may have been closed meanwhile, and end now.
         py.detach(move || drop(mount));
@@ -331,9 +332,9 @@ impl Session {
         paths: Vec<PathArgument>,
         threads: usize,
     ) -> PyResult<Bound<'py, PyList>> {
-        let read = |mount: &Mount, _: usize, path: &[u8]| mount.read_file(path);
+        let read = |mount: &Mount, _: usize, paths: &[&[u8]]| mount.read_many(paths, usize::MAX);
         let made = |bytes: Vec<u8>| Ok(PyBytes::new(py, &bytes).into_any());
-        self.each(py, &paths, threads, read, made)
+        self.each(py, &paths, (threads, GROUP), read, made)
     }
 
     /// Attributes of each path, or the exception.
@@ -344,9 +345,9 @@ impl Session {
         follow: bool,
         threads: usize,
     ) -> PyResult<Bound<'py, PyList>> {
-        let stat = |mount: &Mount, _: usize, path: &[u8]| mount.stat(path, follow);
+        let stat = |mount: &Mount, _: usize, paths: &[&[u8]]| mount.stat_many(paths, follow);
         let made = |attr: Attr| Ok(attributes(&attr).into_pyobject(py)?.into_any());
-        self.each(py, &paths, threads, stat, made)
+        self.each(py, &paths, (threads, GROUP), stat, made)
     }
 
     /// Opens each path as open(2), writes its bytes and closes it: None, or the exception.
@@ -363,13 +364,26 @@ impl Session {
             let failure = Failure::Invalid("there are not as many contents as paths");
             return Err(exception(py, &failure, &[]));
         }
-        let create = |mount: &Mount, place: usize, path: &[u8]| {
+        let create_one = |mount: &Mount, path: &[u8], contents: &[u8]| {
+            if path.is_empty() {
+                return Err(FsError::NotFound.into());
+            }
             let file = OpenFile::open(mount, path, flags, mode)?;
-            file.write_whole(&contents[place])?;
+            file.write_whole(contents)?;
             Arc::new(file).close()
         };
+        let create = |mount: &Mount, first: usize, paths: &[&[u8]]| {
+            let files = paths.iter().copied();
+            let files = files.zip(contents[first..].iter().map(|contents| &contents[..]));
+            match flags & libc::O_EXCL {
+                0 => files
+                    .map(|(path, contents)| create_one(mount, path, contents))
+                    .collect(),
+                _ => mount.create_many(&files.collect::<Vec<_>>(), mode),
+            }
+        };
         let made = |()| Ok(py.None().into_bound(py));
-        self.each(py, &paths, threads, create, made)
+        self.each(py, &paths, (threads, GROUP), create, made)
     }
 }
 

@@ -12,6 +12,7 @@ mod given_up;
 mod held;
 mod locks;
 mod lost;
+mod many;
 mod model;
 mod plain;
 mod recalls;

@@ -1,0 +1,329 @@
+//! Batches: operations on many names, with as many requests under way at once as a session may have.
+//!
+//! A batch is not atomic: each of its operations succeeds or fails by itself, as if it had been asked for alone, and
+//! the answers are in the order of what was given. Operations of one batch may take effect in any order.
+
+use crate::call::Call;
+use crate::core::Core;
+use crate::data::{inline_range, written};
+use crate::error::{ClientError, Failure, Result};
+use crate::inodes::{inode_of, unexpected};
+use crate::names::entry_of;
+use crate::route::reply_of;
+use crate::trace::{Op, Outcome};
+use crate::{Client, Node};
+use pandofs_api::{EntryReply, FileBody, InodeReply, NewNode, Reply, Request, op};
+use pandofs_session::Target;
+use pandofs_types::limits::{MAX_NEW_FILE_BYTES, MAX_PIPELINED_REQUESTS};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NewMode};
+
+/// A file that [`Client::create_many`] makes.
+#[derive(Clone, Copy, Debug)]
+pub struct NewFile<'a> {
+    /// The directory.
+    pub dir: Ino,
+    /// Its name there.
+    pub name: &'a Name,
+    /// Permission bits and umask.
+    pub mode: NewMode,
+    /// All of its bytes.
+    pub contents: &'a [u8],
+}
+
+/// Answer of a shard to one of many requests.
+type Asked = std::result::Result<Reply, Failure>;
+
+/// The right to read, as [`Client::access`] has it.
+const READ: u16 = 4;
+
+impl Client {
+    /// Makes files with their bytes, and leaves them closed. One that could not be given all of its bytes
+    /// is there all the same, with some of them or none, and its error is the write's.
+    ///
+    /// # Errors
+    /// Of each file: `Exists` when its name is taken, and those of [`Client::write`].
+    pub fn create_many(&self, caller: &Credentials, files: &[NewFile<'_>]) -> Vec<Result<Node>> {
+        let mut all = Vec::with_capacity(files.len());
+        for files in files.chunks(MAX_PIPELINED_REQUESTS) {
+            let ops = files.iter().map(|file| Op::Mknod {
+                dir: file.dir,
+                name: file.name,
+                kind: FileKind::File,
+                mode: file.mode.mode & !file.mode.umask,
+            });
+            let mut made = self.traced_many(
+                ops,
+                |node| Outcome::Node(node),
+                || self.core().make_files(caller, files),
+            );
+            let (mut nodes, mut contents) = (Vec::new(), Vec::new());
+            for (node, file) in made.iter_mut().zip(files) {
+                if let Ok(made) = node
+                    && !file.contents.is_empty()
+                {
+                    contents.push((made.ino, file.contents));
+                    nodes.push(node);
+                }
+            }
+            let ops = contents
+                .iter()
+                .map(|&(ino, contents)| written(ino, Some(0), contents));
+            let ended = self.traced_many(
+                ops,
+                |_| Outcome::Done,
+                || self.core().fill_files(caller, &contents),
+            );
+            for (node, ended) in nodes.into_iter().zip(ended) {
+                *node = ended;
+            }
+            all.append(&mut made);
+        }
+        all
+    }
+
+    /// Looks up names, each in a directory of its own choice; symbolic links are not followed. As [`Client::lookup`] for each.
+    ///
+    /// # Errors
+    /// Of each name: `NotFound` when there is no such name.
+    pub fn stat_many(&self, caller: &Credentials, names: &[(Ino, &Name)]) -> Vec<Result<Node>> {
+        let mut all = Vec::with_capacity(names.len());
+        for names in names.chunks(MAX_PIPELINED_REQUESTS) {
+            all.extend(self.traced_many(
+                lookups(names),
+                |node| Outcome::Node(node),
+                || {
+                    let core = self.core();
+                    let found = core.look_up_files(caller, names).into_iter().zip(names);
+                    found
+                        .map(|(inode, &(dir, name))| match inode {
+                            Ok(inode) => core.attr(caller, inode).map(Node::from),
+                            // It may lead to something else by now.
+                            Err(error) if error.is_gone() => self.look_up(caller, dir, name),
+                            Err(error) => Err(error),
+                        })
+                        .collect()
+                },
+            ));
+        }
+        all
+    }
+
+    /// Reads files by their names, each in a directory of its own choice, from their beginning and no more than `most` bytes of
+    /// each; the caller needs the right to read them. Nothing is left open.
+    ///
+    /// # Errors
+    /// Of each file: `NotFound`; `Access`; `IsDir` and `Invalid` for what is no file; those of [`Client::read`].
+    pub fn open_read_many(
+        &self,
+        caller: &Credentials,
+        names: &[(Ino, &Name)],
+        most: usize,
+    ) -> Vec<Result<Vec<u8>>> {
+        let mut all = Vec::with_capacity(names.len());
+        for names in names.chunks(MAX_PIPELINED_REQUESTS) {
+            let inos: Vec<Result<InodeReply>> = self.traced_many(
+                lookups(names),
+                |inode: &InodeReply| Outcome::Ino(inode.attr.ino),
+                || self.core().look_up_files(caller, names),
+            );
+            let readable: Vec<Result<InodeReply>> = inos
+                .into_iter()
+                .map(|inode| self.readable(caller, inode?))
+                .collect();
+            all.extend(self.read_files(caller, &readable, most));
+        }
+        all
+    }
+
+    /// Takes away names of what are no directories, and answers with what each led to.
+    ///
+    /// # Errors
+    /// Of each name: `NotFound`; `IsDir` for a directory.
+    pub fn remove_many(&self, caller: &Credentials, names: &[(Ino, &Name)]) -> Vec<Result<Ino>> {
+        let mut all = Vec::with_capacity(names.len());
+        for names in names.chunks(MAX_PIPELINED_REQUESTS) {
+            all.extend(self.traced_many(
+                names.iter().map(|&(dir, name)| Op::Unlink { dir, name }),
+                |&ino| Outcome::Ino(ino),
+                || self.core().remove_files(caller, names),
+            ));
+        }
+        all
+    }
+
+    /// The inode, if it is a file's that the caller may read.
+    fn readable(&self, caller: &Credentials, inode: InodeReply) -> Result<InodeReply> {
+        let attr = &inode.attr;
+        match attr.kind {
+            FileKind::File => {}
+            FileKind::Dir => return Err(FsError::IsDir.into()),
+            _ => return Err(FsError::Invalid.into()),
+        }
+        let acl = match attr.has_xattrs {
+            true => self.access_acl(attr.ino)?,
+            false => None,
+        };
+        let owned = (attr.mode, attr.uid, attr.gid);
+        match caller.may_by_acl(READ, attr.kind, owned, acl.as_ref()) {
+            true => Ok(inode),
+            false => Err(FsError::Access.into()),
+        }
+    }
+
+    fn read_files(
+        &self,
+        caller: &Credentials,
+        files: &[Result<InodeReply>],
+        most: usize,
+    ) -> Vec<Result<Vec<u8>>> {
+        let core = self.core();
+        let mut inline = core.read_inline_files(caller, files).into_iter().peekable();
+        let read = files.iter().enumerate().map(|(place, inode)| {
+            let inode = inode.as_ref().map_err(ClientError::clone)?;
+            match inline.next_if(|(of, _)| *of == place) {
+                Some((_, Some((data, size)))) => Ok(inline_range(&data, size, 0, most)),
+                _ => self.read(caller, inode.attr.ino, 0, most),
+            }
+        });
+        read.collect()
+    }
+}
+
+/// What is traced of looking these up.
+fn lookups<'a>(names: &'a [(Ino, &'a Name)]) -> impl Iterator<Item = Op<'a>> {
+    names.iter().map(|&(dir, name)| Op::Lookup { dir, name })
+}
+
+impl Core {
+    fn make_files(&self, caller: &Credentials, files: &[NewFile<'_>]) -> Vec<Result<Node>> {
+        let calls = files.iter().map(|file| {
+            let request = Request::Create(op::Create {
+                dir: file.dir,
+                name: file.name.clone(),
+                node: NewNode::File,
+                mode: file.mode.mode,
+                umask: file.mode.umask,
+                open: false,
+            });
+            Call::shard(self.by_name(file.dir, file.name), caller, request)
+        });
+        let made = self.ask_all(calls.collect()).into_iter();
+        made.map(|reply| self.node(caller, entry_of(reply?)?))
+            .collect()
+    }
+
+    /// Gives new files their bytes; answers with their nodes.
+    fn fill_files(&self, caller: &Credentials, files: &[(Ino, &[u8])]) -> Vec<Result<Node>> {
+        let fits = |contents: &[u8]| contents.len() <= MAX_NEW_FILE_BYTES;
+        let small = files.iter().filter(|(_, contents)| fits(contents));
+        let calls = small.map(|&(ino, contents)| {
+            let data = contents.to_vec();
+            let request = Request::WriteNew(op::WriteNew { ino, data });
+            Call::shard(Target::Inode(ino), caller, request)
+        });
+        let mut answers = self.ask_all(calls.collect()).into_iter();
+        let filled = files.iter().map(|&(ino, contents)| {
+            let answer = fits(contents).then(|| answers.next()).flatten();
+            match answer {
+                Some(Ok(reply)) => self.attr(caller, inode_of(reply)?).map(Node::from),
+                // Somebody else has found it already, and written to it or striped it.
+                Some(Err(Failure::NotInline { .. })) | None => {
+                    self.write_by_itself(caller, ino, contents)
+                }
+                Some(Err(failure)) => Err(failure.into()),
+            }
+        });
+        filled.collect()
+    }
+
+    fn write_by_itself(&self, caller: &Credentials, ino: Ino, contents: &[u8]) -> Result<Node> {
+        self.with_file(caller, ino, |file| self.write_to(caller, file, 0, contents))?;
+        let inode = self.inode(caller, ino)?;
+        self.attr(caller, inode).map(Node::from)
+    }
+
+    /// The inodes that the names lead to.
+    fn look_up_files(
+        &self,
+        caller: &Credentials,
+        names: &[(Ino, &Name)],
+    ) -> Vec<Result<InodeReply>> {
+        let calls = names.iter().map(|&(dir, name)| {
+            let name_of = name.clone();
+            let request = Request::Lookup(op::Lookup { dir, name: name_of });
+            Call::shard(self.by_name(dir, name), caller, request)
+        });
+        let entries = self.ask_all(calls.collect()).into_iter();
+        let entries: Vec<Result<EntryReply>> = entries.map(|reply| entry_of(reply?)).collect();
+        // Those on other shards than their names.
+        let mut away = Vec::new();
+        for entry in entries.iter().flatten() {
+            self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
+            if entry.inode.is_none() {
+                let ino = entry.ino;
+                let request = Request::GetAttr(op::GetAttr { ino });
+                away.push(Call::shard(Target::Inode(ino), caller, request));
+            }
+        }
+        let mut away = self.ask_all(away).into_iter();
+        let inodes = entries.into_iter().map(|entry| match entry?.inode {
+            Some(inode) => Ok(inode),
+            None => match away.next() {
+                Some(reply) => inode_of(reply?),
+                None => unreachable!("each entry without an inode was asked for it"),
+            },
+        });
+        inodes.collect()
+    }
+
+    /// The bytes and the size of those files that keep them in their inodes, with their places among `files`.
+    fn read_inline_files(
+        &self,
+        caller: &Credentials,
+        files: &[Result<InodeReply>],
+    ) -> Vec<(usize, Option<(Vec<u8>, u64)>)> {
+        let mut places = Vec::new();
+        let mut calls = Vec::new();
+        for (place, inode) in files.iter().enumerate() {
+            let Ok(inode) = inode else { continue };
+            let ino = inode.attr.ino;
+            let is_inline = matches!(inode.body, FileBody::Inline { .. });
+            // What is written to an open file, and not on its shard yet, is to be read as well.
+            if is_inline && self.opens.file(ino).is_none() {
+                places.push(place);
+                let request = Request::ReadInline(op::ReadInline { ino });
+                calls.push(Call::shard(Target::Inode(ino), caller, request));
+            }
+        }
+        let answers = self.ask_all(calls).into_iter();
+        let data = answers.map(|reply| match reply {
+            Ok(Reply::Inode(inode)) => match inode.body {
+                FileBody::Inline { data, .. } => Some((data, inode.attr.size)),
+                _ => None,
+            },
+            // To be asked for by itself, which gives the error or finds what has come of it.
+            _ => None,
+        });
+        places.into_iter().zip(data).collect()
+    }
+
+    fn remove_files(&self, caller: &Credentials, names: &[(Ino, &Name)]) -> Vec<Result<Ino>> {
+        let calls = names.iter().map(|&(dir, name)| {
+            let name_of = name.clone();
+            let request = Request::Unlink(op::Unlink { dir, name: name_of });
+            Call::shard(self.by_name(dir, name), caller, request)
+        });
+        let removed = self.ask_all(calls.collect()).into_iter();
+        removed
+            .map(|reply| match reply? {
+                Reply::Removed { ino } => Ok(ino),
+                other => Err(unexpected(&other)),
+            })
+            .collect()
+    }
+
+    fn ask_all(&self, mut calls: Vec<Call<'_>>) -> Vec<Asked> {
+        let answers = self.run_all(&mut calls).into_iter();
+        answers.map(|answer| reply_of(answer?)).collect()
+    }
+}
