@@ -150,6 +150,18 @@ typedef struct pandofs_lock_t {
   uint32_t pid;
 } pandofs_lock_t;
 
+// One file of a batch, for the functions that end in _many.
+typedef struct pandofs_item_t {
+  // Its path.
+  const char *path;
+  // Bytes to write, or room for those that are read.
+  void *data;
+  // So many of them.
+  uint64_t size;
+  // What became of it, filled in: 0, the bytes that were read, or a negative error number.
+  int64_t result;
+} pandofs_item_t;
+
 #ifdef __cplusplus
 extern "C" {
 #endif // __cplusplus
@@ -412,6 +424,32 @@ int pandofs_lock(struct pandofs_file_t file,
 // The holder who is in the way of a lock, as fcntl(2) with F_OFD_GETLK: kind becomes F_UNLCK if nobody is.
 int pandofs_getlock(struct pandofs_file_t file,
                     struct pandofs_lock_t *lock);
+
+// As stat(2) of many paths, with as many requests under way at once as may be. The attributes of items[n] are in stats[n] if
+// its result is 0; its data and size mean nothing. Answers how many items have failed, each with its error as result;
+// pandofs_strerror_last() has words for the first of them. An error of the call itself leaves all results alone.
+int64_t pandofs_stat_many(struct pandofs_fs_t fs,
+                          struct pandofs_item_t *items,
+                          size_t item_count,
+                          struct pandofs_stat_t *stats);
+
+// Reads the first bytes of many regular files, as many as each item has room for, as pandofs_stat_many() looks at them; the
+// result is how many they are. Nothing is left open.
+int64_t pandofs_read_many(struct pandofs_fs_t fs,
+                          struct pandofs_item_t *items,
+                          size_t item_count);
+
+// Makes many files with their bytes, and leaves them closed, as pandofs_stat_many() looks at them. One that is there is
+// -EEXIST; one that could not be given all of its bytes is there all the same.
+int64_t pandofs_create_many(struct pandofs_fs_t fs,
+                            struct pandofs_item_t *items,
+                            size_t item_count,
+                            uint32_t mode);
+
+// As unlink(2) of many paths, as pandofs_stat_many() looks at them.
+int64_t pandofs_unlink_many(struct pandofs_fs_t fs,
+                            struct pandofs_item_t *items,
+                            size_t item_count);
 
 #ifdef __cplusplus
 }  // extern "C"
