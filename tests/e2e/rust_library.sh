@@ -17,6 +17,6 @@ expect_equal 'how the page differs from the example' \
 start_cluster --servers 2
 expect_equal 'what it prints' "$("$EXAMPLE" "$DATA/cluster.json")" "$(block text)"
 expect_equal 'files on the mount' "$(find "$MNT/trees" -type f -size 8c | wc -l)" 47000
-expect_contains 'without a cluster' "$("$EXAMPLE" 2>&1)" 'which cluster?'
+expect_refused 'which cluster?' "$EXAMPLE"
 check_online
 stop_cluster
