@@ -3,9 +3,11 @@
 use super::*;
 use pandofs_wire::buffer::Progress;
 use pandofs_wire::hello::HelloRefusal;
+use pandofs_wire::message::AnswerBody;
 use std::io::Read;
 use std::os::unix::net::UnixStream;
-use std::sync::atomic::AtomicBool;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize};
 
 fn info(addresses: &[&str]) -> ServerInfo {
     ServerInfo {
@@ -144,6 +146,51 @@ fn who_is_asked_meanwhile_goes_on_where_it_was() {
             "other bytes came than were sent"
         );
     });
+}
+
+/// Counts the waits that it hears of.
+#[derive(Default)]
+struct Waits(AtomicUsize);
+
+impl crate::Caller for Waits {
+    fn about_to_wait(&self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn may_wait(&self) -> bool {
+        true
+    }
+
+    fn on_abandoned(&self) {}
+}
+
+#[test]
+fn who_is_about_to_wait_for_a_server_says_so() {
+    let waits = Arc::new(Waits::default());
+    crate::set_cancellation(Some(crate::Cancellation {
+        id: 0,
+        caller: Arc::<Waits>::clone(&waits),
+    }));
+    let heard = || waits.0.load(Ordering::SeqCst);
+    let (mut connection, mut far) = unread(ANSWER_TIMEOUT);
+    connection.send_with(&[&[7; 1_024]]).unwrap();
+    assert_eq!(heard(), 0, "the system takes it at once");
+    connection
+        .send_with(&[&[7; MUCH_TO_SEND_BYTES / 2], &[7; MUCH_TO_SEND_BYTES / 2]])
+        .unwrap();
+    assert_eq!(heard(), 1);
+    let mut answers = WriteBuffer::default();
+    for id in 0..2 {
+        let body = AnswerBody::Done;
+        answers.push(&AnswerFrame { id, body }).unwrap();
+    }
+    assert_eq!(answers.write_to(&mut far).unwrap(), Progress::Done);
+    assert_eq!(connection.receive().unwrap().id, 0);
+    assert_eq!(heard(), 2);
+    // It came with the first.
+    assert_eq!(connection.receive().unwrap().id, 1);
+    assert_eq!(heard(), 2);
+    crate::set_cancellation(None);
 }
 
 #[test]
