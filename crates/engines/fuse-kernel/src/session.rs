@@ -149,19 +149,26 @@ impl<F: Filesystem> Session<F> {
             device,
             rings,
         } = self;
+        let watch = Shared::start_watch(&shared)?;
+        let ended = Session::serve(&shared, device, rings);
+        // However it ended: it may be that no thread came to read.
+        shared.readers.end();
+        ended.and(joined(watch))
+    }
+
+    fn serve(shared: &Arc<Shared<F>>, device: Arc<Device>, rings: Vec<Ring>) -> io::Result<()> {
         let mut threads = Vec::new();
         // With rings there is little to read, nothing of which waits.
         let readers = if rings.is_empty() { shared.regular } else { 1 };
-        threads.push(Shared::start_watch(&shared)?);
         for ring in rings {
-            let started = Shared::start_on(&shared, ring, First::Begin);
+            let started = Shared::start_on(shared, ring, First::Begin);
             threads.push(started.map_err(|(error, _)| error)?);
         }
         for number in 1..readers {
             let device = Arc::new(device.another()?);
-            threads.push(Shared::start(&shared, number.to_string(), device, false)?);
+            threads.push(Shared::start(shared, number.to_string(), device, false)?);
         }
-        threads.push(Shared::start(&shared, "0".to_owned(), device, false)?);
+        threads.push(Shared::start(shared, "0".to_owned(), device, false)?);
         let mut ended = Ok(());
         // Who starts a spare is one of these or a spare itself, so that none is left in the end.
         let more = || {
@@ -169,13 +176,16 @@ impl<F: Filesystem> Session<F> {
             shared.spares.take_thread().or_else(of_rings)
         };
         while let Some(thread) = threads.pop().or_else(more) {
-            let result = match thread.join() {
-                Ok(result) => result,
-                Err(_) => Err(io::Error::other("a thread of the session panicked")),
-            };
-            ended = ended.and(result);
+            ended = ended.and(joined(thread));
         }
         ended
+    }
+}
+
+fn joined(thread: Thread) -> io::Result<()> {
+    match thread.join() {
+        Ok(result) => result,
+        Err(_) => Err(io::Error::other("a thread of the session panicked")),
     }
 }
 

@@ -434,13 +434,13 @@ int64_t pandofs_stat_many(struct pandofs_fs_t fs,
                           struct pandofs_stat_t *stats);
 
 // Reads the first bytes of many regular files, as many as each item has room for, as pandofs_stat_many() looks at them; the
-// result is how many they are. Nothing is left open.
+// result is how many they are. Nothing is left open. Rooms do not overlap.
 int64_t pandofs_read_many(struct pandofs_fs_t fs,
                           struct pandofs_item_t *items,
                           size_t item_count);
 
 // Makes many files with their bytes, and leaves them closed, as pandofs_stat_many() looks at them. One that is there is
-// -EEXIST; one that could not be given all of its bytes is there all the same.
+// -EEXIST; one that could not be given all of its bytes is there all the same, unless somebody else has removed it.
 int64_t pandofs_create_many(struct pandofs_fs_t fs,
                             struct pandofs_item_t *items,
                             size_t item_count,

@@ -28,8 +28,8 @@ pub unsafe extern "C" fn pandofs_stat_many(
             return Err(Failure::Null("stats"));
         }
         let mount = call.mount(fs)?;
-        let stat = |asked: &[Asked<'_, Out<Stat>>]| {
-            let paths: Vec<&[u8]> = asked.iter().map(|asked| asked.path).collect();
+        let stat = |asked: &[Asked<Out<Stat>>]| {
+            let paths: Vec<&[u8]> = asked.iter().map(|asked| &asked.path[..]).collect();
             mount.stat_many(&paths, true)
         };
         Ok(items.each(
@@ -46,7 +46,7 @@ pub unsafe extern "C" fn pandofs_stat_many(
 }
 
 /// Reads the first bytes of many regular files, as many as each item has room for, as pandofs_stat_many() looks at them; the
-/// result is how many they are. Nothing is left open.
+/// result is how many they are. Nothing is left open. Rooms do not overlap.
 // SAFETY: by the header of the crate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pandofs_read_many(fs: Fs, items: *mut Item, item_count: usize) -> i64 {
@@ -54,19 +54,17 @@ pub unsafe extern "C" fn pandofs_read_many(fs: Fs, items: *mut Item, item_count:
         // SAFETY: as C gives them.
         let items = unsafe { Items::new(items, item_count) }?;
         let mount = call.mount(fs)?;
-        let read = |asked: &[Asked<'_, Room>]| {
-            let paths: Vec<&[u8]> = asked.iter().map(|asked| asked.path).collect();
-            let most = asked.iter().map(|asked| asked.with.size).max();
-            mount.read_many(&paths, most.unwrap_or(0))
+        let read = |asked: &[Asked<Room>]| {
+            let files = asked.iter().map(|asked| (&asked.path[..], asked.with.size));
+            mount.read_many(&files.collect::<Vec<_>>())
         };
         Ok(items.each(
             call,
             // SAFETY: as C gives it.
-            |given| unsafe { Room::new(given.data, given.size()?, "data") },
+            |given| unsafe { Room::new(given.data(), given.size()?, "data") },
             read,
             |mut room, data| {
-                let data = &data[..data.len().min(room.size)];
-                room.put(0, data);
+                room.put(0, &data);
                 data.len() as i64
             },
         ))
@@ -74,7 +72,7 @@ pub unsafe extern "C" fn pandofs_read_many(fs: Fs, items: *mut Item, item_count:
 }
 
 /// Makes many files with their bytes, and leaves them closed, as pandofs_stat_many() looks at them. One that is there is
-/// -EEXIST; one that could not be given all of its bytes is there all the same.
+/// -EEXIST; one that could not be given all of its bytes is there all the same, unless somebody else has removed it.
 // SAFETY: by the header of the crate.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pandofs_create_many(
@@ -87,14 +85,14 @@ pub unsafe extern "C" fn pandofs_create_many(
         // SAFETY: as C gives them.
         let items = unsafe { Items::new(items, item_count) }?;
         let mount = call.mount(fs)?;
-        let create = |asked: &[Asked<'_, &[u8]>]| {
-            let files = asked.iter().map(|asked| (asked.path, asked.with));
+        let create = |asked: &[Asked<&[u8]>]| {
+            let files = asked.iter().map(|asked| (&asked.path[..], asked.with));
             mount.create_many(&files.collect::<Vec<_>>(), mode)
         };
         Ok(items.each(
             call,
             // SAFETY: as C gives it.
-            |given| unsafe { bytes(given.data.cast::<u8>(), given.size()?, "data") },
+            |given| unsafe { bytes(given.data().cast::<u8>(), given.size()?, "data") },
             create,
             |_, ()| 0,
         ))
@@ -109,38 +107,51 @@ pub unsafe extern "C" fn pandofs_unlink_many(fs: Fs, items: *mut Item, item_coun
         // SAFETY: as C gives them.
         let items = unsafe { Items::new(items, item_count) }?;
         let mount = call.mount(fs)?;
-        let unlink = |asked: &[Asked<'_, ()>]| {
-            let paths: Vec<&[u8]> = asked.iter().map(|asked| asked.path).collect();
+        let unlink = |asked: &[Asked<()>]| {
+            let paths: Vec<&[u8]> = asked.iter().map(|asked| &asked.path[..]).collect();
             Mount::unlink_many(&mount, &paths)
         };
         Ok(items.each(call, |_| Ok(()), unlink, |(), ()| 0))
     })
 }
 
-/// Items that C gave. Results need not be initialized, so there is never a reference to one.
+/// Items that C gave. Fields that a function does not name need not be initialized, so there is never a reference to one.
 struct Items {
     first: *mut Item,
     count: usize,
 }
 
-/// An item's fields, but for its result.
+/// An item, with the fields of which a function says that they mean something.
 struct Given {
     place: usize,
-    data: *mut c_void,
-    size: u64,
+    item: *const Item,
 }
 
 /// An item that is asked about.
-struct Asked<'a, W> {
+struct Asked<W> {
     place: usize,
-    path: &'a [u8],
+    /// Its own: what is read may go where C has the path.
+    path: Vec<u8>,
     with: W,
 }
 
 impl Given {
-    fn size(&self) -> Result<usize> {
+    /// # Safety
+    /// C has filled it in.
+    // SAFETY: its caller's to keep, as said above.
+    unsafe fn data(&self) -> *mut c_void {
+        // SAFETY: the caller's promise.
+        unsafe { addr_of!((*self.item).data).read_unaligned() }
+    }
+
+    /// # Safety
+    /// C has filled it in.
+    // SAFETY: its caller's to keep, as said above.
+    unsafe fn size(&self) -> Result<usize> {
+        // SAFETY: the caller's promise.
+        let size = unsafe { addr_of!((*self.item).size).read_unaligned() };
         let too_large = |_| CallFailure::Invalid("more bytes than memory can have").into();
-        usize::try_from(self.size).map_err(too_large)
+        usize::try_from(size).map_err(too_large)
     }
 }
 
@@ -160,7 +171,7 @@ impl Items {
         &self,
         call: &mut Call,
         mut with: impl FnMut(&Given) -> Result<W>,
-        ask: impl FnOnce(&[Asked<'_, W>]) -> Vec<pandofs_handles::Result<T>>,
+        ask: impl FnOnce(&[Asked<W>]) -> Vec<pandofs_handles::Result<T>>,
         mut put: impl FnMut(W, T) -> i64,
     ) -> i64 {
         let mut asked = Vec::new();
@@ -168,7 +179,7 @@ impl Items {
         for place in 0..self.count {
             match self.given(place, &mut with) {
                 Ok(item) => asked.push(item),
-                Err(failure) => failed.push((place, b"".as_slice(), failure)),
+                Err(failure) => failed.push((place, Vec::new(), failure)),
             }
         }
         let answers = ask(&asked);
@@ -192,25 +203,19 @@ impl Items {
         &self,
         place: usize,
         with: &mut impl FnMut(&Given) -> Result<W>,
-    ) -> Result<Asked<'_, W>> {
+    ) -> Result<Asked<W>> {
         assert!(place < self.count);
-        // SAFETY: there are so many, and what is read C has filled in.
-        let (path, data, size) = unsafe {
+        // SAFETY: there are so many, and each has a path.
+        let (item, path) = unsafe {
             let item = self.first.add(place);
-            let (path, data) = (addr_of!((*item).path), addr_of!((*item).data));
-            let size = addr_of!((*item).size);
-            (
-                path.read_unaligned(),
-                data.read_unaligned(),
-                size.read_unaligned(),
-            )
+            (item, addr_of!((*item).path).read_unaligned())
         };
         // SAFETY: as C gives it.
-        let path = unsafe { text(path, "path", PANDOFS_PATH_MAX) }?;
+        let path = unsafe { text(path, "path", PANDOFS_PATH_MAX) }?.to_vec();
         if path.is_empty() {
             return Err(FsError::NotFound.into());
         }
-        let with = with(&Given { place, data, size })?;
+        let with = with(&Given { place, item })?;
         Ok(Asked { place, path, with })
     }
 

@@ -1,6 +1,6 @@
 //! Small files, made and read in batches.
 
-use pandofs_client::{Client, Credentials, Name, NewFile, Options};
+use pandofs_client::{Client, Credentials, FileToRead, Name, NewFile, Options};
 use std::error::Error;
 use std::path::PathBuf;
 
@@ -24,9 +24,13 @@ fn main() -> Result<(), Box<dyn Error>> {
     for made in client.create_many(&me, &files.collect::<Vec<_>>()) {
         made?;
     }
-    let all: Vec<_> = names.iter().map(|name| (dir, name)).collect();
+    let files = names.iter().map(|name| FileToRead {
+        dir,
+        name,
+        most: 1 << 20,
+    });
     let mut bytes = 0;
-    for read in client.open_read_many(&me, &all, 1 << 20) {
+    for read in client.open_read_many(&me, &files.collect::<Vec<_>>()) {
         bytes += read?.len();
     }
     println!("{} files, {bytes} bytes", names.len());

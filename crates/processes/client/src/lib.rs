@@ -101,7 +101,7 @@ pub use crate::error::{ClientError, Result};
 pub use crate::layout::{LAYOUT_XATTR, LayoutOf, chosen, layout_text, parse_layout, parse_unit};
 pub use crate::levels::Levels;
 pub use crate::locks::{Holder, LockWait, Tried};
-pub use crate::many::NewFile;
+pub use crate::many::{FileToRead, NewFile};
 pub use crate::names::{Found, OpenHow, RenameHow};
 pub use crate::recalls::Recall;
 pub use crate::space::Seek;

@@ -6,7 +6,7 @@
 use crate::call::Call;
 use crate::core::Core;
 use crate::data::{inline_range, written};
-use crate::error::{ClientError, Failure, Result};
+use crate::error::{Failure, Result};
 use crate::inodes::{inode_of, unexpected};
 use crate::names::entry_of;
 use crate::route::reply_of;
@@ -14,8 +14,8 @@ use crate::trace::{Op, Outcome};
 use crate::{Client, Node};
 use pandofs_api::{EntryReply, FileBody, InodeReply, NewNode, Reply, Request, op};
 use pandofs_session::Target;
-use pandofs_types::limits::{MAX_NEW_FILE_BYTES, MAX_PIPELINED_REQUESTS};
-use pandofs_types::{Credentials, FileKind, FsError, Ino, Name, NewMode};
+use pandofs_types::limits::{MAX_NEW_FILE_BYTES, MAX_PIPELINED_REQUESTS, MAX_REDIRECTS};
+use pandofs_types::{Attr, Credentials, FileKind, FsError, Ino, Name, NewMode};
 
 /// A file that [`Client::create_many`] makes.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +30,25 @@ pub struct NewFile<'a> {
     pub contents: &'a [u8],
 }
 
+/// A file of which [`Client::open_read_many`] reads the beginning.
+#[derive(Clone, Copy, Debug)]
+pub struct FileToRead<'a> {
+    /// The directory.
+    pub dir: Ino,
+    /// Its name there.
+    pub name: &'a Name,
+    /// Bytes that are read at most.
+    pub most: usize,
+}
+
+/// What a name was found to lead to.
+#[derive(Debug)]
+enum Looked {
+    Found(InodeReply),
+    /// There was an entry, whose inode was gone when that was asked for: the name may lead to something else by now.
+    Gone,
+}
+
 /// Answer of a shard to one of many requests.
 type Asked = std::result::Result<Reply, Failure>;
 
@@ -38,7 +57,8 @@ const READ: u16 = 4;
 
 impl Client {
     /// Makes files with their bytes, and leaves them closed. One that could not be given all of its bytes
-    /// is there all the same, with some of them or none, and its error is the write's.
+    /// is there all the same, with some of them or none, and its error is the write's; for one that somebody else has removed
+    /// before it had them there is none.
     ///
     /// # Errors
     /// Of each file: `Exists` when its name is taken, and those of [`Client::write`].
@@ -74,7 +94,10 @@ impl Client {
                 || self.core().fill_files(caller, &contents),
             );
             for (node, ended) in nodes.into_iter().zip(ended) {
-                *node = ended;
+                // What somebody else has removed meanwhile was made and written, as it would have been if it were open.
+                if !matches!(&ended, Err(error) if error.is_gone()) {
+                    *node = ended;
+                }
             }
             all.append(&mut made);
         }
@@ -88,49 +111,55 @@ impl Client {
     pub fn stat_many(&self, caller: &Credentials, names: &[(Ino, &Name)]) -> Vec<Result<Node>> {
         let mut all = Vec::with_capacity(names.len());
         for names in names.chunks(MAX_PIPELINED_REQUESTS) {
-            all.extend(self.traced_many(
-                lookups(names),
-                |node| Outcome::Node(node),
-                || {
-                    let core = self.core();
-                    let found = core.look_up_files(caller, names).into_iter().zip(names);
-                    found
-                        .map(|(inode, &(dir, name))| match inode {
-                            Ok(inode) => core.attr(caller, inode).map(Node::from),
-                            // It may lead to something else by now.
-                            Err(error) if error.is_gone() => self.look_up(caller, dir, name),
-                            Err(error) => Err(error),
-                        })
-                        .collect()
+            let stat = |looked: Result<Looked>, &(dir, name): &(Ino, &Name)| match looked? {
+                Looked::Found(inode) => match self.core().attr(caller, inode) {
+                    Err(error) if error.is_gone() => self.look_up(caller, dir, name),
+                    attr => attr.map(Node::from),
                 },
-            ));
+                Looked::Gone => self.look_up(caller, dir, name),
+            };
+            let look = || {
+                let looked = self.core().look_up_files(caller, names).into_iter();
+                looked
+                    .zip(names)
+                    .map(|(looked, name)| stat(looked, name))
+                    .collect()
+            };
+            let lookups = names.iter().map(|&(dir, name)| Op::Lookup { dir, name });
+            all.extend(self.traced_many(lookups, |node| Outcome::Node(node), look));
         }
         all
     }
 
-    /// Reads files by their names, each in a directory of its own choice, from their beginning and no more than `most` bytes of
-    /// each; the caller needs the right to read them. Nothing is left open.
+    /// Reads the beginnings of files by their names; the caller needs the right to read them. Nothing is left open. What is kept
+    /// in inodes is read with many requests under way, larger files one after the other.
     ///
     /// # Errors
     /// Of each file: `NotFound`; `Access`; `IsDir` and `Invalid` for what is no file; those of [`Client::read`].
     pub fn open_read_many(
         &self,
         caller: &Credentials,
-        names: &[(Ino, &Name)],
-        most: usize,
+        files: &[FileToRead<'_>],
     ) -> Vec<Result<Vec<u8>>> {
-        let mut all = Vec::with_capacity(names.len());
-        for names in names.chunks(MAX_PIPELINED_REQUESTS) {
-            let inos: Vec<Result<InodeReply>> = self.traced_many(
-                lookups(names),
-                |inode: &InodeReply| Outcome::Ino(inode.attr.ino),
-                || self.core().look_up_files(caller, names),
+        let mut all = Vec::with_capacity(files.len());
+        for files in files.chunks(MAX_PIPELINED_REQUESTS) {
+            let names: Vec<(Ino, &Name)> = files.iter().map(|file| (file.dir, file.name)).collect();
+            let lookups = names.iter().map(|&(dir, name)| Op::Lookup { dir, name });
+            let looked = self.traced_many(
+                lookups,
+                |looked| match looked {
+                    Looked::Found(inode) => Outcome::Ino(inode.attr.ino),
+                    Looked::Gone => Outcome::Done,
+                },
+                || self.core().look_up_files(caller, &names),
             );
-            let readable: Vec<Result<InodeReply>> = inos
-                .into_iter()
-                .map(|inode| self.readable(caller, inode?))
-                .collect();
-            all.extend(self.read_files(caller, &readable, most));
+            let looked = looked.into_iter().map(|looked| {
+                if let Ok(Looked::Found(inode)) = &looked {
+                    self.readable(caller, &inode.attr)?;
+                }
+                looked
+            });
+            all.extend(self.read_files(caller, files, looked.collect()));
         }
         all
     }
@@ -151,9 +180,8 @@ impl Client {
         all
     }
 
-    /// The inode, if it is a file's that the caller may read.
-    fn readable(&self, caller: &Credentials, inode: InodeReply) -> Result<InodeReply> {
-        let attr = &inode.attr;
+    /// Looks whether it is a file that the caller may read.
+    fn readable(&self, caller: &Credentials, attr: &Attr) -> Result<()> {
         match attr.kind {
             FileKind::File => {}
             FileKind::Dir => return Err(FsError::IsDir.into()),
@@ -165,7 +193,7 @@ impl Client {
         };
         let owned = (attr.mode, attr.uid, attr.gid);
         match caller.may_by_acl(READ, attr.kind, owned, acl.as_ref()) {
-            true => Ok(inode),
+            true => Ok(()),
             false => Err(FsError::Access.into()),
         }
     }
@@ -173,25 +201,95 @@ impl Client {
     fn read_files(
         &self,
         caller: &Credentials,
-        files: &[Result<InodeReply>],
-        most: usize,
+        files: &[FileToRead<'_>],
+        looked: Vec<Result<Looked>>,
     ) -> Vec<Result<Vec<u8>>> {
-        let core = self.core();
-        let mut inline = core.read_inline_files(caller, files).into_iter().peekable();
-        let read = files.iter().enumerate().map(|(place, inode)| {
-            let inode = inode.as_ref().map_err(ClientError::clone)?;
-            match inline.next_if(|(of, _)| *of == place) {
-                Some((_, Some((data, size)))) => Ok(inline_range(&data, size, 0, most)),
-                _ => self.read(caller, inode.attr.ino, 0, most),
+        let inline = self.read_inline_files(caller, files, &looked);
+        let each = looked.into_iter().zip(inline).zip(files);
+        each.map(|((looked, inline), file)| {
+            let read = match (looked?, inline) {
+                (_, Some(data)) => Ok(data),
+                (Looked::Found(inode), None) => self.read_first(caller, inode.attr, file.most),
+                (Looked::Gone, None) => Err(FsError::Stale.into()),
+            };
+            match read {
+                Err(error) if error.is_gone() => self.read_by_name(caller, file),
+                read => read,
             }
-        });
-        read.collect()
+        })
+        .collect()
     }
-}
 
-/// What is traced of looking these up.
-fn lookups<'a>(names: &'a [(Ino, &'a Name)]) -> impl Iterator<Item = Op<'a>> {
-    names.iter().map(|&(dir, name)| Op::Lookup { dir, name })
+    /// The beginnings of those files that are kept in their inodes. `None` for the others, and for those that have to be asked for by
+    /// themselves: that gives the error, or finds what has come of them.
+    fn read_inline_files(
+        &self,
+        caller: &Credentials,
+        files: &[FileToRead<'_>],
+        looked: &[Result<Looked>],
+    ) -> Vec<Option<Vec<u8>>> {
+        let core = self.core();
+        let mut places = Vec::new();
+        let mut calls = Vec::new();
+        for (place, looked) in looked.iter().enumerate() {
+            let Ok(Looked::Found(inode)) = looked else {
+                continue;
+            };
+            let ino = inode.attr.ino;
+            let is_inline = matches!(inode.body, FileBody::Inline { .. });
+            // What is written to an open file, and not on its shard yet, is to be read as well.
+            if is_inline && core.opens.file(ino).is_none() {
+                places.push((place, ino));
+                let request = Request::ReadInline(op::ReadInline { ino });
+                calls.push(Call::shard(Target::Inode(ino), caller, request));
+            }
+        }
+        let ops = places.iter().map(|&(place, ino)| Op::Read {
+            ino,
+            offset: 0,
+            bytes: files[place].most,
+        });
+        let read = || {
+            let answers = core.ask_all(calls).into_iter().zip(&places);
+            let data = answers.map(|(reply, (place, _))| match reply {
+                Ok(Reply::Inode(inode)) => match inode.body {
+                    FileBody::Inline { data, .. } => {
+                        let most = files[*place].most;
+                        Ok(Some(inline_range(&data, inode.attr.size, 0, most)))
+                    }
+                    _ => Ok(None),
+                },
+                _ => Ok(None),
+            });
+            data.collect()
+        };
+        let answers = self.traced_many(ops, |_| Outcome::Done, read);
+        let mut inline = vec![None; files.len()];
+        for (&(place, _), data) in places.iter().zip(answers) {
+            inline[place] = data.ok().flatten();
+        }
+        inline
+    }
+
+    /// Reads a file by itself, as far as it goes now: somebody may be writing at its end all the time.
+    fn read_first(&self, caller: &Credentials, mut attr: Attr, most: usize) -> Result<Vec<u8>> {
+        self.core().correct(&mut attr);
+        let size = usize::try_from(attr.size).unwrap_or(usize::MAX);
+        self.read(caller, attr.ino, 0, most.min(size))
+    }
+
+    /// Begins with the name again: what it led to is gone.
+    fn read_by_name(&self, caller: &Credentials, file: &FileToRead<'_>) -> Result<Vec<u8>> {
+        for _ in 0..MAX_REDIRECTS {
+            let node = self.look_up(caller, file.dir, file.name)?;
+            self.readable(caller, &node.attr)?;
+            match self.read_first(caller, node.attr, file.most) {
+                Err(error) if error.is_gone() => {}
+                read => return read,
+            }
+        }
+        Err(FsError::NotFound.into())
+    }
 }
 
 impl Core {
@@ -243,11 +341,7 @@ impl Core {
     }
 
     /// The inodes that the names lead to.
-    fn look_up_files(
-        &self,
-        caller: &Credentials,
-        names: &[(Ino, &Name)],
-    ) -> Vec<Result<InodeReply>> {
+    fn look_up_files(&self, caller: &Credentials, names: &[(Ino, &Name)]) -> Vec<Result<Looked>> {
         let calls = names.iter().map(|&(dir, name)| {
             let name_of = name.clone();
             let request = Request::Lookup(op::Lookup { dir, name: name_of });
@@ -266,45 +360,15 @@ impl Core {
             }
         }
         let mut away = self.ask_all(away).into_iter();
-        let inodes = entries.into_iter().map(|entry| match entry?.inode {
-            Some(inode) => Ok(inode),
-            None => match away.next() {
-                Some(reply) => inode_of(reply?),
+        let looked = entries.into_iter().map(|entry| match entry?.inode {
+            Some(inode) => Ok(Looked::Found(inode)),
+            None => match away.next().map(|reply| inode_of(reply?)) {
+                Some(Err(error)) if error.is_gone() => Ok(Looked::Gone),
+                Some(inode) => inode.map(Looked::Found),
                 None => unreachable!("each entry without an inode was asked for it"),
             },
         });
-        inodes.collect()
-    }
-
-    /// The bytes and the size of those files that keep them in their inodes, with their places among `files`.
-    fn read_inline_files(
-        &self,
-        caller: &Credentials,
-        files: &[Result<InodeReply>],
-    ) -> Vec<(usize, Option<(Vec<u8>, u64)>)> {
-        let mut places = Vec::new();
-        let mut calls = Vec::new();
-        for (place, inode) in files.iter().enumerate() {
-            let Ok(inode) = inode else { continue };
-            let ino = inode.attr.ino;
-            let is_inline = matches!(inode.body, FileBody::Inline { .. });
-            // What is written to an open file, and not on its shard yet, is to be read as well.
-            if is_inline && self.opens.file(ino).is_none() {
-                places.push(place);
-                let request = Request::ReadInline(op::ReadInline { ino });
-                calls.push(Call::shard(Target::Inode(ino), caller, request));
-            }
-        }
-        let answers = self.ask_all(calls).into_iter();
-        let data = answers.map(|reply| match reply {
-            Ok(Reply::Inode(inode)) => match inode.body {
-                FileBody::Inline { data, .. } => Some((data, inode.attr.size)),
-                _ => None,
-            },
-            // To be asked for by itself, which gives the error or finds what has come of it.
-            _ => None,
-        });
-        places.into_iter().zip(data).collect()
+        looked.collect()
     }
 
     fn remove_files(&self, caller: &Credentials, names: &[(Ino, &Name)]) -> Vec<Result<Ino>> {

@@ -2,7 +2,7 @@
 
 use crate::failure::{Failure, Result};
 use crate::mount::{Ending, Mount};
-use pandofs_client::{ClientError, NewFile, Node};
+use pandofs_client::{ClientError, FileToRead, NewFile, Node};
 use pandofs_types::{Attr, FileKind, FsError, Ino, Name, NameError};
 use std::collections::HashMap;
 
@@ -30,16 +30,25 @@ impl Mount {
         each.collect()
     }
 
-    /// The first bytes of each regular file, no more than `most`, without opening it.
+    /// The first bytes of each regular file, no more than so many of it, without opening it.
     ///
     /// # Errors
     /// Of each path: as open(2) and read(2); `Special` for what only the kernel can read.
-    pub fn read_many(&self, paths: &[&[u8]], most: usize) -> Vec<Result<Vec<u8>>> {
-        let leaves = self.leaves(paths, Ending::NoDir);
+    pub fn read_many(&self, files: &[(&[u8], usize)]) -> Vec<Result<Vec<u8>>> {
+        let paths: Vec<&[u8]> = files.iter().map(|(path, _)| *path).collect();
+        let leaves = self.leaves(&paths, Ending::NoDir);
+        let there = leaves.iter().zip(files).filter_map(|(leaf, &(_, most))| {
+            let (dir, name) = leaf.as_ref().ok()?;
+            Some(FileToRead {
+                dir: *dir,
+                name,
+                most,
+            })
+        });
+        let wanted: Vec<FileToRead<'_>> = there.collect();
         let (client, caller) = (self.client(), &self.caller);
-        let names = names_of(&leaves);
-        let mut read = client.open_read_many(caller, &names, most).into_iter();
-        let each = leaves.iter().zip(paths).map(|(leaf, path)| {
+        let mut read = client.open_read_many(caller, &wanted).into_iter();
+        let each = leaves.iter().zip(files).map(|(leaf, &(path, most))| {
             match answer_of(leaf, &mut read) {
                 // It may be a link.
                 Err(Failure::Client(ClientError::Fs(FsError::Invalid)) | Failure::InUse) => {
@@ -52,7 +61,7 @@ impl Mount {
     }
 
     /// Makes files of these paths with these bytes, and leaves them closed. One that could not be given all of its bytes is
-    /// there all the same.
+    /// there all the same, unless somebody else has removed it.
     ///
     /// # Errors
     /// Of each path: as open(2) with `O_CREAT` and `O_EXCL`, and as write(2).

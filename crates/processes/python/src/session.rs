@@ -17,8 +17,8 @@ use pyo3::types::{PyBytes, PyList};
 use std::ffi::c_int;
 use std::sync::Arc;
 
-/// Paths that a thread of a batch takes at a time, and asks about together.
-const GROUP: usize = 32;
+/// Paths that a thread of a batch takes at a time, and asks about together, at most.
+const MAX_GROUP: usize = 32;
 
 /// Mode, number, links, user, group, bytes, times of access, modification and change (nanoseconds), units of 512 bytes,
 /// device, time when it was made (nanoseconds).
@@ -332,9 +332,12 @@ impl Session {
         paths: Vec<PathArgument>,
         threads: usize,
     ) -> PyResult<Bound<'py, PyList>> {
-        let read = |mount: &Mount, _: usize, paths: &[&[u8]]| mount.read_many(paths, usize::MAX);
+        let read = |mount: &Mount, _: usize, paths: &[&[u8]]| {
+            let files = paths.iter().map(|path| (*path, usize::MAX));
+            mount.read_many(&files.collect::<Vec<_>>())
+        };
         let made = |bytes: Vec<u8>| Ok(PyBytes::new(py, &bytes).into_any());
-        self.each(py, &paths, (threads, GROUP), read, made)
+        self.each(py, &paths, grouped(&paths, threads), read, made)
     }
 
     /// Attributes of each path, or the exception.
@@ -347,7 +350,7 @@ impl Session {
     ) -> PyResult<Bound<'py, PyList>> {
         let stat = |mount: &Mount, _: usize, paths: &[&[u8]]| mount.stat_many(paths, follow);
         let made = |attr: Attr| Ok(attributes(&attr).into_pyobject(py)?.into_any());
-        self.each(py, &paths, (threads, GROUP), stat, made)
+        self.each(py, &paths, grouped(&paths, threads), stat, made)
     }
 
     /// Opens each path as open(2), writes its bytes and closes it: None, or the exception.
@@ -383,8 +386,19 @@ impl Session {
             }
         };
         let made = |()| Ok(py.None().into_bound(py));
-        self.each(py, &paths, (threads, GROUP), create, made)
+        // Those that may be there are opened one by one.
+        let threads = match flags & libc::O_EXCL {
+            0 => (threads, 1),
+            _ => grouped(&paths, threads),
+        };
+        self.each(py, &paths, threads, create, made)
     }
+}
+
+/// The threads of a batch, and how many paths each takes at a time: no thread is without any.
+fn grouped(paths: &[PathArgument], threads: usize) -> (usize, usize) {
+    let each = paths.len().div_ceil(threads.max(1));
+    (threads, each.clamp(1, MAX_GROUP))
 }
 
 fn of_times(times: Option<(i64, i64)>) -> SetAttr {

@@ -2,7 +2,7 @@
 
 use crate::common::*;
 use pandofs_api::{FileBody, InodeReply, Refusal, Reply, Request, RequestKey, op};
-use pandofs_client::{ClientError, NewFile};
+use pandofs_client::{ClientError, FileToRead, NewFile};
 use pandofs_types::limits::MAX_NEW_FILE_BYTES;
 use pandofs_types::{FileKind, FsError, Ino, Name, ServerId, ShardId};
 use pandofs_wire::message::RequestBody;
@@ -35,6 +35,14 @@ fn filled(ino: Ino, data: &[u8]) -> InodeReply {
         *kept = data.to_vec();
     }
     inode
+}
+
+fn to_read(name: &Name, most: usize) -> FileToRead<'_> {
+    FileToRead {
+        dir: Ino::ROOT,
+        name,
+        most,
+    }
 }
 
 #[test]
@@ -215,7 +223,8 @@ fn names_lead_to_inodes_on_other_shards_and_rights_are_looked_at() {
     let not_found = || Err(FsError::NotFound.into());
     assert_eq!(sizes, [Ok(5), Ok(5), Ok(8), not_found(), Ok(0)]);
 
-    let read = client.open_read_many(&ME, &wanted, 3);
+    let files: Vec<FileToRead<'_>> = names.iter().map(|name| to_read(name, 3)).collect();
+    let read = client.open_read_many(&ME, &files);
     let refused = |error: FsError| Err(ClientError::from(error));
     assert_eq!(
         read,
@@ -229,4 +238,78 @@ fn names_lead_to_inodes_on_other_shards_and_rights_are_looked_at() {
     );
     let opened = |request: &Request| request.operation().is_remembered();
     assert!(!first.asked().iter().any(|asked| opened(&asked.request)));
+}
+
+#[test]
+fn a_file_that_is_replaced_between_its_name_and_its_bytes_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 1);
+    let looks = AtomicU64::new(0);
+    let _server = Fake::start(&map, 0, move |request| {
+        let RequestBody::Shard(asked) = request else {
+            return unexpected(request);
+        };
+        match &asked.request {
+            Request::Lookup(op::Lookup { name, .. }) if *name == self::name("none") => {
+                refuse(FsError::NotFound)
+            }
+            Request::Lookup(_) => match looks.fetch_add(1, Ordering::SeqCst) {
+                0 => ok(entry(filled(Ino(50), b"old"), ShardId(0))),
+                _ => ok(entry(filled(Ino(51), b"new"), ShardId(0))),
+            },
+            Request::ReadInline(op::ReadInline { ino: Ino(51) })
+            | Request::GetAttr(op::GetAttr { ino: Ino(51) }) => {
+                ok(Reply::Inode(filled(Ino(51), b"new")))
+            }
+            // Another client has renamed a file over it.
+            _ => refuse(FsError::Stale),
+        }
+    });
+    let client = client(&map);
+    let (file, none) = (name("file"), name("none"));
+    let read = client.open_read_many(&ME, &[to_read(&file, 9), to_read(&none, 9)]);
+    assert_eq!(read, [Ok(b"new".to_vec()), Err(FsError::NotFound.into())]);
+}
+
+#[test]
+fn a_new_file_that_is_removed_before_it_has_its_bytes_was_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 1);
+    let _server = Fake::start(&map, 0, |request| match request {
+        RequestBody::Shard(asked) => match &asked.request {
+            Request::Create(_) => ok(entry(file(Ino(100)), ShardId(0))),
+            _ => refuse(FsError::Stale),
+        },
+        _ => unexpected(request),
+    });
+    let client = client(&map);
+    let name = name("file");
+    let new = NewFile {
+        dir: Ino::ROOT,
+        name: &name,
+        mode: 0o644.into(),
+        contents: b"pando",
+    };
+    let made = client.create_many(&ME, &[new]).remove(0);
+    assert_eq!(made.map(|node| node.ino), Ok(Ino(100)));
+}
+
+#[test]
+fn a_missing_name_is_looked_up_once() {
+    let folder = tempfile::tempdir().unwrap();
+    let map = map(folder.path(), 1, 1);
+    let server = Fake::start(&map, 0, |request| match request {
+        RequestBody::Shard(_) => refuse(FsError::NotFound),
+        _ => unexpected(request),
+    });
+    let client = client(&map);
+    let names = names(3);
+    let wanted: Vec<(Ino, &Name)> = names.iter().map(|name| (Ino::ROOT, name)).collect();
+    let found = client.stat_many(&ME, &wanted);
+    assert!(
+        found
+            .iter()
+            .all(|found| *found == Err(FsError::NotFound.into()))
+    );
+    assert_eq!(server.asked().len(), 3);
 }

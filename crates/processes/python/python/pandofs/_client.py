@@ -379,7 +379,7 @@ class Client:
     def read_many(
         self, paths: Iterable[StrOrBytesPath], *, threads: int = DEFAULT_THREADS, return_errors: bool = False
     ) -> List[Any]:
-        """The bytes of each file, in their order: so many at once, while other threads of Python go on.
+        """The bytes of each file, in their order, by so many threads, while other threads of Python go on.
 
         The first error of the list is raised; with `return_errors` each is in the place of what could not be read.
         """
