@@ -211,13 +211,11 @@ impl Leases {
         self.table.renew(session)
     }
 
-    /// The same if that is their incarnation; whether it is.
+    /// The same if that is their incarnation; whether they are renewed. (If one that goes on with what was recalled for too
+    /// long were told that they are: it goes on believing, and others are let in.)
     pub(crate) fn renew_if(&mut self, session: SessionId, incarnation: u64) -> bool {
         let has = self.table.incarnation(session) == Some(incarnation);
-        if has {
-            self.renew(session);
-        }
-        has
+        has && self.renew(session).is_some()
     }
 
     /// Whether what the session has executed under grants of this incarnation may be executed here: they are not over, or

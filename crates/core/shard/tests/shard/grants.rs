@@ -6,7 +6,7 @@ use pandofs_api::{BatchReply, CommitMessage, Granted, PeerMessage, Refusal, Repl
 use pandofs_namespace::keys::{self, Kind};
 use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output, Recall, Record};
-use pandofs_types::limits::{LEASE, LEASE_QUIET};
+use pandofs_types::limits::{LEASE, LEASE_QUIET, MAX_GRANT_RECALL};
 use pandofs_types::{Credentials, FsError, Ino, LeaseKey, SessionId, SetAttr, ShardId, Time};
 use std::time::Duration;
 
@@ -426,6 +426,36 @@ fn grants_end_together_when_they_are_not_renewed() {
     assert_eq!(answer(&step), Some(Err(FsError::Stale.into())));
     let step = ask(&mut cluster, OTHER, renew(incarnation));
     assert_eq!(answer(&step), Some(Err(FsError::Stale.into())));
+}
+
+/// A renews its grants and answers no recall; told that they are renewed, it would believe in them when B is let in.
+#[test]
+fn who_goes_on_with_what_was_recalled_for_too_long_is_told_that_nothing_is_renewed() {
+    let (mut cluster, dir) = cluster();
+    let incarnation = granted(&mut cluster, HOLDER, dir)
+        .expect("a grant")
+        .incarnation;
+    let renew = Request::Renew(op::Renew { incarnation });
+    let step = ask(&mut cluster, OTHER, getattr(dir));
+    assert_eq!(answer(&step), None);
+    let pause = LEASE / 2;
+    let mut passed = pause;
+    while passed < MAX_GRANT_RECALL {
+        later(&mut cluster, pause);
+        assert_eq!(get(&mut cluster, HOLDER, renew.clone()), Reply::Done);
+        passed += pause;
+    }
+    let step = later(&mut cluster, pause);
+    assert_eq!(answer(&step), None, "the last renewal is in force");
+    let step = ask(&mut cluster, HOLDER, renew);
+    assert_eq!(answer(&step), Some(Err(FsError::Stale.into())));
+    let step = later(&mut cluster, pause);
+    let mut answered = None;
+    cluster.carry(step.outputs, &mut answered);
+    assert!(
+        matches!(answered, Some(Ok(Reply::Inode(_)))),
+        "{answered:?}"
+    );
 }
 
 /// A makes a name under a grant and stands still; its time is up, and B looks, finds nothing and makes it; A goes on.
