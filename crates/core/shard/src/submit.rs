@@ -155,7 +155,10 @@ impl Shard {
         }
         self.sessions.answers.saw(session, env.steady);
         if let Some(refusal) = self.sessions.answers.refusal(request.key) {
-            self.answer(ticket, Err(refusal), false);
+            // The first answer may wait for the disk still, and never come as its connection broke.
+            let result = Err(refusal);
+            let durable = self.stripings.are_told(&request.request, &result);
+            self.answer(ticket, result, durable);
             return Ok(());
         }
         let view = view_of(&self.config, overlay, self.goes_by_memory());

@@ -1,6 +1,6 @@
 //! Files that are striped while nothing is in them: whatever tells where their data objects are waits for the disk.
 
-use crate::grants::{self, HOLDER, ask, batch, granted, numbers};
+use crate::grants::{self, HOLDER, OTHER, ask, batch, granted, numbers};
 use crate::support::{Cluster, Step, create_file, name};
 use pandofs_api::{Refusal, Request, op};
 use pandofs_placement::{DirPolicy, Settings};
@@ -90,6 +90,33 @@ fn nobody_is_told_of_data_objects_before_it_is_on_disk_that_there_are_some() {
     assert!(all_wait(&mut cluster, ino));
     cluster.input(0, when_durable(&second));
     assert!(!all_wait(&mut cluster, ino));
+}
+
+/// B is refused to write inline and its connection breaks; were it answered at once when it repeats that, it would write to data
+/// objects that a loss of power makes nobody's.
+#[test]
+fn a_refusal_that_tells_waits_when_it_is_repeated_as_well() {
+    let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
+    let ino = cluster.file("file");
+    let striped = ask(&mut cluster, HOLDER, stripe(ino));
+    let write = Request::WriteInline(op::WriteInline {
+        ino,
+        offset: 0,
+        data: b"sap".to_vec(),
+    });
+    let write = cluster.request_by(OTHER, 0, write);
+    let first = cluster.input(0, write.clone());
+    let refused = grants::answer(&first);
+    assert!(
+        matches!(refused, Some(Err(Refusal::NotInline { striped: true, .. }))),
+        "{refused:?}"
+    );
+    assert!(waits(&first));
+    let again = cluster.input(0, write.clone());
+    assert_eq!(grants::answer(&again), refused);
+    assert!(waits(&again));
+    cluster.input(0, when_durable(&striped));
+    assert!(!waits(&cluster.input(0, write)));
 }
 
 #[test]
