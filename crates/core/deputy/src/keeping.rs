@@ -309,10 +309,21 @@ impl Deputy {
 
     /// Has nothing more executed under the grants of a directory that was recalled, and none renewed, although something is
     /// queued: it may be refused now.
+    ///
+    /// Of one that is being removed that is its home's grants as well as those of the shard in whose queue its removal is. (The
+    /// removal waits; whoever waits for the recall waits at the home, where the grants would be renewed until they were wanted
+    /// for too long.)
     pub fn give_up(&mut self, dir: Ino) {
         let shard = self.holds(dir);
-        if let Some(of) = self.shards.get_mut(&shard) {
-            of.is_lost |= of.recalled.contains(&dir);
+        let Some(of) = self.shards.get_mut(&shard) else {
+            return;
+        };
+        if !of.recalled.contains(&dir) {
+            return;
+        }
+        of.is_lost = true;
+        if let Some(home) = self.shards.get_mut(&dir.birth_shard()) {
+            home.is_lost = true;
         }
     }
 

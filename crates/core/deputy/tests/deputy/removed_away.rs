@@ -5,6 +5,7 @@ use crate::server::{SHARD, Session, at, create, ino_of, lookup, rmdir, unlink};
 use pandofs_api::op::{GetAttr, RmdirAway};
 use pandofs_api::{Refusal, Reply, Request};
 use pandofs_deputy::{Recalled, Taken, ToSend};
+use pandofs_types::limits::LEASE;
 use pandofs_types::{Credentials, FsError, Ino, ShardId};
 
 /// A directory of the other shard with a file in it, and its name in the first one; nothing is queued.
@@ -101,6 +102,22 @@ fn whoever_wants_it_waits_until_its_server_has_removed_it() {
     session.deputy.recall(dir, at(session.now));
     session.deputy.give_up(dir);
     assert_eq!(session.deputy.granted_until(top), None);
+}
+
+/// Whoever wants it waits at its home, and would wait as long as the grants there are renewed.
+#[test]
+fn one_that_is_given_up_before_it_is_removed_has_the_grants_of_its_home_end() {
+    let (mut session, _, _, dir) = removed();
+    let due = at(session.now + LEASE.as_millis() as u64 * 7 / 10);
+    let renewed = |session: &Session| {
+        let due = session.deputy.to_renew(due, |_| true).into_iter();
+        due.map(|(shard, _)| shard).collect::<Vec<_>>()
+    };
+    assert_eq!(renewed(&session), [SHARD, AWAY]);
+    session.deputy.recall(dir, at(session.now));
+    assert_eq!(renewed(&session), [SHARD, AWAY]);
+    session.deputy.give_up(dir);
+    assert_eq!(renewed(&session), []);
 }
 
 #[test]
