@@ -89,8 +89,13 @@ impl Client {
             return Err(FsError::Invalid.into());
         }
         let attr = self.core().inode(caller, ino)?.attr;
+        self.access_by(caller, &attr, wanted)
+    }
+
+    /// As [`Client::access`], by attributes that are known.
+    pub(crate) fn access_by(&self, caller: &Credentials, attr: &Attr, wanted: u16) -> Result<()> {
         let acl = match attr.has_xattrs {
-            true => self.access_acl(ino)?,
+            true => self.access_acl(attr.ino)?,
             false => None,
         };
         let owned = (attr.mode, attr.uid, attr.gid);

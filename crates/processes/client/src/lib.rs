@@ -15,7 +15,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! [`guide`] has the rest in a page: connect, create, walk, read many, lock, striping, and what errors
+//! [`guide`] has the rest in a page: connect, create, walk, batches, lock, striping, and what errors
 //! mean. What follows is how it works.
 //!
 //! It drives the step machines of [`pandofs_session`] with sockets, threads and clocks.
@@ -38,6 +38,7 @@
 //! | `core`, `background`, `threads`, `stay` | the session at its servers, and open files if one of them lets go of it |
 //! | `cancellation` | the caller of a thread's calls, and its end |
 //! | `trace`, `spans`, `levels` | events of every operation; spans of every request; what there is and is waited for |
+//! | `many` | batches |
 //! | `names`, `inodes`, `dirs`, `data`, `damage`, `append`, `space`, `stripes`, `layout`, `xattrs`, `locks`, `lock_turns`, `admin`, `path` | the operations |
 
 mod accesses;

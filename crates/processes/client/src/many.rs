@@ -1,4 +1,4 @@
-//! Batches: operations on many names, with as many requests under way at once as a session may have.
+//! Batches: operations on many names, with many requests under way at once.
 //!
 //! A batch is not atomic: each of its operations succeeds or fails by itself, as if it had been asked for alone, and
 //! the answers are in the order of what was given. Operations of one batch may take effect in any order.
@@ -183,18 +183,9 @@ impl Client {
     /// Looks whether it is a file that the caller may read.
     fn readable(&self, caller: &Credentials, attr: &Attr) -> Result<()> {
         match attr.kind {
-            FileKind::File => {}
-            FileKind::Dir => return Err(FsError::IsDir.into()),
-            _ => return Err(FsError::Invalid.into()),
-        }
-        let acl = match attr.has_xattrs {
-            true => self.access_acl(attr.ino)?,
-            false => None,
-        };
-        let owned = (attr.mode, attr.uid, attr.gid);
-        match caller.may_by_acl(READ, attr.kind, owned, acl.as_ref()) {
-            true => Ok(()),
-            false => Err(FsError::Access.into()),
+            FileKind::File => self.access_by(caller, attr, READ),
+            FileKind::Dir => Err(FsError::IsDir.into()),
+            _ => Err(FsError::Invalid.into()),
         }
     }
 

@@ -156,7 +156,7 @@ fn no_lease_is_given_of_a_key_that_a_record_is_about_to_change() {
     assert_eq!(case.look_up(A), [Leased::ENTRY]);
 }
 
-/// What was proposed before touched nothing here when it was looked at.
+/// (Records proposed before touched nothing here when they were looked at.)
 #[test]
 fn nothing_of_what_came_is_leased_before_all_is_applied_that_was_proposed_until_then() {
     let mut case = Case::with_takers([A]);

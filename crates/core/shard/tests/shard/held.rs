@@ -2,39 +2,14 @@
 
 use crate::copying::cluster_of;
 use crate::splits::made;
-use crate::support::{Cluster, create_file, name, sent};
-use pandofs_api::{
-    Age, Ask, CommitMessage, Horizon, PeerMessage, Refused, Reply, Request, Step, StepNumber, op,
-    step,
-};
-use pandofs_shard::{Input, Output};
-use pandofs_types::{Credentials, FsError, Ino, ShardId, Time, TxId};
+use crate::support::{Cluster, answer_to_step, create_file, name, sent};
+use pandofs_api::{Ask, CommitMessage, PeerMessage, Refused, Reply, Request, Step, op, step};
+use pandofs_shard::Output;
+use pandofs_types::{Credentials, FsError, Ino, ShardId, Time};
 
-/// What shard 0 says to a step that shard 1 asks it to prepare.
+/// Answer of shard 0 to a step that shard 1 asks it to prepare.
 fn said(cluster: &mut Cluster, step: Step) -> CommitMessage {
-    let tx = TxId {
-        coordinator: ShardId(1),
-        sequence: 700,
-    };
-    let time = Time(5_000);
-    let asked = Input::Peer(PeerMessage::Commit {
-        from: ShardId(1),
-        to: ShardId(0),
-        horizon: Horizon::default(),
-        held: None,
-        message: CommitMessage::Do {
-            tx,
-            number: StepNumber(1),
-            step,
-            ask: Ask::Prepare,
-            age: Age { time, tx },
-        },
-    });
-    let outputs = cluster.input(0, asked).outputs;
-    match &sent(&outputs)[..] {
-        [PeerMessage::Commit { message, .. }] => message.clone(),
-        other => panic!("{other:?}"),
-    }
+    answer_to_step(cluster, step, Ask::Prepare, Time(5_000))
 }
 
 /// A directory of shard 0.

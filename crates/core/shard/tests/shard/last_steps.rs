@@ -2,14 +2,13 @@
 
 use crate::copying::{begun, cluster_of, give};
 use crate::splits::moving_names;
-use crate::support::{Cluster, create_file, name, sent};
+use crate::support::{Cluster, answer_to_step, create_file, name, sent};
 use pandofs_api::{
-    Adopt, Age, Ask, CommitMessage, Horizon, PeerMessage, Refused, Reply, Request, SplitId, Step,
-    StepNumber, op, step,
+    Adopt, Ask, CommitMessage, PeerMessage, Refused, Reply, Request, SplitId, Step, op, step,
 };
 use pandofs_placement::PartitionIndex;
 use pandofs_shard::{Input, Output};
-use pandofs_types::{Ino, Position, ShardId, Time, TxId};
+use pandofs_types::{Ino, Position, ShardId, Time};
 
 /// The root gives half of itself to shard 1, which is asked to decide and has not heard of it: that message.
 fn handing() -> (Cluster, PeerMessage) {
@@ -36,31 +35,17 @@ fn adopted(message: &PeerMessage) -> Adopt {
     }
 }
 
-/// What shard 0 says to a step that shard 1 asks for, whose operation is younger than any other.
+/// Answer of shard 0 to a step that shard 1 asks for, whose operation is younger than any other.
 fn said(cluster: &mut Cluster, step: Step) -> CommitMessage {
-    let tx = TxId {
-        coordinator: ShardId(1),
-        sequence: 700,
-    };
-    let time = Time(i64::MAX);
-    let asked = Input::Peer(PeerMessage::Commit {
-        from: ShardId(1),
-        to: ShardId(0),
-        horizon: Horizon::default(),
-        held: None,
-        message: CommitMessage::Do {
-            tx,
-            number: StepNumber(1),
-            step,
-            ask: Ask::Decide,
-            age: Age { time, tx },
-        },
-    });
-    let outputs = cluster.input(0, asked).outputs;
-    match &sent(&outputs)[..] {
-        [PeerMessage::Commit { message, .. }] => message.clone(),
-        other => panic!("{other:?}"),
-    }
+    answer_to_step(cluster, step, Ask::Decide, Time(i64::MAX))
+}
+
+fn expect_busy(told: &CommitMessage) {
+    let is_busy = |why: &Refused| *why == Refused::Busy;
+    assert!(
+        matches!(told, CommitMessage::Refused { why, .. } if is_busy(why)),
+        "{told:?}"
+    );
 }
 
 /// The other shard may have the half, and names that were made in it, and this one not have heard.
@@ -111,16 +96,7 @@ fn a_part_of_the_half_is_not_taken_back_before_it_is_given() {
         ..adopted(&decide)
     };
     let told = said(&mut cluster, Step::Adopt(Box::new(back)));
-    assert!(
-        matches!(
-            told,
-            CommitMessage::Refused {
-                why: Refused::Busy,
-                ..
-            }
-        ),
-        "{told:?}"
-    );
+    expect_busy(&told);
 }
 
 #[test]
@@ -137,16 +113,7 @@ fn nothing_is_given_up_for_another_attempt_than_the_one_under_way() {
     };
     let dir = Ino::ROOT;
     let told = said(&mut cluster, Step::GiveUp(step::GiveUp { dir, split }));
-    assert!(
-        matches!(
-            told,
-            CommitMessage::Refused {
-                why: Refused::Busy,
-                ..
-            }
-        ),
-        "{told:?}"
-    );
+    expect_busy(&told);
     let create = create_file(Ino::ROOT, name(&texts[0]));
     assert!(cluster.call(0, create).is_err(), "the names are still here");
 }

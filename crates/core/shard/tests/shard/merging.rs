@@ -65,7 +65,7 @@ fn unlink(text: &str) -> Request {
     })
 }
 
-/// What a shard knows of the root.
+/// The map of the root as a shard knows it.
 fn parts(cluster: &Cluster, shard: ShardId) -> PartsRecord {
     let key = keys::parts(shard, Ino::ROOT);
     let store = &cluster.nodes[usize::from(shard.0)].store;
@@ -86,7 +86,7 @@ fn is_adoption(message: &PeerMessage) -> bool {
     )
 }
 
-/// Who has no partition any more is told nothing of the directory, and may remember what it was told before.
+/// A shard without a partition is told nothing of the directory any more, and may remember what it was told before.
 #[test]
 fn of_a_directory_that_comes_back_the_rights_come_too() {
     let mut cluster = cluster_of(THRESHOLD as usize, 2);
@@ -138,7 +138,7 @@ fn of_a_directory_that_comes_back_the_rights_come_too() {
     assert_eq!(refused, Err(Refusal::Fs(FsError::Access)));
 }
 
-/// What comes may be in the half that was copied before.
+/// A new name may be in the half that was copied before.
 #[test]
 fn nothing_comes_back_to_a_partition_that_is_being_split() {
     let mut cluster = cluster(4, 4);

@@ -11,7 +11,7 @@ fn stripe(ino: Ino) -> Request {
     Request::Stripe(op::Stripe { ino })
 }
 
-/// Whether the one answer waits for the disk.
+/// True if the one answer waits for the disk.
 fn waits(step: &Step) -> bool {
     let mut answers = step.outputs.iter().filter_map(|output| match output {
         Output::Answer { durable, .. } => Some(*durable),
@@ -22,7 +22,7 @@ fn waits(step: &Step) -> bool {
     waits
 }
 
-/// What the shard is to be told when it is on disk.
+/// Input that the shard is to be given when it is on disk.
 fn when_durable(step: &Step) -> Input {
     let mut inputs = step.outputs.iter().filter_map(|output| match output {
         Output::WhenDurable { input, .. } => Some(input.clone()),

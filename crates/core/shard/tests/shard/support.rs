@@ -1,7 +1,8 @@
 //! Shards on memory stores whose messages the test carries itself.
 
 use pandofs_api::{
-    Horizon, NewNode, PeerMessage, Refusal, Reply, Request, RequestKey, ShardRequest, op,
+    Age, Ask, CommitMessage, Horizon, NewNode, PeerMessage, Refusal, Reply, Request, RequestKey,
+    ShardRequest, StepNumber, op,
 };
 use pandofs_placement::{ClusterMap, DirMap, DirPolicy, ServerInfo, Settings};
 use pandofs_shard::{Environment, Input, Note, Output, Record, Shard, ShardConfig, Ticket};
@@ -9,7 +10,7 @@ use pandofs_storage::store::{KvRead, MemoryStore, Overlay, Store};
 use pandofs_types::limits::{RESEND_INTERVAL, SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{
     Credentials, Epoch, FsId, HashKey, Ino, Name, ServerId, SessionId, ShardId, SlotId, Steady,
-    Time,
+    Time, TxId,
 };
 use std::collections::BTreeMap;
 use std::ops::ControlFlow;
@@ -421,6 +422,37 @@ pub(crate) fn horizon(passed: u64) -> Horizon {
 
 pub(crate) fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()
+}
+
+/// Answer of shard 0 to a step of an operation of shard 1 that began at that time.
+pub(crate) fn answer_to_step(
+    cluster: &mut Cluster,
+    step: pandofs_api::Step,
+    ask: Ask,
+    time: Time,
+) -> CommitMessage {
+    let tx = TxId {
+        coordinator: ShardId(1),
+        sequence: 700,
+    };
+    let asked = Input::Peer(PeerMessage::Commit {
+        from: ShardId(1),
+        to: ShardId(0),
+        horizon: Horizon::default(),
+        held: None,
+        message: CommitMessage::Do {
+            tx,
+            number: StepNumber(1),
+            step,
+            ask,
+            age: Age { time, tx },
+        },
+    });
+    let outputs = cluster.input(0, asked).outputs;
+    match &sent(&outputs)[..] {
+        [PeerMessage::Commit { message, .. }] => message.clone(),
+        other => panic!("{other:?}"),
+    }
 }
 
 /// Messages among outputs.
