@@ -16,7 +16,7 @@ use pandofs_sim::scenario::{
 use pandofs_sim::{Plant, Scenario, Trace, run};
 use pandofs_testkit::rng::Rng;
 use std::collections::BTreeMap;
-use written::{written, written_again, written_late};
+use written::{written, written_again, written_late, written_while_cut};
 
 const SEEDS: u64 = 100;
 /// Directories that are made, one after the other, where early names are looked at.
@@ -476,6 +476,7 @@ fn what_is_planted_is_what_is_found() {
             written(seed),
             written_late(seed),
             written_again(seed),
+            written_while_cut(seed),
             away(seed),
             away_and_early(seed),
             away_and_restarted(seed),

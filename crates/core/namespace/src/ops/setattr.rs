@@ -65,6 +65,10 @@ fn checked(
     }
     let inode = cx.inode(view, request.ino)?;
     check_set(cx.caller, &inode, set)?;
+    if set.size.is_some_and(|size| size > inode.size) {
+        // What is still to be cut off would be behind the new end for a while.
+        check_followed(view, request.ino)?;
+    }
     let is_dir = inode.kind == FileKind::Dir;
     let plan = is_dir.then(|| {
         let mut plan = plan(view, cx, request.ino, set.clone(), DirSettings::default());
@@ -189,10 +193,11 @@ pub(crate) fn truncate(
             if is_truncated || !cx.choices.alone {
                 inode.truncations = inode.truncations.saturating_add(1);
                 let truncations = inode.truncations;
-                let size = match txn.view().reclaim(ino)? {
-                    Some(ReclaimRecord::Truncate { size: pending, .. }) => pending.min(size),
-                    _ => size,
-                };
+                if let Some(ReclaimRecord::Truncate { size: pending, .. }) =
+                    txn.view().reclaim(ino)?
+                {
+                    assert!(size <= pending, "{ino} got longer while it was cut");
+                }
                 txn.put_reclaim(
                     ino,
                     &ReclaimRecord::Truncate {

@@ -1,7 +1,7 @@
 //! A client reports what it wrote to a file's data objects: size and times (flushed lazily).
 
 use super::xattr::drop_capability;
-use super::{Checked, Choices, Execute, Mutation, advance, inode_reply, pass};
+use super::{Checked, Choices, Execute, Mutation, advance, inode_reply, pass, setattr};
 use crate::permission::mode_after_write;
 use crate::records::{Body, InodeRecord};
 use crate::{Context, Stop, Txn, View};
@@ -9,6 +9,7 @@ use pandofs_api::{Reply, op};
 use pandofs_types::limits::MAX_FILE_BYTES;
 use pandofs_types::{FileKind, FsError, LeaseKey};
 
+/// `TryAgain` where it makes the file longer while data objects are still to be truncated.
 impl Execute for op::WroteData {
     fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
         file(self, view, cx)?;
@@ -17,9 +18,7 @@ impl Execute for op::WroteData {
 
     fn apply(&self, txn: &mut Txn<'_, '_>, cx: &Context<'_>) -> Result<Mutation, Stop> {
         let mut inode = file(self, &txn.view(), cx)?;
-        // The data objects have taken it before they followed the last truncation: what of it lay beyond the new end is gone,
-        // and is not to come back as zeros.
-        if self.truncations >= inode.truncations {
+        if lasts(self, &inode) {
             grow(self, txn, cx, &mut inode)?;
         }
         let reply = inode_reply(&txn.view(), self.ino, &inode)?;
@@ -36,7 +35,18 @@ fn file(wrote: &op::WroteData, view: &View<'_>, cx: &Context<'_>) -> Result<Inod
     if inode.kind != FileKind::File {
         return Err(FsError::Invalid.into());
     }
+    // Else bytes that are still to be cut off would be read: some objects have followed the truncation and take what is written
+    // by its count, and the file's new end is behind what another object still has.
+    if lasts(wrote, &inode) && wrote.end > inode.size {
+        setattr::check_followed(view, wrote.ino)?;
+    }
     Ok(inode)
+}
+
+/// Whether the data objects took it after the last truncation. Else what of it lay beyond the new end is gone, and is not to
+/// come back as zeros.
+fn lasts(wrote: &op::WroteData, inode: &InodeRecord) -> bool {
+    wrote.truncations >= inode.truncations
 }
 
 fn grow(

@@ -197,6 +197,56 @@ fn a_file_that_is_made_longer_is_cut_if_others_have_it_open() {
 }
 
 /// Every request to a data object goes by the count of truncations, so that asking for one again harms nothing.
+/// What is said of the file after a request that makes it longer.
+fn longer(cluster: &mut Cluster, ino: Ino, request: Request) -> Result<u64, Refusal> {
+    let step = ask(cluster, WRITER, request);
+    let outputs = recalled(cluster, step);
+    let answers = outputs.iter().rev().find_map(|output| match output {
+        Output::Answer { result, .. } => Some(result.clone()),
+        _ => None,
+    });
+    match answers.expect("it is answered")? {
+        Reply::Inode(inode) => {
+            assert_eq!(inode.attr.ino, ino);
+            Ok(inode.attr.size)
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Of four objects two have followed. Who writes to those by the new number would make the file longer, and others read what the
+/// rest still have.
+#[test]
+fn a_file_gets_longer_when_all_of_it_is_cut() {
+    let (mut cluster, ino) = cluster();
+    let wrote = |end| {
+        Request::WroteData(op::WroteData {
+            ino,
+            start: end - 5,
+            end,
+            mtime: Time(0),
+            sparse: false,
+            truncations: FIRST_TRUNCATIONS + 1,
+        })
+    };
+    let set = |size| {
+        let set = SetAttr {
+            size: Some(size),
+            ..SetAttr::default()
+        };
+        Request::SetAttr(op::SetAttr { ino, set })
+    };
+    let cut = resize(&mut cluster, OTHER, ino, 10);
+    for request in [wrote(100), set(100)] {
+        let longer = longer(&mut cluster, ino, request);
+        assert_eq!(longer, Err(Refusal::TryAgain));
+    }
+    // What lies before the end changes nothing of that.
+    assert_eq!(longer(&mut cluster, ino, wrote(10)), Ok(10));
+    done(&mut cluster, &cut);
+    assert_eq!(longer(&mut cluster, ino, wrote(100)), Ok(100));
+}
+
 #[test]
 fn data_objects_are_told_which_cut_it_is() {
     let (mut cluster, ino) = cluster();
@@ -259,22 +309,6 @@ fn a_cut_that_comes_while_the_last_is_reported_is_done_too() {
     assert_eq!(answer(&step.outputs), None, "it is not cut yet");
     let after = done(&mut cluster, &step.outputs);
     assert_eq!(answer(&after).map(|(inode, _)| inode.attr.size), Some(10));
-}
-
-/// What lies beyond the shorter end is in the data objects until they have followed.
-#[test]
-fn a_file_that_is_made_longer_while_a_cut_is_pending_is_cut_as_deep() {
-    let (mut cluster, ino) = cluster();
-    let open = Request::Open(op::Open {
-        ino,
-        access: 6,
-        truncate: false,
-        data: false,
-    });
-    ask(&mut cluster, WRITER, open);
-    resize(&mut cluster, OTHER, ino, 10);
-    let longer = resize(&mut cluster, OTHER, ino, 2 * MIB);
-    assert_eq!(truncations(&longer).first().map(|cut| cut.0), Some(10));
 }
 
 /// Who has it open may write to it, and is to find nothing there that was cut away.

@@ -111,10 +111,20 @@ pub(crate) fn written_late(seed: u64) -> Scenario {
 /// As [`written`], and no server loses power: some of what is sent takes longer than clients wait, so that they give the connection up
 /// and write something else before it comes.
 pub(crate) fn written_again(seed: u64) -> Scenario {
+    written_slowly(seed, 15)
+}
+
+/// As [`written_again`], and much is late: a truncation is done by some objects long before it is by others.
+pub(crate) fn written_while_cut(seed: u64) -> Scenario {
+    written_slowly(seed, 40)
+}
+
+/// What is sent in so many of each 100 ms is late.
+fn written_slowly(seed: u64, late: i64) -> Scenario {
     let mut scenario = written(seed);
     let slow = (100..WRITTEN).step_by(100).map(|start| Fault::Noise {
         start: start * MILLISECOND,
-        end: (start + 15) * MILLISECOND,
+        end: (start + late) * MILLISECOND,
         lost: 0,
         twice: 0,
         delay: 1_200 * MILLISECOND,
