@@ -25,3 +25,7 @@ install -d "$root$lib/pkgconfig"
 sed -e "s|@PREFIX@|$prefix|" -e "s|@LIBDIR@|\${prefix}/${LIBDIR:-lib}|" -e "s|@VERSION@|$version|" "$crate/pandofs.pc.in" \
     >"$root$lib/pkgconfig/pandofs.pc"
 chmod 644 "$root$lib/pkgconfig/pandofs.pc"
+# The dynamic loader goes by a cache of what is where. (Packages do this themselves.)
+if [[ -z $root && $(id -u) -eq 0 ]] && command -v ldconfig >/dev/null; then
+    ldconfig
+fi
