@@ -4,7 +4,7 @@ use pandofs_types::{Ino, Name, ServerId, SessionId, ShardId, TxId};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a request waits for before it goes on.
+/// Cause for which a request waits before it goes on.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub enum Cause {
     /// The end of an operation over several shards that has locked what it needs.
@@ -96,9 +96,9 @@ pub struct SeenOperation {
     pub ago: u64,
     /// Time until it was answered; of one that is not, until now.
     pub took: u64,
-    /// What it waits for now.
+    /// The cause that it waits for now.
     pub waits: Option<Cause>,
-    /// What it has waited for, and for how long, at most
+    /// Causes that it has waited for, and for how long, at most
     /// [`MAX_PARTS_TOLD`](pandofs_types::limits::MAX_PARTS_TOLD). The rest was waiting for its turn, and work.
     pub parts: Vec<(Cause, u64)>,
 }
@@ -113,7 +113,7 @@ impl Cause {
     }
 }
 
-/// What stands after "waits for".
+/// The words after "waits for".
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

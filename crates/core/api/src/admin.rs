@@ -84,12 +84,12 @@ pub enum AdminReply {
     Failed(String),
     /// How the scrubbing goes after the order.
     Scrub(Box<ScrubReport>),
-    /// What the server is doing, at the time of the answer.
+    /// The server's activity at the time of the answer.
     Activity(Box<Activity>),
 }
 
-/// How a server's scrubbing goes. What it counts is of the pass under way, or else of the last one, unless
-/// it says otherwise.
+/// How a server's scrubbing goes. Counts are of the pass under way, or else of the last one, unless they
+/// say otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubReport {
     /// Whether a pass is under way.

@@ -84,7 +84,7 @@ pub struct Above {
 }
 
 impl Above {
-    /// What is above a directory in the one called `parent`, which has this above itself; `None` if that is too much.
+    /// The same for a directory in the one called `parent`, which has this above itself; `None` if that is too much.
     pub fn below(&self, parent: Ino, condition: SearchCondition) -> Option<Above> {
         let mut above = self.clone();
         above.ancestors.push(parent);

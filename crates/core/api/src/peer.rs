@@ -41,7 +41,7 @@ pub enum CommitMessage {
         tx: TxId,
         /// The step among those of the operation.
         number: StepNumber,
-        /// What the participant's shard is to do.
+        /// The work for the participant's shard.
         step: Step,
         /// Whether it is to decide or to prepare.
         ask: Ask,
@@ -191,7 +191,7 @@ pub enum PeerMessage {
         from: ShardId,
         /// The shard that it is for.
         to: ShardId,
-        /// What `from` coordinated and has ended everywhere.
+        /// The operations coordinated by `from` that have ended everywhere.
         horizon: Horizon,
         /// Objects that the server of `from` had when it sent this, as policies that adapt count them; none in a message
         /// that was put aside here.
@@ -251,7 +251,7 @@ pub enum PeerMessage {
         to: ShardId,
         /// The directory.
         dir: Ino,
-        /// What the home knows now.
+        /// The map as the home knows it now.
         map: DirMap,
     },
     /// These inodes, which `to` forwards to `from`, are on `now_at`.
@@ -349,7 +349,7 @@ pub enum PeerMessage {
     /// Load of the sender, for the policies that go by it; `wanted`: what has the receiver? It may be lost: who
     /// wants it asks again and again.
     Load {
-        /// What the policies count, at the time of sending.
+        /// The load as the policies count it, at the time of sending.
         load: ServerLoad,
         /// Whether the sender wants the receiver's load in return.
         wanted: bool,

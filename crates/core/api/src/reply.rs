@@ -17,12 +17,12 @@ pub enum Reply {
     Inode(InodeReply),
     /// The name is gone.
     Removed {
-        /// What it led to.
+        /// The inode that it led to.
         ino: Ino,
     },
     /// The new name leads there, or both names did already.
     Renamed {
-        /// What was moved.
+        /// The inode that was moved.
         ino: Ino,
     },
     /// Target of the symbolic link, bytes as they were given.
@@ -33,7 +33,7 @@ pub enum Reply {
     Names(Vec<serde_bytes::ByteBuf>),
     /// A page of a listing.
     Entries(EntriesReply),
-    /// What this shard has of the directory.
+    /// This shard's part of the directory.
     Part(DirPart),
     /// The inode that had the first name, and the one that had the other.
     Exchanged {
@@ -60,7 +60,7 @@ pub enum Reply {
         /// Those after these, to be used in any order.
         unordered: u32,
     },
-    /// What came of a batch.
+    /// The outcome of a batch.
     Batch(Box<BatchReply>),
 }
 
@@ -125,8 +125,8 @@ pub struct InodeReply {
     /// For a directory: its map as its home knows it.
     pub dir: Option<Box<DirReply>>,
     /// How often the file was truncated: once when it got its data objects, and whenever it was given a size since that these
-    /// have to follow. Who changes them says which count it goes by ([`DataRequest`](crate::DataRequest)). It stays at
-    /// `u32::MAX`.
+    /// have to follow. A request that changes them says which count it goes by ([`DataRequest`](crate::DataRequest)). It
+    /// stays at `u32::MAX`.
     pub truncations: u32,
 }
 
@@ -200,7 +200,7 @@ pub struct DirEntry {
     pub name: Name,
     /// Its own, with the ordinal.
     pub position: Position,
-    /// What the name leads to.
+    /// The inode that the name leads to.
     pub ino: Ino,
     /// Of the inode.
     pub kind: FileKind,

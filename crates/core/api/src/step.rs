@@ -99,7 +99,7 @@ pub struct Remove {
     pub dir: Ino,
     /// The name to be gone afterwards.
     pub name: Name,
-    /// What it must lead to; else the operation is aborted.
+    /// The inode that it must lead to; else the operation is aborted.
     pub ino: Ino,
     /// Must be allowed to write to the directory.
     pub caller: Credentials,
@@ -269,9 +269,9 @@ pub struct SetAcl {
     pub time: Time,
 }
 
-/// One of the two names that change places. The coordinator's own step, which names what its name leads
-/// to (`from`), takes what the other one finds out; the other one (`to`) takes what it is told, and
-/// says what its name led to. What that needs besides follows.
+/// One of the two names that change places. The coordinator's own step, which names the inode of its
+/// name (`from`), takes the one that the other step finds; the other one (`to`) takes the one that it
+/// is told, and says which one its name led to. The other steps needed follow.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Swap {
     /// The directory of the name that this step changes.
@@ -326,7 +326,8 @@ pub struct NewDir {
     pub chosen: Option<(SessionId, Ino)>,
     /// The path that it is placed by.
     pub path: Option<PathName>,
-    /// What is above it, where the shard of its name has that valid and the path leads to its home.
+    /// Its path permissions, where the shard of its name has them valid and the path leads to its
+    /// home.
     pub above: Option<AboveSeen>,
 }
 

@@ -25,7 +25,7 @@ pub struct Coordination {
 pub struct StepEntry {
     /// Where it is performed.
     pub shard: ShardId,
-    /// What is done there.
+    /// The change to make there.
     pub step: Step,
     /// How far it is, as far as the coordinator has heard.
     pub state: StepState,
@@ -519,7 +519,7 @@ impl Coordination {
         );
         self.decision = Decision::Aborted(why.clone());
         progress.aborted = Some(why);
-        // What is not asked yet never will be.
+        // Participants not asked yet never will be.
         for entry in &mut self.steps {
             if entry.state == StepState::Waiting {
                 entry.state = StepState::Settled;

@@ -32,7 +32,7 @@
 //!                                               <-- Finished
 //! ```
 //!
-//! What three-phase commit is for, going on without a coordinator that is gone for good, is not made use of: a
+//! The purpose of three-phase commit, going on without a coordinator that is gone for good, is not served: a
 //! participant that concluded by a time-out that all have committed would be wrong when the network is cut in
 //! two. Here a server comes back with its disk, and participants ask it.
 //!

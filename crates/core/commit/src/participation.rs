@@ -22,7 +22,7 @@ pub struct Participation {
 pub enum ParticipationState {
     /// Checked and locked; the outcome is the coordinator's to tell.
     Prepared {
-        /// What is performed if the operation is committed; its locks follow from it.
+        /// Performed if the operation is committed; its locks follow from it.
         step: Step,
         /// Told to the coordinator again if it asks again.
         result: StepResult,

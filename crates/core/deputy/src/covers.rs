@@ -47,7 +47,7 @@ pub(crate) fn decides(
         | Request::WriteInline(op::WriteInline { ino, .. })
         | Request::WroteData(op::WroteData { ino, .. }) => is_made(ino),
         Request::SetAttr(op::SetAttr { ino, set }) => match set.size {
-            // What is cut off in data objects the shard's driver does.
+            // Data objects are truncated by the shard's driver.
             Some(_) => is_made(ino) && covers.is_inline(*ino)?,
             None => image.is_exclusive(*ino),
         },

@@ -101,7 +101,7 @@ pub enum Taken {
     /// The inode's shard is to be told how often it is open, once nothing that is queued is about it: its last name is about
     /// to go. Then it is to be offered again.
     WantsOpens {
-        /// What was opened under a grant.
+        /// A file that was opened under a grant.
         ino: Ino,
     },
     /// Inode numbers are to be taken of the shard ([`Deputy::took_numbers`]); then it is to be offered again.
@@ -263,8 +263,8 @@ impl Deputy {
         Ended::Nothing
     }
 
-    /// Drops an image of which nothing is queued. Whoever waits for the end of something in its queue waits by a number,
-    /// which the next queue goes on from.
+    /// Drops an image of which nothing is queued. A request that waits for the end of its queue waits by a number, which
+    /// the next queue goes on from.
     pub(crate) fn drop_image(&mut self, shard: ShardId) {
         if let Some(of) = self.shards.remove(&shard) {
             assert!(of.queue.is_empty(), "what is queued is dropped");
@@ -449,9 +449,9 @@ impl Deputy {
         self.under_way(offer, subjects)
     }
 
-    /// What takes or moves a name may be about any directory that is granted: nothing is queued before it, and nothing is
-    /// executed here until it has ended. (A file is made in a directory, and queued; the directory's name is removed by the
-    /// server, for which it is empty.)
+    /// An operation that takes or moves a name may be about any directory that is granted: nothing is queued before it, and
+    /// nothing is executed here until it has ended. (A file is made in a directory, and queued; the directory's name is
+    /// removed by the server, for which it is empty.)
     fn under_way(&mut self, offer: &Offer<'_>, subjects: Vec<Ino>) -> Taken {
         let takes = matches!(
             offer.request,
@@ -534,7 +534,7 @@ impl Deputy {
     /// An exclusive inode as its image has it.
     pub(crate) fn inode(&self, ino: Ino, now: Boottime) -> Option<InodeReply> {
         let of = self.shards.get(&ino.birth_shard())?;
-        // What is over and still queued the shard does not have either.
+        // Past the grant's end the shard does not have what is queued either.
         if !of.image.is_exclusive(ino) || of.is_over(now) && of.queue.is_empty() {
             return None;
         }

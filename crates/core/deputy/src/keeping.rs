@@ -59,7 +59,7 @@ impl Deputy {
         }
     }
 
-    /// What there is of the shard, which the session was granted something of.
+    /// The state of the shard, of which the session was granted something.
     fn of_grant(
         &mut self,
         shard: ShardId,

@@ -10,9 +10,9 @@
 //! in order; a crash of the client or the server leaves a prefix. The exception is a directory that is made on another shard
 //! than its name: its mkdir is in the queue of the name's shard, and what is done in it, in its own shard's queue, is not
 //! sent before that has ended; nor is its rmdir, in the queue of the name's shard, before all that was queued of its own. Each
-//! waits for what was queued earlier, so no circle closes. Whatever else may depend on a queued operation, because
-//! it is about one of its directories or inodes, waits until the queue is empty and then goes to the server itself, as
-//! if there were no grants; what it may have changed is dropped from the image before it is sent.
+//! waits for what was queued earlier, so no circle closes. Any other request that may depend on a queued operation, because it
+//! is about one of its directories or inodes, waits until the queue is empty and then goes to the server itself, as if there
+//! were no grants; what it may change is dropped from the image before it is sent.
 //!
 //! Authority. A shard grants a directory to one session, with all its names. Exclusive are the directory's own attributes, its
 //! names, and the files that the session has made in it under the grant, as nobody else knows their numbers. Of other

@@ -52,7 +52,7 @@ impl OfShard {
     pub(crate) fn let_go(&mut self, dir: Ino) {
         self.recalled.remove(&dir);
         if self.image.let_go(dir).is_err() {
-            // What an image has it has decoded before.
+            // An image cannot fail to decode what it has: it was decoded when it came.
             self.is_lost = true;
         }
     }

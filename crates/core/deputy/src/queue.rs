@@ -62,9 +62,9 @@ pub(crate) struct Left {
     pub lost: Vec<Lost>,
     /// The queue of what is lost, and how many had been put into it before.
     pub lost_after: Option<(ShardId, u64)>,
-    /// What has become of directories of other shards.
+    /// Changes of directories of other shards that are done.
     pub done: Vec<Away>,
-    /// What will never become of others.
+    /// Those that will never be done.
     pub undone: Vec<Away>,
 }
 
@@ -272,8 +272,8 @@ impl Queue {
         Some(ToSend::Batch(batch))
     }
 
-    /// What was under way was executed up to this operation, and the next was refused if there was one; then the whole
-    /// queue is lost.
+    /// The shard executed the batch under way up to this operation, and refused the next if there was one; then the
+    /// whole queue is lost.
     ///
     /// # Panics
     /// When nothing is under way.

@@ -19,7 +19,7 @@ pub enum Command<W> {
         result: Result<Reply, Refusal>,
         /// For one thing, or for each entry of a listing; empty for nothing.
         leased: Vec<Leased>,
-        /// What it has waited for, if for anything.
+        /// Causes that it has waited for, if any.
         delays: Option<Delays>,
     },
     /// The ticket is not answered: the request has come again, and the answer goes there.
@@ -109,7 +109,7 @@ pub enum Command<W> {
     },
 }
 
-/// Whoever wants something done to a data object of this server.
+/// The source of a request to a data object of this server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DataOrigin {
     /// A shard of this server, by the lane's number.

@@ -29,12 +29,12 @@ impl Delays {
         }
     }
 
-    /// What it waits for now.
+    /// The cause that it waits for now.
     pub fn waits_for(&self) -> Option<Cause> {
         self.now.map(|(cause, _)| cause)
     }
 
-    /// What it has waited for until now, each once, at most [`MAX_PARTS_TOLD`].
+    /// The causes that it has waited for until now, each once, at most [`MAX_PARTS_TOLD`].
     pub fn parts(&self, now: Steady) -> Vec<(Cause, Duration)> {
         let mut parts = self.parts.clone();
         if let Some((cause, since)) = self.now {
@@ -86,7 +86,7 @@ impl DelayTable {
                     self.of.insert(second, delays);
                 }
             }
-            // What it waits for is noted beside it.
+            // The cause that it waits for is noted beside it.
             Note::Coordinates(..) => {}
         }
     }

@@ -49,7 +49,7 @@ pub enum Subject<'a> {
 /// Reason why a point cannot be noted.
 pub type FaultError = Box<dyn Error + Send + Sync>;
 
-/// Whoever is told of the points.
+/// Listener for the points.
 pub trait FaultPoints: fmt::Debug + Send {
     /// A batch begins.
     ///

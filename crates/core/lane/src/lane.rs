@@ -131,7 +131,7 @@ pub enum Heard {
         from: ShardId,
         /// The shard that it is for, as the message says.
         to: ShardId,
-        /// What is wrong with it.
+        /// The fault in it.
         misfit: Misfit,
     },
 }
@@ -285,7 +285,7 @@ impl<W> Lane<W> {
         self.hot.hottest(now)
     }
 
-    /// What a request that is under way has waited for, if for anything.
+    /// The causes that a request under way has waited for, if any.
     pub fn delays(&self, ticket: Ticket) -> Option<&Delays> {
         self.delays.get(ticket)
     }
@@ -293,7 +293,7 @@ impl<W> Lane<W> {
     /// Whether the disk of the log or of the store is low: said before what needs space.
     pub fn space(&mut self, low: bool) {
         self.give_all(|| Input::Space { low });
-        // What the store holds need not be in the log as well.
+        // The log may forget the records that the store holds.
         self.flush.for_room |= low;
     }
 
@@ -443,7 +443,7 @@ impl<W> Lane<W> {
         Heard::Taken
     }
 
-    /// What was wanted of a data object is done, or cannot be.
+    /// A request to a data object is done, or cannot be.
     pub fn data_done(&mut self, origin: DataOrigin, reply: DataReply) {
         match origin {
             DataOrigin::Shard { number } => self.shard_data_done(number, reply),

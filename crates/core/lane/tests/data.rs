@@ -12,7 +12,7 @@ enum Plant {
     Extends,
     /// An object does not say that it has followed.
     ForgetsTruncations,
-    /// What is removed is there.
+    /// A removed object is still there.
     KeepsObjects,
 }
 

@@ -513,7 +513,8 @@ impl LeaseTable {
         }
     }
 
-    /// Waits that are over. Whoever waited clears the keys again: it may be that others are wanted now.
+    /// Waits that are over. The change that waited clears its keys again: it may be that others are
+    /// wanted now.
     pub fn take_clear(&mut self) -> Vec<WaitId> {
         let clear = std::mem::take(&mut self.clear);
         for id in &clear {

@@ -92,8 +92,8 @@ impl Locks {
         }
     }
 
-    /// Whoever is changing the rights to the directory of a name. The change is answered before this
-    /// shard hears that it was decided, and whoever asks after the answer must meet the new rights. (No
+    /// The operation that changes the rights to the directory of a name. Its client is answered before
+    /// this shard hears the decision, and a request after the answer must meet the new rights. (No
     /// conflict in the other direction: rights that were checked may change afterwards.)
     fn changes_rights(&self, dir: Ino, own: Option<TxId>) -> Option<TxId> {
         let tx = self.inodes.get(&dir).filter(|tx| Some(**tx) != own)?;

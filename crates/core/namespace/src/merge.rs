@@ -1,9 +1,9 @@
 //! Merging a partition that is nearly empty into the one it was split from, which none of the papers does.
 //!
 //! It is a split the other way round: the names are copied chunk by chunk while the partition serves, and
-//! the last step is the same distributed operation of two shards. What differs is who may: the merged
-//! partition has split off nothing that is still there, nor has the other one since, and together they
-//! are far from splitting again.
+//! the last step is the same distributed operation of two shards. The difference is in which partitions
+//! may: the merged partition has split off nothing that is still there, nor has the other one since, and
+//! together they are far from splitting again.
 
 use crate::records::{PartsRecord, SplitRecord};
 use crate::split::{for_each_staged, threshold};

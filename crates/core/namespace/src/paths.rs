@@ -1,11 +1,11 @@
 //! Directories found by their paths: what a shard that paths lead to knows of them, and until when that is right.
 //!
 //! A [`PathRecord`] says which directory a path leads to and on which conditions a caller may search all that is above
-//! it. It was right at one moment. Whatever would make it wrong (another mode, owner or access control list of an
+//! it. It was right at one moment. Any change that would make it wrong (another mode, owner or access control list of an
 //! ancestor, another name or parent of one or of the directory itself) is a distributed operation with a step on *every*
-//! shard that paths lead to. Prepared, the step locks the directory's number for who goes by paths, who waits then;
-//! performed, it writes a line. So, at any moment, of a directory that is not locked here exactly the decided changes
-//! have lines here, and a record which no line of its ancestors is younger than is right *now*.
+//! shard that paths lead to. Prepared, the step locks the directory's number, and requests by path wait; performed, it
+//! writes a line. So, at any moment, of a directory that is not locked here exactly the decided changes have lines here,
+//! and a record which no line of its ancestors is younger than is right *now*.
 //!
 //! Lines are kept in a table of fixed size, in which directories share a line: a change of another directory may have a
 //! record made anew that was right, and none is ever taken for right that is not.
@@ -44,7 +44,8 @@ impl Line {
 /// Knowledge of a path here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Nothing that is right. Who finds the path otherwise may have it [kept](crate::ops) with this count.
+    /// Nothing that is right. A client that finds the path otherwise may have it [kept](crate::ops) with
+    /// this count.
     Nothing {
         /// Changes that the path log has seen.
         seen: u64,
@@ -53,7 +54,7 @@ pub enum Known {
     Leads {
         /// The directory.
         dir: Ino,
-        /// What a caller has to be allowed.
+        /// The rights that a caller has to have.
         above: Above,
     },
 }

@@ -115,7 +115,7 @@ pub fn check_set(caller: &Credentials, inode: &InodeRecord, set: &SetAttr) -> Fs
             _ => return Err(FsError::Invalid),
         }
     }
-    // Who gives it away takes them off by that.
+    // A caller that gives the file away takes them off by that.
     if set.clear_set_id && !owner && !gives {
         check_inode(caller, WRITE, inode)?;
     }

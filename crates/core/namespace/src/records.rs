@@ -94,8 +94,8 @@ impl InodeRecord {
         }
     }
 
-    /// Units of 512 bytes. What of a sparse file is a hole is not known here and counts as data: clients
-    /// ask the data objects.
+    /// Units of 512 bytes. Holes of a sparse file are not known here and count as data: clients ask the
+    /// data objects.
     pub fn blocks(&self) -> u64 {
         match &self.body {
             Body::Inline { held, .. } => u64::from(*held).div_ceil(512),
@@ -190,10 +190,10 @@ impl PartsRecord {
         self.parts.iter_mut().find(|part| part.index == index)
     }
 
-    /// Learns what another shard knows of the directory; whether that was anything. What the partitions
-    /// here have split off or merged nobody can know before this shard, but for the child of a `split`
-    /// under way: its shard is the one that decides. A map that claims more is wrong, or comes before the
-    /// end of a merge, and nothing is learnt from it: names that are here would seem to be elsewhere.
+    /// Learns what another shard knows of the directory; whether that was anything. Nobody can know of
+    /// splits and merges of the partitions here before this shard, but for the child of a `split` under
+    /// way: its shard is the one that decides. A map that claims more is wrong, or comes before the end
+    /// of a merge, and nothing is learnt from it: names that are here would seem to be elsewhere.
     pub fn learn(&mut self, map: &DirMap, split: Option<&SplitRecord>) -> bool {
         let mut merged = self.map.clone();
         if !merged.merge(map) {
@@ -293,7 +293,7 @@ pub enum ReclaimRecord {
         tx: TxId,
         /// Its first data object is the one to fill.
         layout: Layout,
-        /// What the inode held.
+        /// The bytes that the inode held.
         #[serde(with = "serde_bytes")]
         data: Vec<u8>,
     },
@@ -345,9 +345,9 @@ pub struct SlotRecord {
 pub struct PathRecord {
     /// Whole, as its key is a hash.
     pub path: PathName,
-    /// What it leads to.
+    /// The directory that it leads to.
     pub dir: Ino,
-    /// What is above it: its path permissions.
+    /// Its path permissions.
     pub above: Above,
     /// Changes that the path log had seen.
     pub seen: u64,

@@ -1,7 +1,7 @@
 //! Keys that an operation changes: their leases are recalled before the change is proposed.
 //!
-//! It is found on the state as it is when a request or a step arrives, and the change is made on the state as
-//! it is a moment later. What a request changes besides that it names follows from [what it depends
+//! They are found on the state as it is when a request or a step arrives, and the change is made on the state
+//! as it is a moment later. Changes of a request besides those of what it names follow from [what it depends
 //! on](ops::Execute::depends), so a request waits for changes of that which are under way.
 
 use crate::steps::{self, Follows};

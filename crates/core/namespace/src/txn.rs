@@ -200,7 +200,7 @@ impl Txn<'_, '_> {
             .put(keys::parts(self.shard, dir), encode(parts));
     }
 
-    /// What this shard had of the directory is gone.
+    /// Drops the partitions that this shard had of the directory.
     pub fn delete_parts(&mut self, dir: Ino) {
         self.overlay.delete(keys::parts(self.shard, dir));
     }

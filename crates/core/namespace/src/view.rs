@@ -15,7 +15,7 @@ use std::ops::ControlFlow;
 /// A shard's state as it is now.
 #[derive(Clone, Copy)]
 pub struct View<'a> {
-    /// What is read from; for a transaction its overlay.
+    /// The store to read from; for a transaction its overlay.
     pub kv: &'a dyn KvRead,
     /// The one whose keys are read.
     pub shard: ShardId,
@@ -104,7 +104,7 @@ impl<'a> View<'a> {
         self.typed("forwarding record", &keys::forwarding(self.shard, ino))
     }
 
-    /// What this shard has of the directory; `None` if nothing.
+    /// The partitions that this shard has of the directory; `None` if none.
     pub fn parts(&self, dir: Ino) -> Result<Option<PartsRecord>, Stop> {
         self.typed("partitions", &keys::parts(self.shard, dir))
     }
@@ -143,7 +143,7 @@ impl<'a> View<'a> {
         })
     }
 
-    /// What the name leads to; `None` if it is not there.
+    /// The entry of the name; `None` if it is not there.
     pub fn entry(
         &self,
         dir: Ino,
@@ -153,7 +153,7 @@ impl<'a> View<'a> {
         self.typed("entry", &keys::entry(self.shard, dir, position, name))
     }
 
-    /// What is left to do for the inode; `None` if nothing.
+    /// The work left to do for the inode; `None` if none.
     pub fn reclaim(&self, ino: Ino) -> Result<Option<ReclaimRecord>, Stop> {
         self.typed("reclaim record", &keys::reclaim(self.shard, ino))
     }
@@ -199,7 +199,7 @@ impl<'a> View<'a> {
         self.typed("numbers", &keys::numbers(self.shard, session))
     }
 
-    /// What the coordinator has told; of one that told nothing that no operation has ended.
+    /// The horizon that the coordinator has told; of one that told none: no operation has ended.
     pub fn horizon(&self, coordinator: ShardId) -> Result<Horizon, Stop> {
         let known = self.typed("horizon", &keys::horizon(self.shard, coordinator))?;
         Ok(known.unwrap_or_default())

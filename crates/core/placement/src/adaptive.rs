@@ -1,11 +1,11 @@
 //! Dynamic Dir-Grain whose granularity follows the name space and the load: its bounds.
 //!
 //! Xiong et al. find the best granularity by trying (section 5.1.3) and name finding it automatically as the
-//! preferable way (section 3). What their trials come to is: units as large as can be, because each border between
+//! preferable way (section 3). Their trials come to units as large as can be, because each border between
 //! units costs distributed operations, but no larger than that the servers stay evenly loaded. So units are as large
 //! as the bounds allow where a server has no more than its part, and as small as they allow where it has too much:
-//! see [`crate::placer`], which knows that. What has been placed stays where it is; the next objects are placed
-//! otherwise.
+//! see [`crate::placer`], which knows that. Objects that have been placed stay where they are; the next ones are
+//! placed otherwise.
 
 use crate::ddg::{DirPlacement, GrainState, place_within};
 use pandofs_types::ShardId;

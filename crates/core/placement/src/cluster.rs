@@ -31,7 +31,7 @@ pub struct ClusterMap {
     pub name: String,
     /// Version of the map; every change makes it larger.
     pub epoch: Epoch,
-    /// The key under which names are hashed. Who has it can overload a partition.
+    /// The key under which names are hashed. Somebody who has it can overload a partition.
     pub hash_key: HashKey,
     /// In the order of their numbers, which begin at 0 and have no gap.
     pub servers: Vec<ServerInfo>,

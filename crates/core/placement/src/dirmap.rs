@@ -9,7 +9,7 @@
 //! Maps may be stale: they lack splits and merges that have happened, and never hold one that has
 //! not. A bitmap, as the papers have it, can be reconciled by union while partitions are only made.
 //! As they are merged, too, each has a counter of how often it was made or merged instead: odd
-//! while it is active. What happens to one partition is decided by the shard of the one that it is
+//! while it is active. Changes of one partition are decided by the shard of the one that it is
 //! split from, one after the other, so of two counters the larger one knows more, and two maps are
 //! reconciled by the larger of each two. The result is one that could be: the shard that makes a
 //! change knows all that had to happen before it, and maps are passed on whole, so every map holds
@@ -288,8 +288,8 @@ impl DirMap {
     }
 
     /// The active partition that holds `position`: as many radix bits as the largest active index
-    /// has, then without the highest until the partition is active (OrangeFS, figure 4). What is
-    /// past every name belongs to the partition that is last in the order of positions.
+    /// has, then without the highest until the partition is active (OrangeFS, figure 4). Positions
+    /// past every name belong to the partition that is last in the order of positions.
     pub fn partition_of(&self, position: Position) -> PartitionIndex {
         let position = position.min(Position(Position::END.0 - 1));
         let mut index =

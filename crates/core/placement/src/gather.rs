@@ -67,8 +67,8 @@ impl<T> Gather<T> {
         }
         self.parts.remove(&shard);
         if !share(&self.map, shard).is_empty() {
-            // What it had was merged, the home has heard of it, and no shard that was asked had: the home
-            // says where it is now.
+            // Its partitions were merged; the home has heard of it, and no shard that was asked had: the
+            // home says where they are now.
             self.parts.clear();
         }
     }

@@ -9,8 +9,8 @@
 //!   of its own.
 //!
 //! (That a server which gives something has at least as much as the one that gets it was taken for granted once. It has
-//! not: it gives by what it knows, which is as old. Who had most was given things by all and believed that all had as
-//! much, and kept everything until the next telling.)
+//! not: it gives by what it knows, which is as old. The server with most was given things by all and believed that all
+//! had as much, and kept everything until the next telling.)
 
 use crate::adaptive::{Bounds, Granularity};
 use crate::cluster::ClusterMap;
@@ -57,10 +57,10 @@ pub const TOO_MUCH_PERCENT: u128 = 30;
 /// and removed meanwhile.
 pub const OBJECTS_OF_A_BORDER: u64 = 64 * OBJECTS_OF_A_DIRECTORY;
 /// Until a server has so many objects for its weight it has all directories elsewhere that are made
-/// in its own. What is made first is mostly what is highest in the tree, above all if many make
-/// parts of it at once; if that is on one server, then all that follows below it is a border there
-/// once it has too much, and its disk is what all wait for. The price is a dozen borders for each
-/// server, once.
+/// in its own. The directories made first are mostly the highest in the tree, above all if many
+/// make parts of it at once; if they are on one server, then all that follows below them is a
+/// border there once it has too much, and all wait for its disk. The price is a dozen borders for
+/// each server, once.
 pub const OBJECTS_OF_THE_TOP: u64 = 12 * OBJECTS_OF_A_DIRECTORY;
 /// Of what a server has on the average, the files of one directory may be one part in so many.
 pub const DIRECTORY_FRACTION: u128 = 16;

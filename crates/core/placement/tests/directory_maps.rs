@@ -167,7 +167,7 @@ proptest! {
         for index in both.active() {
             prop_assert!(left.is_active(index) || right.is_active(index));
         }
-        // What comes out is a map like any other: it tiles, and it may be sent.
+        // The result is a map like any other: it tiles, and it may be sent.
         let tiled: u64 = both.in_order().iter().map(|(_, start, end)| end.0 - start.0).sum();
         prop_assert_eq!(tiled, Position::END.0);
         let bytes = postcard::to_stdvec(&both).unwrap();

@@ -163,7 +163,7 @@ fn each_server_has_its_share_after_servers_joined() {
             assert_eq!(per_cent(of_new), new_shares, "{which}");
             assert_eq!(grown.in_place, in_place, "{which}");
             assert!(most_over_mean(&found) <= MOST_OVER_MEAN, "{which}");
-            // What the new servers have is all that moved, and what was active is where it was.
+            // All that moved is on the new servers, and active partitions are where they were.
             assert!((grown.moved - of_new.iter().sum::<f64>()).abs() < 1e-9);
             for index in full.active() {
                 assert_eq!(
@@ -175,7 +175,7 @@ fn each_server_has_its_share_after_servers_joined() {
     }
 }
 
-/// Whatever a directory had split into by then, and however often servers join.
+/// Into however many partitions it had split by then, and however often servers join.
 #[test]
 fn directories_of_any_size_are_spread_evenly() {
     for (before, joins) in [

@@ -249,7 +249,7 @@ fn a_shard_that_has_not_heard_of_new_slots_splits_to_the_old_ones() {
     assert!(home.merge(&late) && late.merge(&home));
     assert_eq!(home, late);
     assert_eq!(home.slots(), slots(&[0, 1, 2, 1]));
-    // What is made anew after that leaves it where it is.
+    // Slots made anew after that leave it where it is.
     assert!(home.renew_slots(slots(&[0, 2, 1, 2])));
     assert_eq!(home.slots(), slots(&[0, 1, 1, 1]));
     assert_eq!(home.version(), 3);
@@ -267,7 +267,7 @@ fn one_partition_on_two_shards_is_a_contradiction() {
     let mut known = map(1);
     assert!(known.contradicts(&map(2)) && !known.merge(&map(2)));
     assert_eq!(known, map(1));
-    // What was only proposed may differ.
+    // Slots that were only proposed may differ.
     let proposed = DirMap::with_slots(vec![ShardId(0), ShardId(2)], 1);
     assert!(!known.contradicts(&proposed) && !known.merge(&proposed));
 }

@@ -1,6 +1,6 @@
 //! Call: one request on its way to its answer for good.
 //!
-//! Whoever drives it sends the request, tells [`Call::on`] how that went, and does what the step says.
+//! Its driver sends the request, tells [`Call::on`] how that went, and does what the step says.
 
 use crate::router::{KnownPlaces, Reaction, Router, Target, leaves_doubt};
 use pandofs_api::{Layout, PathReply, Refusal, ShardRequest};

@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(change.begin_again(3), Err(out_of_step));
     }
 
-    /// What was known may have been out of date.
+    /// The count known so far may have been out of date.
     #[test]
     fn the_same_number_from_the_shard_is_tried_once() {
         let mut change = ObjectChange::new(2);

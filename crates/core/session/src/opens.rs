@@ -3,8 +3,8 @@
 //! A server keeps the session's opens in memory. When it was restarted they are registered with it
 //! anew, from the counts in here, before it gets anything else. A close is taken off the count and
 //! queued in one step, and a registration empties the queue as it reads the counts: otherwise a close
-//! could be left out of the count that is registered and be sent afterwards as well. Who shares them
-//! among threads locks the closes before the files.
+//! could be left out of the count that is registered and be sent afterwards as well. A client that
+//! shares them among threads locks the closes before the files.
 
 use hashbrown::HashMap;
 use pandofs_api::{Refusal, Reply};

@@ -1,8 +1,8 @@
 //! Registration of what a session has open and locked with one server.
 //!
 //! A server keeps both in memory. A process of it that does not know of them is told before it gets anything else:
-//! first what is open, on each of its shards, then the locks. Whoever drives this tells one thing after the other and
-//! says what was answered.
+//! first what is open, on each of its shards, then the locks. The driver sends one request after the other and hands
+//! the answers in.
 
 use pandofs_api::{Refusal, Reply, Request, op};
 use pandofs_types::limits::{MAX_LOCKS_PER_MESSAGE, MAX_RELEASES_PER_MESSAGE};

@@ -369,7 +369,7 @@ impl Shard {
         for key in slots {
             overlay.delete(key);
         }
-        // What is left of them nobody gets: numbers are not given out again.
+        // The numbers left of them are lost: none is given out again.
         overlay.delete(keys::numbers(self.config.shard, session));
         Ok(())
     }

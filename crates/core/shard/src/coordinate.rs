@@ -24,7 +24,7 @@ use std::time::Duration;
 pub struct Coordinated {
     /// Its steps, and how far they are.
     pub coordination: Coordination,
-    /// Whom the end is told.
+    /// The one to tell of the end.
     pub origin: Origin,
     /// For the client, once the operation is committed.
     pub answer: PlanAnswer,
@@ -68,7 +68,8 @@ impl Shard {
             self.operations.locks.acquire(tx, &own.locks);
             entries.push((shard, step, own.result));
         }
-        // What splits and merges hand over is in the message that has it performed, and is kept by nobody.
+        // The entries that splits and merges hand over are in the message that has it performed; nobody
+        // keeps them.
         let protocol = match origin {
             Origin::Client(_) => self.config.map.settings.commit_protocol,
             Origin::Split { .. } => CommitProtocol::S2pcMp,
@@ -95,10 +96,10 @@ impl Shard {
         tx
     }
 
-    /// Begins the last step of a split. What changed since it was copied goes along with the message and
-    /// is not stored: after a restart the target is asked what it decided, not asked to decide again. Nor is by how
-    /// many chunks more that was sent, or that the target is to refuse: this follows from what is in memory, and what is
-    /// stored from the record, which says how many `chunks` were copied.
+    /// Begins the last step of a split. The changes since it was copied go along with the message and are not stored:
+    /// after a restart the target is asked what it decided, not asked to decide again. Nor is stored in how many chunks
+    /// more they were sent, or that the target is to refuse: this follows from memory, and the stored state from the
+    /// record, which says how many `chunks` were copied.
     pub(crate) fn coordinate_split(
         &mut self,
         overlay: &mut Overlay<'_>,
@@ -453,7 +454,7 @@ impl Shard {
         self.send_commits(due);
     }
 
-    /// A message of an operation that is coordinated here. What it brings changes `keys`.
+    /// A message of an operation that is coordinated here. Its changes touch `keys`.
     pub(crate) fn propose_commit(
         &mut self,
         from: ShardId,

@@ -4,8 +4,8 @@
 //! Locks are kept in memory, as opens are, and go with an inode when it moves. After a restart clients tell
 //! theirs again (`Relock`). Until all have, none is given to anybody (*grace*): so which sessions to wait
 //! for must survive the restart. That a session may have locks here is therefore on disk before it is
-//! given the first one, and as long as it lives; which locks, and whether any, is not. Who does not come
-//! within [`SESSION_TIMEOUT`](pandofs_types::limits::SESSION_TIMEOUT) has lost them.
+//! given the first one, and as long as it lives; which locks, and whether any, is not. A session that does
+//! not come within [`SESSION_TIMEOUT`](pandofs_types::limits::SESSION_TIMEOUT) has lost them.
 //!
 //! A request is executed once although it is not recorded in the log: the last answer to each slot is kept
 //! in memory, as long as the session lives. Otherwise a request that was left behind in a connection
@@ -460,7 +460,8 @@ impl Shard {
             }
             Err(stop) => return self.put_off(ticket, request, stop),
         }
-        // What was read just now is not looked for in memory alone: what is half done is not begun again.
+        // Not in memory alone, which has the keys since the check just now: a request half done is not
+        // begun again.
         let view = view_of(&self.config, overlay, false);
         self.file_locks
             .request(&mut self.commands, &view, locks, ticket, request)

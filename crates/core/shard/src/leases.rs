@@ -423,7 +423,7 @@ impl Leases {
         kind: FileKind,
     ) -> Leased {
         let lasts = kind == FileKind::Dir;
-        // Who has a lease may write, and what is written now would be cut away with the rest.
+        // A session with a lease may write, and its bytes would be cut away with the rest.
         if around.reclaims.is_truncating(ino) {
             return Leased::NOTHING;
         }
@@ -489,7 +489,7 @@ impl Leases {
     /// The session takes leases from now on, and has none.
     pub(crate) fn takes(&mut self, commands: &mut Commands, session: SessionId) {
         if self.takers.is_empty() {
-            // What was proposed before nobody looked at.
+            // Changes proposed before were not looked at for leases.
             self.not_before = self.not_before.max(commands.proposed);
         }
         self.takers.insert(session);
@@ -519,7 +519,7 @@ impl Leases {
     /// The session has no leases of before the restart.
     fn came(&mut self, commands: &mut Commands, session: SessionId) {
         let is_last = self.holders.came(session);
-        // Who waits for the one waits for the other where it has to.
+        // A request released too early waits again for the other kind of holder.
         if self.grants.holders.came(session) || is_last {
             commands.release(Until::Leaseholders);
         }

@@ -2,9 +2,9 @@
 //! is to be sent. Still without I/O: the lane in the server (or a simulator) carries it out.
 //!
 //! Invariant: between [`Shard::submit`] and [`Shard::apply`] nothing of the stored state changes; all
-//! that changes it is a record, and records are applied in the order of their indexes, each once. What
-//! a shard keeps in memory besides (who has what open, who waits for what, how far a split has copied)
-//! is either found again after a restart or may be lost with it.
+//! that changes it is a record, and records are applied in the order of their indexes, each once. The
+//! rest of a shard's memory (who has what open, who waits for what, how far a split has copied) is
+//! either found again after a restart or may be lost with it.
 //!
 //! Locks of files, leases and the reclaim list are machines of their own: events in, [commands](commands::Commands) out. The shard routes
 //! between them, reads the store for them, and applies their records.

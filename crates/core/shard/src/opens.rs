@@ -69,8 +69,8 @@ impl Opens {
         }
     }
 
-    /// After a restart a session tells what it has open. What it has opened here since may be among it,
-    /// or have come later: the larger count is the one that keeps the inode.
+    /// After a restart a session tells what it has open. Its opens here since may be among them, or
+    /// have come later: the larger count is the one that keeps the inode.
     pub(crate) fn tell_again(&mut self, ino: Ino, session: SessionId, count: u32) {
         if count > 0 {
             let opens = self

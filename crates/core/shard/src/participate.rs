@@ -35,7 +35,7 @@ impl Shard {
                 }
             }
             PeerMessage::SplitChunk { from, chunk, .. } => {
-                // Whoever sends another shard's split is wrong; nothing is kept of it.
+                // A shard that sends another shard's split is wrong; nothing is kept of it.
                 // On a disk without room the split waits: its source sends the chunk again.
                 if chunk.split.source == from && !self.loads.disk_low {
                     self.splits.saw_staging(chunk.split, env.steady);

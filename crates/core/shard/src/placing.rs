@@ -1,7 +1,7 @@
 //! Policies that go by what all servers have.
 //!
-//! What they say is looked up here when a request comes in, and fixed in its record. Whoever applies the record, then
-//! or after a restart, asks nobody again: where something was made does not depend on what was heard since.
+//! Their choice is made here when a request comes in, and fixed in its record. To apply the record, then or after a
+//! restart, nobody is asked again: where something was made does not depend on what was heard since.
 
 use crate::shard::Shard;
 use pandofs_api::{Request, op};

@@ -172,7 +172,7 @@ pub enum Output {
         server: ServerId,
         /// Unique among those of this shard that are under way.
         ticket: u64,
-        /// What is to be done.
+        /// The change to make.
         request: DataRequest,
         /// Only once everything that the shard has applied is synced.
         durable: bool,
@@ -191,8 +191,8 @@ pub enum Output {
         /// The client.
         session: SessionId,
     },
-    /// Tell the session that leases end, and hand back its answer. What is lost is made good by the session,
-    /// which takes leases anew when it loses a connection.
+    /// Tell the session that leases end, and hand back its answer. The session makes good a lost recall: it
+    /// takes leases anew when it loses a connection.
     Recall(Recall),
     /// A key that the request needs is damaged in the store. Nothing was changed; tell the sender, and who
     /// looks after the server.

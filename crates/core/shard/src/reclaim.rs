@@ -96,8 +96,8 @@ impl Reclaims {
         self.followed.entry(ino).or_default().push((request, reply));
     }
 
-    /// Whether a server has just had no room for what an inode held. What it was asked for it is asked for
-    /// again until it has; nothing more is to wait for that.
+    /// Whether a server has just had no room for what an inode held. Its request is sent again until it
+    /// has room; no new request is to wait for that.
     pub(crate) fn is_full(&self, server: ServerId, now: Steady) -> bool {
         let since = now.before(2 * RESEND_INTERVAL);
         self.full.get(&server).is_some_and(|&said| said > since)
@@ -184,8 +184,8 @@ impl Reclaims {
             && !orphan.proposed
         {
             orphan.proposed = true;
-            // Who found the name while it was there may open it only now: an open that is granted before the record
-            // is applied would lose the inode by it.
+            // A client that found the name while it was there may open it only now: an open that is granted before
+            // the record is applied would lose the inode by it.
             sessions.opens.will_close(&[ino]);
             commands.propose(&Record::Reclaim { ino });
         }
@@ -252,7 +252,7 @@ impl Reclaims {
 
     /// A data object has replied to the request with this ticket.
     pub(crate) fn data_done(&mut self, commands: &mut Commands, ticket: u64, reply: &DataReply) {
-        // What failed is sent again.
+        // A failed request is sent again.
         if !matches!(reply, DataReply::Done) {
             if let (DataReply::Failed(FsError::NoSpace), Some(&(ino, server))) =
                 (reply, self.tickets.get(&ticket))

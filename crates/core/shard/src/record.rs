@@ -28,7 +28,7 @@ pub enum Record {
     Commit {
         /// The sending shard.
         from: ShardId,
-        /// What has ended everywhere among the operations that `from` coordinates.
+        /// The operations coordinated by `from` that have ended everywhere.
         horizon: Horizon,
         /// From the coordinator or a participant of the operation.
         message: Box<CommitMessage>,

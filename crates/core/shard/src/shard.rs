@@ -413,8 +413,8 @@ impl Shard {
     /// Goes on by a newer cluster map, which has every shard where it was.
     ///
     /// The effect of a record may follow from the map, so none that was applied before is to be applied again after this,
-    /// when the log is replayed neither: whoever calls has the store hold all of them. What is proposed and not
-    /// applied yet is applied by the new map, as it will be replayed.
+    /// when the log is replayed neither: the caller has the store hold all of them. Records proposed and not applied yet
+    /// are applied by the new map, as they will be replayed.
     pub fn set_map(&mut self, map: Arc<ClusterMap>) {
         self.config.map = map;
     }

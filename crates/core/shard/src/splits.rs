@@ -330,7 +330,7 @@ impl Shard {
             (items, Vec::new())
         } else if copying.dirty.len() > SPLIT_DELTA_ENTRIES {
             let mut changed = std::mem::take(&mut copying.dirty);
-            // What does not fit this chunk waits for the next.
+            // Changes that do not fit this chunk wait for the next.
             if changed.len() > pandofs_types::limits::SPLIT_CHUNK_ENTRIES {
                 let last = changed
                     .iter()

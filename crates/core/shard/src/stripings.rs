@@ -47,7 +47,7 @@ impl Stripings {
             Ok(Reply::Entries(listed)) => listed.entries.iter().any(|entry| is_one(&entry.ino)),
             // It has the inodes of a directory.
             Ok(Reply::Granted(granted)) => granted.is_some(),
-            // Whoever has striped it early writes to its data objects when that is answered.
+            // A session that striped it early writes to its data objects when that is answered.
             Ok(Reply::Batch(_)) => {
                 matches!(request, Request::Batch(batch) if batch.early.iter().any(
                     |early| matches!(&early.operation, EarlyOperation::Stripe(stripe) if is_one(&stripe.ino))

@@ -180,8 +180,8 @@ impl Shard {
                     }
                     return Ok(());
                 }
-                // What it did may not be on disk yet, and may be what a distributed operation promised to be
-                // there when its first answer came.
+                // Its effect may not be on disk yet, and a distributed operation may have promised it with
+                // its first answer.
                 let result = self.with_grants(session, kept.result);
                 self.answer(ticket, result, true);
                 return Ok(());
@@ -299,8 +299,8 @@ impl Shard {
                 self.choose(&view, &plan.steps, &mut choices)?;
             }
             let operation = ops::operation(&request.request);
-            // Whoever waits for the end of an operation, or for a key, comes here again and may be refused
-            // then; what has a record was taken on.
+            // A request that waits for the end of an operation, or for a key, comes here again and may be
+            // refused then; one with a record was taken on.
             if self.loads.disk_low && operation.needs_space(&view)? {
                 return Err(FsError::NoSpace.into());
             }
@@ -322,8 +322,8 @@ impl Shard {
             Ok((_, true, _)) => self.answer_request(&request, Ok(Reply::Done)),
             Ok((_, false, None)) => self.wait(Until::Applied, Input::Request { ticket, request }),
             Ok((plan, false, Some(touched))) => {
-                // What was answered under a grant passes the gate: the last step waits for the grant's end, and its holder
-                // for all that it has answered.
+                // An operation answered under a grant passes the gate: the last step waits for the grant's end, and its
+                // holder for all that it has answered.
                 if let Some(plan) = plan
                     && !is_early
                     && plan

@@ -1,11 +1,11 @@
 //! Looks at what another server sends before a shard gets it.
 //!
 //! A message that can be decoded may still speak of shards, servers and inodes that the file system does
-//! not have. A shard writes what it is told into its log and looks up where to send what follows, so one
-//! such number would stop the server, and again at every start when the log is replayed. What is found
-//! wrong here is dropped instead, and said in the log.
+//! not have. A shard writes messages into its log and looks up where to send what follows, so one such
+//! number would stop the server, and again at every start when the log is replayed. Such a message is
+//! dropped here instead, with a line in the server's log.
 //!
-//! What is checked is what can be told from the message and the cluster map. Whether a message fits the
+//! Only the message and the cluster map are looked at. Whether a message fits the
 //! operation it belongs to is `crate::validate_reply`'s to check, whether it fits the stored state the name
 //! space's. A server that follows the protocol and lies is believed: servers trust one another.
 

@@ -12,8 +12,8 @@ use pandofs_namespace::steps::{lines_of, moved};
 use pandofs_placement::ClusterMap;
 use pandofs_types::{FileKind, ShardId};
 
-/// Whether the message can be what `from` answers for its step `number`. What tells nothing of a step
-/// (the end of an operation, the question for it) always can.
+/// Whether the message can be what `from` answers for its step `number`. A message that tells nothing
+/// of a step (the end of an operation, the question for it) always can.
 pub(crate) fn fits(
     map: &ClusterMap,
     coordination: &Coordination,
@@ -56,7 +56,7 @@ fn result_fits(shard: ShardId, step: &Step, result: &StepResult) -> bool {
         Step::Link(step::Link { ino, .. }) => inode.is_some_and(|inode| {
             inode.attr.ino == *ino && inode.attr.kind != FileKind::Dir && inode.dir.is_none()
         }),
-        // What a name led to that changes places is something else, or there is nothing to do.
+        // A name that changes places led to another inode, or there is nothing to do.
         Step::Swap(swap) if !swap.own => {
             return inode.is_none()
                 && result

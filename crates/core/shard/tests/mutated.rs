@@ -15,7 +15,7 @@ use std::fs;
 /// Changed samples of each kind.
 const CASES: usize = 60_000;
 
-/// What a golden file pins: a hexadecimal number after the last colon of a line.
+/// Bytes that a golden file pins: a hexadecimal number after the last colon of a line.
 fn samples(path: &str) -> Vec<Vec<u8>> {
     let text = fs::read_to_string(path).unwrap();
     let bytes = text.lines().filter_map(|line| {

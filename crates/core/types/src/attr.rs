@@ -29,8 +29,8 @@ pub enum FileKind {
     Block,
 }
 
-/// What `stat` answers. For a directory carried by several partitions `size`, `nlink`, `mtime` and
-/// `ctime` are gathered from all of them.
+/// The attributes that `stat` answers. For a directory carried by several partitions `size`,
+/// `nlink`, `mtime` and `ctime` are gathered from all of them.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Attr {
     /// The number that `stat` shows; it stays when the inode moves to another shard.
@@ -89,7 +89,7 @@ pub struct SetAttr {
     pub mtime: Option<SetTime>,
     /// Of what is no directory set-user-id goes, and set-group-id where the group may execute it or the caller
     /// could not set it: somebody writes to it, or truncates it, who may not keep them. A new `mode` counts all the
-    /// same. Whoever may write to the file may ask for it.
+    /// same. A caller that may write to the file may ask for it.
     pub clear_set_id: bool,
 }
 
@@ -151,7 +151,7 @@ impl Credentials {
     }
 
     /// The same with the right to write to any file: whose right was seen when the file was opened has it for as
-    /// long as it is open. What becomes of the file's set-id bits is as before.
+    /// long as it is open. The file's set-id bits change as before.
     #[must_use]
     pub fn writing_anyway(self) -> Credentials {
         let capabilities = self.capabilities.with(Capabilities::DAC_OVERRIDE);

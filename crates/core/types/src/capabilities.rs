@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// A set of capabilities. What no file system asks about is not in it.
+/// A set of capabilities. Capabilities that no file system asks about are not in it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(try_from = "u16", into = "u16")]
 pub struct Capabilities(u16);

@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 /// A final answer to the program that asked: nothing was changed, and asking again would get the
-/// same answer. What makes the client itself act (another shard, wait, ask again) is not in
-/// here but in the wire's `Refusal`; what is unknown is the client's own.
+/// same answer. Answers that make the client itself act (another shard, wait, ask again) are not in
+/// here but in the wire's `Refusal`; unknown outcomes are the client's own.
 #[derive(
     Clone,
     Copy,

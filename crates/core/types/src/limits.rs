@@ -63,7 +63,8 @@ pub const SPLIT_CHUNK_ENTRIES: usize = 256;
 /// Entries that changed since they were copied, above which they are copied once more before a split's
 /// last step, which holds up requests.
 pub const SPLIT_DELTA_ENTRIES: usize = 64;
-/// For how long a shard keeps to the rate at which it was told to spread a directory. Who wants it kept tells it again.
+/// For how long a shard keeps to the rate at which it was told to spread a directory. A home that wants it kept tells
+/// it again.
 pub const SPREAD_TERM: Duration = Duration::from_secs(10);
 /// Directories that each shard may have been told rates for at once.
 pub const MAX_SPREAD_DIRS: usize = 1_024;
@@ -416,8 +417,8 @@ const _: () = {
         SPLIT_CHUNK_BYTES + MAX_INLINE_BYTES + MAX_XATTR_BYTES_PER_INODE as usize + 4_096
             <= MAX_FRAME_BYTES
     );
-    // What goes with the last step of a split: as much as a chunk, three numbers for each open, and eight for
-    // each lock.
+    // The last step of a split brings as much as a chunk, three numbers for each open, and eight for each
+    // lock.
     assert!(
         SPLIT_CHUNK_BYTES
             + MAX_INLINE_BYTES

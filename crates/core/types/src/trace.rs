@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// What W3C's `traceparent` says of a span that is recorded. Whoever has it carries it along, and looks into it no further.
+/// W3C's `traceparent` of a span that is recorded. Code that has it carries it along, and looks into it no further.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct TraceContext {
     /// The trace, over all processes.

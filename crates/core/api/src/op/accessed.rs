@@ -15,7 +15,7 @@ pub struct Accessed {
 }
 
 impl Operation for Accessed {
-    // What becomes of times of access is learnt from the server.
+    // The client learns times of access from the server.
     fn is_mutation(&self) -> bool {
         true
     }

@@ -96,8 +96,8 @@ impl PathOperation {
     }
 }
 
-/// What is cached of names in directories that are known by number goes by the answer's leases, of which there are none:
-/// the shard recalls what the request changes from its sender as from others.
+/// A client caches names of directories known by number under the answer's leases, and this answer brings none: the
+/// shard recalls what the request changes from its sender as from others.
 impl Operation for ByPath {
     fn is_mutation(&self) -> bool {
         self.operation.operation().is_mutation()
@@ -146,7 +146,7 @@ pub struct KeepPath {
     pub path: PathName,
     /// The directory that it leads to.
     pub dir: Ino,
-    /// What is above the directory.
+    /// Its path permissions.
     pub above: Above,
     /// As the shard said it when it did not know the path, before anything of this was looked up.
     pub seen: u64,

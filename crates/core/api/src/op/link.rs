@@ -11,7 +11,7 @@ pub struct Link {
     pub dir: Ino,
     /// The new name; no entry may have it.
     pub name: Name,
-    /// What it is to lead to; no directory.
+    /// The inode that it is to lead to; no directory.
     pub ino: Ino,
     /// A wrong guess is found out by the step that goes there.
     pub inode_shard: ShardId,

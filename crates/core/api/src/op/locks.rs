@@ -14,7 +14,7 @@ use serde::{Deserialize, Serialize};
 pub struct SetLock {
     /// The file.
     pub ino: Ino,
-    /// What to lock, and for whom.
+    /// The range to lock, and its owner.
     pub lock: FileLock,
     /// Whether to wait for locks in the way (`F_SETLKW`).
     pub blocking: bool,

@@ -1,7 +1,7 @@
 //! Operations that clients ask a shard for, one type each.
 //!
 //! A file holds an operation's request and what can be said of it without any state: where it goes, what it changes of
-//! what clients cache, how large its answer may be. What it does to a shard is in the file of the same name in
+//! what clients cache, how large its answer may be. Its effect on a shard is in the file of the same name in
 //! `namespace::ops`. [`operations!`](crate::operations) is the one list of them.
 
 mod accessed;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 pub struct SetAttr {
     /// The inode; a directory at its home.
     pub ino: Ino,
-    /// What changes, and to which value.
+    /// The attributes to change, and their values.
     pub set: pandofs_types::SetAttr,
 }
 

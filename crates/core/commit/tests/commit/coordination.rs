@@ -182,7 +182,7 @@ fn a_refusal_while_others_are_asked() {
         ]
     );
     assert_eq!(it.resend(false), [(A, outcome(1, false))]);
-    // What crosses the outcome on the way changes nothing.
+    // A message that crosses the outcome on the way changes nothing.
     assert_eq!(it.receive(A, prepared(1)), Progress::default());
     assert_eq!(
         it.receive(A, finished(1)),

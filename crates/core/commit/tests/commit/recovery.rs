@@ -6,7 +6,7 @@ use pandofs_api::{CommitMessage, Refused, StepNumber};
 use pandofs_commit::{Coordination, Decision, Progress, StepState};
 use pandofs_types::ShardId;
 
-/// What a restarted coordinator does with the operation it finds.
+/// Recovery of an operation that a restarted coordinator finds.
 fn restart(mut it: Coordination) -> (Progress, Vec<(ShardId, CommitMessage)>, Coordination) {
     let progress = it.recover();
     let send = it.resend(true);

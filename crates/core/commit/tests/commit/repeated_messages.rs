@@ -29,7 +29,7 @@ fn assert_absorbs(it: &Coordination, cases: &[(ShardId, CommitMessage, Vec<Commi
     }
 }
 
-/// What coordinators say, not hear.
+/// Messages that coordinators send, not get.
 fn assert_absorbs_what_is_for_participants(it: &Coordination) {
     for number in 0..=5 {
         for from in [HOME, A, B, C, D] {

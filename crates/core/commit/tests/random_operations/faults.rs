@@ -16,7 +16,7 @@ pub(crate) enum Fault {
     HorizonNotStored,
     /// Messages leave before the record that they depend on is synced.
     SendsBeforeSyncing,
-    /// Who knows nothing of an operation denies it without recording that.
+    /// A participant that knows nothing of an operation denies it without recording that.
     DeniesWithoutRecord,
     /// A repeated `Do` is performed again.
     PerformsRepeated,
@@ -24,7 +24,7 @@ pub(crate) enum Fault {
     LosesLocks,
     /// The locks of aborted operations are kept.
     KeepsLocks,
-    /// What waits for an answer is not asked for again.
+    /// A message whose answer is missing is not sent again.
     NeverResends,
     /// Ended participations are kept for ever.
     KeepsTombstones,

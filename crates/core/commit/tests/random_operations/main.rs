@@ -3,8 +3,8 @@
 //! The same seed gives the same run. `PANDOFS_SEEDS=N` runs the first `N` seeds instead of
 //! `DEFAULT_SEEDS`; a seed that fails is printed with its trace.
 //!
-//! The driver around the two step machines does what a shard does with them. What must hold is in
-//! `oracle.rs`; `faults.rs` holds bugs that the oracles must find.
+//! The driver around the two step machines does what a shard does with them. The oracles are in
+//! `oracle.rs`; `faults.rs` holds bugs that they must find.
 
 mod coordinator;
 mod faults;

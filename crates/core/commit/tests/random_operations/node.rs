@@ -1,7 +1,7 @@
 //! One shard's server: what it has on disk, what it has appended and not synced, what waits to leave.
 //!
-//! Every input that changes what is stored makes one record. Whatever is said after a record, and
-//! everything said later, leaves when that record is synced and not before.
+//! Every input that changes what is stored makes one record. A message that follows a record, and
+//! all later ones, leave when that record is synced and not before.
 
 use crate::faults::Fault;
 use crate::locks::Locks;
@@ -18,7 +18,7 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 /// Operations begun after one that has not ended before that one is named as a straggler.
 const STRAGGLES_AFTER: u64 = 2;
 
-/// What the records of one shard lead to.
+/// The state that the records of one shard lead to.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Stored {
     pub next_sequence: u64,
@@ -38,7 +38,7 @@ pub(crate) struct Envelope {
     pub message: CommitMessage,
 }
 
-/// What a client hears of its operation.
+/// Answer that a client gets to its operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Answer {
     Done,
@@ -58,14 +58,14 @@ pub(crate) enum Outgoing {
     },
 }
 
-/// What takes a shard's turn when a lock is let go.
+/// Input that has its turn when a lock is let go.
 #[derive(Clone, Debug)]
 pub(crate) enum Waiting {
     Start { plan: usize, age: Age },
     Message(Box<Envelope>),
 }
 
-/// What all nodes of one run share.
+/// State that all nodes of one run share.
 pub(crate) struct Context<'a> {
     pub plans: &'a [Plan],
     pub random: &'a mut Random,
@@ -90,20 +90,20 @@ pub(crate) struct Node {
     pub inquiring: BTreeSet<u64>,
     /// Set when a lock was let go.
     pub released: bool,
-    /// What the present input changed and said.
+    /// Changes and messages of the present input.
     pub changed: bool,
     pub said: Vec<(ShardId, CommitMessage)>,
     pub answered: Vec<Outgoing>,
     pub decided: Vec<Decided>,
     on_disk: Stored,
-    /// What is stored after each record that is not synced.
+    /// The state after each record that is not synced.
     tail: Vec<Stored>,
     /// Records ever appended, and synced.
     appended: u64,
     synced: u64,
     /// Decisions in records that are not synced.
     unsynced: VecDeque<(u64, Decided)>,
-    /// What may leave once as many records are synced.
+    /// Messages that may leave once as many records are synced.
     outbox: VecDeque<(u64, Outgoing)>,
 }
 
@@ -234,7 +234,7 @@ impl Node {
         self.end_input(context);
     }
 
-    /// What this shard coordinated and has ended everywhere.
+    /// The operations coordinated by this shard that have ended everywhere.
     fn horizon(&self) -> Horizon {
         let open = self.stored.coordinations.keys().copied();
         horizon(open, self.stored.next_sequence, STRAGGLES_AFTER)
@@ -265,7 +265,7 @@ impl Node {
 
     fn end_input(&mut self, context: &mut Context<'_>) {
         self.write_record(context);
-        // Who waited has its turn; each makes a record of its own.
+        // Waiting inputs have their turn; each makes a record of its own.
         while std::mem::take(&mut self.released) {
             for waiting in std::mem::take(&mut self.waiting) {
                 match waiting {

@@ -6,7 +6,7 @@ use crate::plan::{Plan, identify};
 use pandofs_types::{ShardId, TxId};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// What went wrong.
+/// A rule that was broken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Violation {
     /// One shard has on disk that the operation is committed, another one that it is aborted.

@@ -18,7 +18,7 @@ pub(crate) struct Plan {
 #[derive(Clone, Debug)]
 pub(crate) struct PlannedStep {
     pub shard: ShardId,
-    /// What it locks on its shard.
+    /// The key that it locks on its shard.
     pub key: u64,
     /// The steps that are found when this one is prepared.
     pub follow: Vec<usize>,
@@ -118,7 +118,7 @@ pub(crate) fn identify(step: &Step) -> (usize, usize) {
     (moving.0 as usize, *depth as usize)
 }
 
-/// What preparing the step hands to the others.
+/// The result that preparing the step hands to the others.
 pub(crate) fn result_of(step: &Step) -> StepResult {
     let (plan, number) = identify(step);
     let attr = Attr {

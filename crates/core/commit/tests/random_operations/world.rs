@@ -10,7 +10,7 @@ use crate::stats::Stats;
 use pandofs_api::Age;
 use pandofs_types::{CommitProtocol, ShardId, Time, TxId};
 
-/// What a run led to.
+/// Outcome of a run.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) struct Run {
     pub violation: Option<Violation>,
@@ -161,7 +161,7 @@ impl World {
         }
     }
 
-    /// What has not ended yet.
+    /// An operation that has not ended yet.
     fn unended(&self) -> Option<Violation> {
         for node in &self.nodes {
             let undecided = node

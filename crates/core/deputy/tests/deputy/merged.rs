@@ -62,7 +62,7 @@ fn sent(session: &mut Session) -> Vec<&'static str> {
     names.collect()
 }
 
-/// What the session last heard of the file is what its shard has when all is sent.
+/// The attributes that the session last heard are those at the shard when all is sent.
 fn sends_all(session: &mut Session, ino: Ino, heard: &Attr) {
     session.drain();
     assert_eq!(session.lost, []);

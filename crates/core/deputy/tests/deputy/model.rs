@@ -202,7 +202,7 @@ fn run(seed: u64, shards: u16, policy: DirPolicy) -> (u64, u64) {
             }
         }
     }
-    // What the image says is what the server has once it was sent.
+    // The server answers as the image did, once all is sent.
     session.drain();
     assert!(session.lost.is_empty(), "seed {seed}: {:?}", session.lost);
     for dir in dirs {

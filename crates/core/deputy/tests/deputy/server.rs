@@ -214,7 +214,7 @@ impl Server {
         }
     }
 
-    /// What a grant of the directory brings.
+    /// A grant of the directory.
     pub(crate) fn grant(&self, dir: Ino) -> Granted {
         let mut pairs = Vec::new();
         let shard = dir.birth_shard();
@@ -301,7 +301,7 @@ impl Session {
         }
     }
 
-    /// What the deputy wants to be done with a request.
+    /// The deputy's decision on a request.
     pub(crate) fn offer(&mut self, request: &Request) -> Taken {
         self.now += 1;
         self.random += 1;
@@ -417,7 +417,8 @@ impl Session {
         panic!("{request:?} comes to no end");
     }
 
-    /// What gives way to a rename no answer tells, and so its grant is recalled, whoever has it.
+    /// No answer tells which directory gave way to a rename, so its grant is recalled, whoever has
+    /// it.
     fn recall_victim(&mut self, request: &Request) {
         if let Request::Rename(op::Rename {
             new_dir, new_name, ..

@@ -79,7 +79,7 @@ fn bytes_of_many_files_are_let_go_of() {
 
     let one_more = ino_of(&session.ask(create(top, "one more")).unwrap());
     session.ask(write(one_more, 0, b"x")).unwrap();
-    // What is queued of it the shard has first.
+    // The shard gets its queued operations first.
     let asked = session.offer(&read(files[3]));
     assert!(matches!(asked, Taken::Drain { .. }), "{asked:?}");
     let stat = Request::GetAttr(op::GetAttr { ino: files[3] });

@@ -77,7 +77,7 @@ impl MemoryObjects {
     }
 
     /// The remains after a loss of power. Each page that was written since the last sync is there, or not, or torn into
-    /// sectors; lengths are there in their order, up to some one. What `draw` gives, below its argument, decides.
+    /// sectors; lengths are there in their order, up to some one. `draw` decides, by a number below its argument.
     pub fn crash(&self, draw: &mut dyn FnMut(u64) -> u64) -> MemoryObjects {
         let mut left = MemoryObjects::default();
         let back = self
@@ -152,7 +152,7 @@ impl File {
                 Change::Length(to) if kept > 0 => {
                     kept -= 1;
                     length = *to as usize;
-                    // What was beyond is gone.
+                    // The bytes beyond are gone.
                     left.truncate(length);
                     left.resize(length, 0);
                 }

@@ -131,7 +131,7 @@ pub fn run<O: Synced>(make: &dyn Fn() -> O) {
     a_truncation_that_could_not_be_synced_is_done_when_it_comes_again(make());
 }
 
-/// What is missing before it is a hole, and it ends where it ends.
+/// The object has a hole before the bytes written, and ends with them.
 ///
 /// # Panics
 /// When it is not so.

@@ -11,7 +11,7 @@ use std::collections::{HashMap, VecDeque};
 pub enum Work<O> {
     /// An object's data, and its name if that may not be on disk.
     Object(O),
-    /// What the object says of itself.
+    /// The object's header.
     Header(O),
     /// That the object of this file is gone.
     Removal(Ino),
@@ -31,7 +31,7 @@ pub enum Purpose {
     },
 }
 
-/// Whoever waits for a sync.
+/// The one that waits for a sync.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Waiter<T> {
     /// A request, which is answered with it: `Done`, or `Failed`.
@@ -52,7 +52,7 @@ pub enum DataOrder<T, O> {
     },
     /// Sync this where that holds up nobody.
     Sync {
-        /// What is to be on disk.
+        /// The object or directory to sync.
         work: Work<O>,
         /// Told when it is, or when that failed.
         waiter: Waiter<T>,
@@ -92,7 +92,7 @@ impl<T, O> Default for DataThread<T, O> {
     }
 }
 
-/// What comes of a request.
+/// Outcome of a request.
 enum Outcome<O> {
     Done(DataReply),
     /// Answered once this is synced.
@@ -110,7 +110,7 @@ impl<T, O: Clone> DataThread<T, O> {
         self.held.is_empty()
     }
 
-    /// What there is to do, and nothing of it again.
+    /// The orders since the last call, each once.
     pub fn take_orders(&mut self) -> Vec<DataOrder<T, O>> {
         std::mem::take(&mut self.orders)
     }
@@ -136,7 +136,7 @@ impl<T, O: Clone> DataThread<T, O> {
         }
     }
 
-    /// What was to be synced for this purpose is on disk, or that failed.
+    /// The sync for this purpose is done, or failed.
     ///
     /// # Panics
     /// When nothing waits for it.

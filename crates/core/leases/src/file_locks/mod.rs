@@ -4,18 +4,18 @@
 //! a shard with those who wait, in the order in which they came. A client keeps a [`FileLocks`] for each
 //! file that it has locks on, to be able to tell them again.
 //!
-//! Whom a lock is given to, when several wait:
-//! - Whoever asks gets a lock that nothing *held* is in the way of, as on Linux: who waits is not in the
-//!   way. Were it otherwise, a reader could wait for a writer who waits for another reader who waits for
-//!   the first one to do something.
+//! Which of several owners that wait gets a lock:
+//! - An owner that asks gets a lock that nothing *held* is in the way of, as on Linux: those who wait
+//!   are not in the way. Were it otherwise, a reader could wait for a writer who waits for another
+//!   reader who waits for the first one to do something.
 //! - When something is unlocked, those who wait are looked at in the order in which they came, at once, so
-//!   who comes later does not get in between.
-//! - Who waits is told "not yet" after a while, and keeps the place until it asks again. In between it
-//!   gets nothing: a lock is only given to somebody who is there to be told.
-//! - Who does not want to wait is told at once that somebody has the lock, unless a descriptor through which
-//!   it was made was closed a moment ago: it may have been the last one, and whoever sees to it that a lock
-//!   ends with its open file is only told of that after the program was. So a program that closes a file, and
-//!   then another one that asks for the lock, find it unlocked.
+//!   an owner that comes later does not get in between.
+//! - An owner that waits is told "not yet" after a while, and keeps the place until it asks again. In
+//!   between it gets nothing: a lock is only given to somebody who is there to be told.
+//! - An owner that does not want to wait is told at once that somebody has the lock, unless a descriptor
+//!   through which it was made was closed a moment ago: it may have been the last one, and the client, which
+//!   ends a lock with its open file, only hears of that after the program. So a program that closes a file,
+//!   and then another one that asks for the lock, find it unlocked.
 //! - Changing a lock of `flock()` from shared to exclusive first gives up the shared one if somebody is in
 //!   the way (so flock(2)): two who change at the same time go one after the other. Of `fcntl()` the
 //!   old lock stays until the new one is there, and two who change at the same time are a deadlock.

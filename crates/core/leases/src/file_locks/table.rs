@@ -25,7 +25,7 @@ pub struct WaitId {
 pub struct Asked<T> {
     /// A request that is repeated takes the place of the one before.
     pub id: WaitId,
-    /// What is wanted.
+    /// The lock that it wants.
     pub lock: FileLock,
     /// Comes back with the answer.
     pub ticket: T,
@@ -352,8 +352,8 @@ impl<T: Copy> LockTable<T> {
         })
     }
 
-    /// Gives locks to those who wait for this file, as far as nothing is in the way. Who does not want to
-    /// wait is told.
+    /// Gives locks to those who wait for this file, as far as nothing is in the way. An owner that does
+    /// not want to wait is told.
     pub fn wake(&mut self, ino: Ino) {
         let mut from = 0;
         while !self.hold
@@ -572,7 +572,7 @@ impl<T: Copy> LockTable<T> {
                     continue;
                 };
                 for waiter in &file.waiting {
-                    // Who is to ask again is looked at when it does.
+                    // A waiter that is to ask again is looked at when it does.
                     if waiter.owner() == other
                         && waiter.ticket.is_some()
                         && waiter.lock.kind == LockKind::Record

@@ -15,7 +15,7 @@ type Who = (u64, u64);
 #[derive(Default)]
 struct Model {
     bytes: BTreeMap<(LockKind, u64), BTreeMap<Who, LockMode>>,
-    /// Who may be about to unlock.
+    /// Owners that may be about to unlock.
     closing: BTreeSet<(LockKind, Who)>,
 }
 
@@ -138,11 +138,11 @@ fn ops() -> impl Strategy<Value = Vec<Op>> {
 struct Run {
     table: LockTable<u64>,
     model: Model,
-    /// Who waits, in order: ticket, whether it has been told to ask again.
+    /// Owners that wait, in order: ticket, whether it has been told to ask again.
     waiting: Vec<(Asked<u64>, Who, bool)>,
     next: u64,
     now: i64,
-    /// Who waits and is about to ask again.
+    /// The number of those that are about to ask again.
     asking: usize,
 }
 
@@ -179,7 +179,7 @@ impl Run {
         }
         let outcome = self.table.ask(FILE, asked);
         if outcome == Outcome::Granted && self.model.is_free(who, &lock) {
-            // What it had before and gives up by this goes to others after it.
+            // The lock that it had before and gives up by this goes to others after it.
             self.model.set(who, &lock);
         }
         self.take_events();
@@ -449,7 +449,7 @@ fn a_circle_over_three_files_is_a_deadlock() {
     assert_eq!(ask(&mut table, Ino(2), 11, lock(1)), Outcome::Parked);
     assert_eq!(ask(&mut table, Ino(3), 12, lock(2)), Outcome::Parked);
     assert_eq!(ask(&mut table, Ino(1), 13, lock(3)), Outcome::Deadlock);
-    // Who is told so gives up what it has, and the others go on.
+    // An owner that is told so gives up its locks, and the others go on.
     let third = Owner {
         session: SessionId(1),
         number: 3,
@@ -594,7 +594,7 @@ fn who_tries_is_kept_while_the_holder_may_have_closed_the_file() {
     assert_eq!(try_flock(&mut table, 1, true), Outcome::Granted);
     assert_eq!(try_flock(&mut table, 2, true), Outcome::Busy);
     table.unlock(FILE, owner(1), LockKind::Flock, LockRange::WHOLE);
-    // Who has no lock is not waited for.
+    // Nobody waits for an owner without a lock.
     close(&mut table);
     assert!(!table.needs_ticks() && !table.knows(FILE));
 }
@@ -613,7 +613,7 @@ fn a_file_has_as_many_ranges_as_the_limit_says_and_no_more() {
     }
     assert_eq!(table.held(), MAX_LOCKS_PER_INODE);
     assert_eq!(ask(&mut table, FILE, MOST, single(MOST)), Outcome::Full);
-    // What adds none goes on: the same again, a weaker one, one that joins two.
+    // Locks that add no range are still given: the same again, a weaker one, one that joins two.
     assert_eq!(ask(&mut table, FILE, MOST + 1, single(7)), Outcome::Granted);
     let weaker = record(1, LockMode::Shared, 14, 14);
     assert_eq!(ask(&mut table, FILE, MOST + 2, weaker), Outcome::Granted);

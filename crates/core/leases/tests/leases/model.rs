@@ -74,7 +74,7 @@ fn events() -> impl Strategy<Value = Vec<Event>> {
     proptest::collection::vec(event, 1..200)
 }
 
-/// What was read, on its way back.
+/// A value that was read, on its way back.
 #[derive(Clone, Copy, Debug)]
 struct Reply {
     key: LeaseKey,
@@ -248,7 +248,7 @@ impl World {
         }
         self.changes += 1;
         for &(key, _) in &keys {
-            // What it does not know of it is told like all others.
+            // The session is told of a change that it does not know, like all others.
             let is_known = keys.iter().all(|&(other, known)| other != key || known);
             for (other, client) in self.clients.iter_mut().enumerate() {
                 if other as u64 == session && is_known {
@@ -274,7 +274,7 @@ impl World {
     fn carry_out(&mut self) -> Result<(), String> {
         for recall in self.table.take_recalls() {
             let client = &mut self.clients[recall.session.0 as usize];
-            // What is sent to who begins anew is lost.
+            // A recall to a session that begins anew is lost.
             if !client.is_anew {
                 client.recalls.push_back(recall);
             }
@@ -297,7 +297,7 @@ proptest! {
             let ran = world.run(event);
             prop_assert!(ran.is_ok(), "{ran:?}");
         }
-        // Whoever is silent holds nobody up for longer than a lease.
+        // A silent session holds nobody up for longer than a lease.
         for _ in 0..3 {
             let milliseconds = LEASE.as_millis() as u64;
             let ran = world.run(Event::Pass { milliseconds });

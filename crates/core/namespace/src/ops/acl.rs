@@ -29,7 +29,7 @@ impl Change {
         Ok(Some(Change { ino, kind, acl }))
     }
 
-    /// What the change needs: nothing more, or a plan where the directory has partitions elsewhere.
+    /// The plan that the change needs where the directory has partitions elsewhere, or none.
     /// Stops with the reasons for which it is refused.
     pub fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
         Ok(match self.checked(view, cx)? {
@@ -115,9 +115,9 @@ pub(crate) fn check_owner(
 }
 
 /// Sets a list, and with an access list the permission bits that go with it; whether there was anything to
-/// change. What says no more than permission bits do is kept as these alone. A set-group-id bit goes when
-/// somebody sets the list who is not in the group. A list that is taken away leaves the permission bits as
-/// they are.
+/// change. A list that says no more than permission bits do is kept as these alone. A set-group-id bit
+/// goes when somebody sets the list who is not in the group. A list that is taken away leaves the
+/// permission bits as they are.
 pub(crate) fn set(
     caller: &Credentials,
     kind: AclKind,

@@ -31,8 +31,8 @@ pub trait Execute: Debug {
     }
 
     /// Whether a mutation that was checked leaves more in the store than there was, so that a disk that has none to give
-    /// refuses it. What takes some and gives some back, as a rename, does not count, nor does what a record or a slot's
-    /// answer takes for a while.
+    /// refuses it. An operation that takes some and gives some back, as a rename, does not count, nor does the room that
+    /// a record or a slot's answer takes for a while.
     fn needs_space(&self, _view: &View<'_>) -> Result<bool, Stop> {
         Ok(false)
     }

@@ -124,12 +124,12 @@ pub enum PlanAnswer {
     },
     /// That the name is gone.
     Removed {
-        /// What it led to.
+        /// The inode that it led to.
         ino: Ino,
     },
     /// That the name has moved.
     Renamed {
-        /// What it leads to.
+        /// The inode that it leads to.
         ino: Ino,
     },
     /// This inode, which is here.

@@ -66,7 +66,7 @@ fn checked(
     let inode = cx.inode(view, request.ino)?;
     check_set(cx.caller, &inode, set)?;
     if set.size.is_some_and(|size| size > inode.size) {
-        // What is still to be cut off would be behind the new end for a while.
+        // Bytes still to be cut off would lie before the new end for a while.
         check_followed(view, request.ino)?;
     }
     let is_dir = inode.kind == FileKind::Dir;
@@ -168,9 +168,9 @@ pub(crate) fn check_followed(view: &View<'_>, ino: Ino) -> Result<(), Stop> {
     }
 }
 
-/// Gives the file this size. What lies beyond in data objects is truncated by the driver before the request
-/// is answered; the reclaim record makes sure of it in a crash, since otherwise bytes that were cut off
-/// would come back when the file grows again.
+/// Gives the file this size. The driver truncates data objects to it before the request is answered; the
+/// reclaim record makes sure of it in a crash, since otherwise bytes that were cut off would come back when
+/// the file grows again.
 pub(crate) fn truncate(
     txn: &mut Txn<'_, '_>,
     cx: &Context<'_>,

@@ -156,7 +156,7 @@ impl Perform for Adopt {
         Ok(Vec::new())
     }
 
-    // What else it brings nobody can have a lease of.
+    // Nobody can have a lease of anything else that it brings.
     fn touches(&self, _view: &View<'_>) -> Vec<LeaseKey> {
         vec![LeaseKey::Parts(self.part.dir)]
     }

@@ -16,8 +16,9 @@ impl Perform for step::DropPart {
             locks_held.check(lock, own)?;
         }
         if view.parts(dir)?.is_none() {
-            // Who named this shard has not heard yet that what was here was merged. It does not come back
-            // meanwhile: whoever has it now is asked as well, and gives nothing away any more.
+            // The coordinator named this shard and has not heard yet that the partition here was merged.
+            // It does not come back meanwhile: the shard that has it now is asked as well, and gives
+            // nothing away any more.
             return Ok(Prepared {
                 locks,
                 ..Prepared::default()

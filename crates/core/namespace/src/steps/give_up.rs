@@ -85,7 +85,7 @@ impl Perform for step::GiveUp {
             to: record.target,
         });
         if !record.back {
-            // What is left may still be over the threshold.
+            // The entries left may still be over the threshold.
             txn.effects.push(Effect::Grew {
                 dir,
                 index: record.index,

@@ -64,7 +64,7 @@ impl Perform for step::Link {
         vec![LeaseKey::Inode(self.ino)]
     }
 
-    // Who would link to a new directory is told what it is.
+    // A request to link to a new directory is refused for what that is.
     fn dir(&self) -> Option<Ino> {
         Some(self.ino)
     }

@@ -101,8 +101,8 @@ pub trait Perform {
         None
     }
 
-    /// Whether it takes up space that this shard's operations did not have before. What gives some back at the same time,
-    /// as an exchange does, is not counted, nor what its coordinator has looked for.
+    /// Whether it takes up space that this shard's operations did not have before. A step that gives some back at the
+    /// same time, as an exchange does, is not counted, nor one whose coordinator has looked for room.
     fn needs_space(&self) -> bool {
         false
     }

@@ -25,8 +25,8 @@ impl Perform for SetAcl {
             if set.dir.birth_shard() == view.shard {
                 return Err(FsError::NotFound.into());
             }
-            // Who named this shard has not heard yet that what was here was merged into another partition,
-            // whose shard is asked as well.
+            // The coordinator named this shard and has not heard yet that the partition here was merged
+            // into another one, whose shard is asked as well.
             return Ok(Prepared {
                 locks: vec![lock],
                 ..Prepared::default()

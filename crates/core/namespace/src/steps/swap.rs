@@ -110,7 +110,7 @@ impl Perform for Swap {
         Some(self.dir)
     }
 
-    // What the names led to is in the answer.
+    // The answer tells the inodes that the names led to.
     fn follows(&self) -> Option<Follows<'_>> {
         Some(Follows {
             dir: self.dir,

@@ -218,7 +218,8 @@ mod tests {
         let led = |id| after.shards_of(ServerId(id)).len();
         assert_eq!([led(2), led(3), led(4)], [16, 64, 1]);
         assert_eq!(after.shards[..64], before.shards[..]);
-        // What joins later goes by those that are there, of any weight: 145 shards of 4.5 and a trace.
+        // A server that joins later goes by those that are there, of any weight: 145 shards of 4.5 and
+        // a trace.
         let later = after.with_servers(vec![server(5)]).unwrap();
         assert_eq!(later.shards_of(ServerId(5)).len(), 32);
         // All of weight 0, as only a hand can write it.

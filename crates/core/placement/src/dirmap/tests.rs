@@ -315,8 +315,8 @@ fn the_later_change_wins_whatever_is_heard_first() {
 }
 
 /// Each partition is on a shard of its own, splits and merges by what that shard knows alone, and
-/// tells others all that it knows, in any order. Whatever a shard knows is a map that tiles the
-/// positions, and no two of them contradict one another.
+/// tells others all that it knows, in any order. Each shard's map always tiles the positions, and
+/// no two of them contradict one another.
 #[test]
 fn maps_fit_whoever_splits_merges_and_hears_of_it() {
     const SLOTS: u32 = 32;

@@ -173,7 +173,7 @@ fn what_a_message_says_of_its_server_counts() {
     placer.learn(&map, ShardId(1), 316);
     placer.hear(&map, &told(&[0, 16, 16, 16]));
     assert_eq!(gives_from(&mut placer, &map), alone);
-    // What another shard of the own server says is known better.
+    // Of another shard of the own server the placer knows better.
     placer.learn(&map, ShardId(4), 100_000);
     assert_eq!(gives_from(&mut placer, &map), alone);
 }

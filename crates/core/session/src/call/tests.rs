@@ -99,7 +99,7 @@ impl World {
         self.call.aim(&router, &mut self.asked)
     }
 
-    /// What comes of one attempt after the other, a second for each, and pauses that are drawn as long as may be.
+    /// The steps after each of these attempts, of a second each, with pauses drawn as long as may be.
     fn on(&mut self, events: impl IntoIterator<Item = Event>) -> Vec<Step> {
         let step = |event| {
             let began = self.now;
@@ -244,7 +244,7 @@ fn a_change_in_doubt_goes_to_the_same_shard_whatever_is_learnt() {
     assert_eq!(world.sends(), ShardId(0));
     world.on([Event::Refused(Refusal::Misdirected(None))]);
     assert_eq!(world.sends(), elsewhere);
-    // What changes nothing goes where it is known to be.
+    // A request that changes nothing goes where the name is known to be.
     let mut world = World::lookup();
     world.places.maps.get_mut().merge(DIR, &split_map());
     world.on([Event::Lost { sent: true }]);

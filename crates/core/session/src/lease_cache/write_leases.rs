@@ -94,7 +94,7 @@ impl State {
             // Answers overtake one another; there are never fewer truncations than there were.
             let known = lease.held.filter(|held| held.server == server);
             if known.is_some_and(|held| held.truncations < truncations) {
-                // Whatever is being written under it knows of too few.
+                // A write under way under it knows of too few.
                 lease.let_go();
             }
             lease.held = Some(Held {

@@ -166,7 +166,7 @@ fn what_is_gone_is_off_the_list_when_all_have_done_their_part() {
     case.consider(FILE, gone(), false);
     let asked = vec![remove(0, 1), remove(1, 2), forget()];
     assert_eq!(case.taken(), (vec![], asked.clone()));
-    // A failure is no part done. What is late is asked again, all of it that is still to do.
+    // A failure is no part done. All that is still to do is asked for again when it is late.
     let failed = DataReply::Failed(FsError::Io);
     let (machine, commands) = (&mut case.machine, &mut case.commands);
     machine.data_done(commands, 1, &failed);

@@ -23,7 +23,7 @@ impl Shard {
         choices: &Choices,
     ) -> Result<(), Stop> {
         let done = self.lock_and_hand(overlay, dir, id, chunks, choices);
-        // What moves is locked now, or stays for the moment.
+        // The moving half is locked now, or stays for the moment.
         self.leases.open(dir);
         done
     }
@@ -92,9 +92,9 @@ impl Shard {
             locks,
         };
         let extra = if has_to_stay {
-            // Since the last step was proposed too many were opened or locked, or one came that may be open unknown. Who
-            // has what is in memory alone, and the record has to do the same when it is replayed after a crash: so the last step begins all the
-            // same, and is one that the target refuses, as it has not so many chunks.
+            // Since the last step was proposed too many were opened or locked, or one came that may be open unknown. Opens and
+            // locks are in memory alone, and the record has to do the same when it is replayed after a crash: so the last step
+            // begins all the same, and is one that the target refuses, as it has not so many chunks.
             (adopt.changed, adopt.gone) = (Vec::new(), Vec::new());
             (adopt.opens, adopt.locks) = (Vec::new(), Vec::new());
             adopt.chunks = u32::MAX;

@@ -2,8 +2,8 @@
 //!
 //! For so long its partitions also split before they are full, where servers joined and are to get their share of it.
 //!
-//! Only the first copy of each entry is slowed down. What changed since is copied again at once: were that slower than
-//! the directory is changed, the split would never end, and what it has to remember grow.
+//! Only the first copy of each entry is slowed down. Entries changed since are copied again at once: were that slower
+//! than the directory is changed, the split would never end, and what it has to remember grow.
 
 use crate::port::Ticket;
 use crate::shard::Shard;

@@ -2,9 +2,9 @@
 //! set a larger number of partitions.
 //!
 //! The home alone makes another array (two shards could come to different ones), when a partition of its own wants
-//! to split or when another shard asks (`SlotsAsk`). It tells the array (`SlotsTold`) when it is stored. Whoever asked
-//! asks again until it is answered. Should the home know no better (it may not have heard of servers that joined), the
-//! partition splits to where was proposed before: that is as right, only less even.
+//! to split or when another shard asks (`SlotsAsk`). It tells the array (`SlotsTold`) when it is stored. A shard that
+//! asked asks again until it is answered. Should the home know no better (it may not have heard of servers that
+//! joined), the partition splits to where was proposed before: that is as right, only less even.
 
 use crate::record::Record;
 use crate::shard::{Shard, view_of};

@@ -46,7 +46,7 @@ fn a_reading_is_seen_once_after_each_change_and_changes_nothing_else() {
     }
 }
 
-/// What a reading is worth: records of the log.
+/// Records of the log that a reading is worth.
 fn records(cluster: &mut Cluster, ino: Ino, at: i64) -> usize {
     let rule = AtimeRule::Relative;
     let request = Request::Accessed(op::Accessed {

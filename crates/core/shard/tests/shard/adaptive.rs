@@ -50,7 +50,7 @@ fn hear(cluster: &mut Cluster, objects: [u64; 4]) {
     }
 }
 
-/// What each server places by: its shards have all heard the same.
+/// The granularity by which each server places: its shards have all heard the same.
 fn granularities(cluster: &Cluster) -> [Granularity; 4] {
     let of_server = |server: u16| {
         let shards = cluster.map.shards_of(ServerId(server)).into_iter();
@@ -145,7 +145,7 @@ fn units_are_small_where_a_server_has_too_much_and_large_elsewhere() {
     }
     hear(&mut cluster, [10_000, 14_000, 10_000, 14_000]);
     assert_eq!(granularities(&cluster), [LARGE; 4]);
-    // What is much for little is not worth a border.
+    // Much more of very little is not worth a border.
     hear(&mut cluster, [1, 190, 1, 1]);
     assert_eq!(granularities(&cluster), [few; 4]);
 }
@@ -194,7 +194,7 @@ fn directories_stay_until_their_server_has_too_much() {
     assert_eq!(shards[BOUNDS.least_width as usize..], [ShardId(0); 18]);
 }
 
-/// What two servers do together tells each what the other has, long before servers tell each other.
+/// Operations of two servers tell each what the other has, long before servers tell each other.
 #[test]
 fn messages_say_what_their_server_has() {
     let mut cluster = adaptive();
@@ -253,7 +253,8 @@ fn files_stay_as_directories_do() {
     }
 }
 
-/// What was made where is in the log: a shard that has heard nothing, or something else, makes it there again.
+/// The log says where each inode was made: a shard that has heard nothing, or something else, makes it there
+/// again.
 #[test]
 fn a_replay_places_everything_where_it_was() {
     let mut cluster = adaptive();

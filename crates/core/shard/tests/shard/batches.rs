@@ -351,7 +351,7 @@ fn after_a_restart_what_was_done_under_grants_comes_before_others_look() {
         Some(file)
     );
 
-    // Who does not come is waited for as long as its grants may have lasted.
+    // A session that does not come is waited for as long as its grants may have lasted.
     later(&mut cluster, LEASE);
     assert!(granted(&mut cluster, HOLDER, dir).is_some());
     cluster.restart(0);

@@ -27,7 +27,7 @@ const ROOT: Dir = Dir {
     home: ShardId(0),
 };
 
-/// What a shard remembers of the directory, as it is stored, if it has a part of it.
+/// The stored memory of the directory at a shard, if it has a part of it.
 fn grain_at(cluster: &Cluster, shard: ShardId, dir: Ino) -> Option<GrainState> {
     let view = View {
         kv: &cluster.nodes[usize::from(shard.0)].store,
@@ -59,7 +59,7 @@ impl Tree {
         }
     }
 
-    /// What the directory remembers, as it is stored.
+    /// The stored memory of the directory.
     fn grain(&self, dir: Dir) -> GrainState {
         let grain = grain_at(&self.cluster, dir.home, dir.ino);
         grain.expect("its home has a partition of it")
@@ -222,7 +222,7 @@ fn below_a_child_of_the_root_a_subtree_stays_together() {
     }
 }
 
-/// Whatever a directory's children did before it had this policy: with the first that was elsewhere all that followed were.
+/// Before a directory had this policy, all children that followed the first elsewhere were elsewhere, too.
 #[test]
 fn a_directory_that_becomes_a_subtree_has_its_children_with_it() {
     let mut tree = Tree::new(DirPolicy::Random, FilePolicy::WithEntry);

@@ -180,7 +180,7 @@ fn every_crash_leaves_both_names_or_neither_changed() {
                 let to = receiver(&message).0;
                 outputs.extend(cluster.input(to, Input::Peer(message)).outputs);
             }
-            // What was under way is lost with it; it is all said again.
+            // Messages under way are lost with it; all are sent again.
             let mut outputs = cluster.restart(crashed).outputs;
             for _ in 0..8 {
                 cluster.carry(outputs, &mut None);

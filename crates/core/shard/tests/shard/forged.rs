@@ -16,7 +16,7 @@ const REQUESTS: usize = 200;
 /// Seeds of one test run; `PANDOFS_SEEDS` asks for more.
 const SEEDS: u64 = 400;
 
-/// What became of the changed messages.
+/// Outcomes of the changed messages.
 #[derive(Debug, Default)]
 struct Seen {
     /// Bytes that are no message any more.

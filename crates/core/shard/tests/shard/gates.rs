@@ -45,7 +45,7 @@ fn about_to_move() -> (Cluster, Ino, Vec<String>) {
         max_partitions: Some(2),
         ..Settings::default()
     };
-    // What the root's shard makes it keeps.
+    // The root's shard keeps all that it makes.
     let (dir_depth, dir_width) = (9, 99);
     let policy = DirPolicy::Ddg {
         dir_depth,
@@ -214,7 +214,7 @@ fn nobody_waits_at_a_gate_for_long() {
     };
     let waiting = held_up(&mut cluster, "one");
     assert!(waiting > 0, "the gate keeps them out");
-    // What waited goes on.
+    // The waiting requests go on.
     cluster.now += GATE_PATIENCE.as_nanos() as i64 + 1;
     let mut answered = 0;
     let mut queue: VecDeque<_> = cluster.input(0, Input::Tick).outputs.into();

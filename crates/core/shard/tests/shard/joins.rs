@@ -58,7 +58,7 @@ fn servers_of_slots(cluster: &Cluster, map: &DirMap) -> Vec<u16> {
     slots.map(|&shard| cluster.map.server_of(shard).0).collect()
 }
 
-/// What the home knows.
+/// The directory map that the home has.
 fn map_of_home(cluster: &mut Cluster) -> DirMap {
     match cluster.call(0, Request::GetAttr(op::GetAttr { ino: Ino::ROOT })) {
         Ok(Reply::Inode(inode)) => inode.dir.unwrap().map,
@@ -226,7 +226,7 @@ fn a_fourth_server_gets_its_share_when_somebody_has_it_spread() {
             before.shard_of_partition(index)
         );
     }
-    // What is new went to the new server, or stays where it was.
+    // New partitions went to the new server, or stay where they were.
     for index in after.active().filter(|&index| !before.is_active(index)) {
         let shard = after.shard_of_partition(index);
         let parent = index
@@ -323,7 +323,7 @@ fn the_home_alone_makes_another_array() {
     let servers = servers_of_slots(&cluster, &map);
     // 2 and 3 stay where 0 and 1 are; 4 and 5 are half of what these have left.
     assert_eq!(servers[..6], [0, 1, 0, 1, 2, 2]);
-    // Who is not the home makes none.
+    // A shard that is not the home makes none.
     let astray = PeerMessage::SlotsAsk {
         from: ShardId(0),
         to: other,

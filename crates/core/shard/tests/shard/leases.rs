@@ -114,7 +114,7 @@ fn what_is_read_is_leased_and_recalled_before_it_changes() {
     };
     assert_eq!((*session, keys.len()), (SessionId(READER), 2));
     assert!(keys.contains(&LeaseKey::Inode(ino)), "{keys:?}");
-    // Who reads meanwhile is answered, and may not believe it.
+    // A client that reads meanwhile is answered, and may not believe it.
     let read = ask(&mut cluster, READER, lookup("a"));
     assert_eq!(answer(&read), Some((true, vec![])));
     let (session, number) = (*session, *number);

@@ -197,8 +197,8 @@ fn who_waits_long_asks_again_and_a_session_that_goes_makes_room() {
     assert_eq!(found, [(ticket(&waiting), Ok(Reply::Done))]);
 }
 
-/// A client that gave up a connection has sent the request again over another one, and gone on. What was left
-/// in the first connection is read then.
+/// A client that gave up a connection has sent the request again over another one, and gone on. Then the
+/// server reads the request that was left in the first.
 #[test]
 fn a_request_that_comes_late_a_second_time_changes_nothing() {
     let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());

@@ -12,7 +12,8 @@ const PARTITIONS: u32 = 4;
 const DIRECTORIES: usize = 16;
 const FILES: usize = 40;
 
-/// Makes a directory that splits as far as it may and is emptied. What its shards say of its merging is lost.
+/// Makes a directory that splits as far as it may and is emptied. The messages of its shards about merging
+/// are lost.
 fn empty_and_split(cluster: &mut Cluster, dir: &Name) -> Ino {
     let mkdir = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,
@@ -57,7 +58,7 @@ fn empty_and_split(cluster: &mut Cluster, dir: &Name) -> Ino {
     dir
 }
 
-/// What the shards say when each partition asks whether it may go back, of those that are on this one.
+/// The answers when each partition on this shard asks whether it may go back.
 fn may_go(cluster: &mut Cluster, dir: Ino, shard: u16) -> Vec<PeerMessage> {
     let mut may_go = Vec::new();
     for child in (1..PARTITIONS).map(PartitionIndex) {

@@ -140,7 +140,7 @@ fn it_has_the_number_that_was_chosen_and_is_granted_to_its_session() {
         panic!("its name is there");
     };
     assert_eq!((found.ino, found.shard), (ino, HOME));
-    // What its session has done in it is executed, and others wait until its grant has ended.
+    // Its session's operations in it are executed, and others wait until its grant has ended.
     let (reply, first) = batch(&mut cluster, &create_file(ino, name("f")));
     assert_eq!(
         (reply.done, reply.incarnation),

@@ -135,7 +135,7 @@ fn what_needs_space_is_refused_and_nothing_else() {
         assert_eq!(cluster.call(0, request.clone()), FULL, "{request:?}");
         assert_eq!(cluster.nodes[0].log.len(), records, "{request:?}");
     }
-    // What is wrong with a request comes before that there is no room for it.
+    // An error in a request comes before that there is no room for it.
     let exists = Err(Refusal::Fs(FsError::Exists));
     assert_eq!(cluster.call(0, create("other")), exists);
 

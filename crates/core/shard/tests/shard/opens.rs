@@ -91,8 +91,8 @@ fn a_file_that_is_opened_by_a_repeated_request_is_open_once() {
     }
 }
 
-/// A record frees a file without a name after its last close. Who had found it by its name before that went, and opened
-/// it when the record was chosen and not applied yet, was told to have it open, and it was freed.
+/// A record frees a file without a name after its last close. A client that had found it by its name before, and opened
+/// it when the record was chosen and not applied yet, was told that it had it open, and it was freed.
 #[test]
 fn a_file_that_is_about_to_be_freed_is_not_opened_and_one_being_opened_not_freed() {
     for (truncate, opens_first) in [(false, false), (false, true), (true, false), (true, true)] {
@@ -139,7 +139,7 @@ fn a_file_that_is_about_to_be_freed_is_not_opened_and_one_being_opened_not_freed
         if there {
             let closes = cluster.request_by(7, 0, release);
             cluster.input(0, closes);
-            // What was in the way of freeing it at once may be looked at by the tick.
+            // The obstacle to freeing it at once may be left to the tick.
             cluster.now += TICK_INTERVAL.as_nanos() as i64;
             cluster.input(0, Input::Tick);
             assert!(
@@ -166,7 +166,7 @@ fn about_to_split() -> (Cluster, Vec<Ino>) {
     (cluster, inos)
 }
 
-/// Who has a file open goes along with it in one message, which has a limit.
+/// The opens of a file go along with it in one message, which has a limit.
 #[test]
 fn a_partition_with_too_many_opens_splits_when_some_are_closed() {
     let (mut cluster, inos) = about_to_split();
@@ -262,8 +262,8 @@ fn what_may_be_open_does_not_move_before_clients_have_told() {
     assert!(moved > 0);
 }
 
-/// What had come by a split since the start, with its opens, was held back like what was there before: a new directory had two
-/// partitions until its servers had run for a minute.
+/// Inodes that had come by a split since the start, with their opens, were held back like those from before: a new directory
+/// had two partitions until its servers had run for a minute.
 #[test]
 fn what_came_since_the_start_moves_on() {
     let settings = Settings {
@@ -351,7 +351,7 @@ fn what_may_be_open_does_not_move_with_a_name_that_came_late() {
     );
 }
 
-/// Who has what open is in memory alone. A split whose last step was proposed, and then too much was opened for one
+/// Opens are in memory alone. A split whose last step was proposed, and then too much was opened for one
 /// message, was put off; the same record began the last step when it was replayed, and all that came after it had
 /// another meaning than before the crash.
 #[test]
@@ -422,14 +422,14 @@ fn after_a_restart_no_old_file_is_taken_to_be_closed_whatever_the_clocks_say() {
     for text in ["old", "new"] {
         cluster.call(0, unlink(text)).unwrap();
     }
-    // Whoever has the old one open has the time to say so.
+    // A client that has the old one open has the time to say so.
     let attributes =
         |cluster: &mut Cluster, ino| cluster.call(0, Request::GetAttr(op::GetAttr { ino }));
     assert!(attributes(&mut cluster, old.ino).is_ok());
     assert!(attributes(&mut cluster, new.ino).is_err());
 }
 
-/// Who tells and closes at once after a restart may not be the only one.
+/// A client that tells and closes at once after a restart may not be the only one.
 #[test]
 fn after_a_restart_a_close_frees_nothing_that_others_may_have_open() {
     let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());

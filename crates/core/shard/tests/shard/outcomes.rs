@@ -78,8 +78,8 @@ fn said(outputs: &[pandofs_shard::Output]) -> Vec<CommitMessage> {
     sent(outputs).into_iter().filter_map(message).collect()
 }
 
-/// What a step held is free when it has ended, also while another step of its operation is prepared here. A shard that
-/// kept it, and had it free after a restart, refused a step and found it prepared when it replayed its log.
+/// The locks of a step are free when it has ended, also while another step of its operation is prepared here. A shard
+/// that kept them, and had them free after a restart, refused a step and found it prepared when it replayed its log.
 #[test]
 fn a_step_is_answered_alike_before_and_after_a_restart_when_another_has_ended() {
     let (mut cluster, [a, b]) = cluster();
@@ -154,7 +154,7 @@ fn a_name_is_waited_for_while_the_rights_to_its_directory_change() {
     assert!(cluster.input(1, waits).outputs.is_empty());
 }
 
-/// Whatever has the inode locked goes by it as it was.
+/// The operation that has the inode locked goes by it as it was.
 #[test]
 fn a_time_of_access_is_not_written_to_what_an_operation_has_locked() {
     let (mut cluster, [file, _]) = cluster();

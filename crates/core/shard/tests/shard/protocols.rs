@@ -170,7 +170,8 @@ fn comes_here(cluster: &mut Cluster, parent: Ino, text: &str, leads_to: Ino) {
 }
 
 /// The name of a directory that is being made may come to its home, when a part of its parent moves there, before the
-/// outcome has. Who looked it up, or listed the parent, had the home believe that its state is broken, and stop.
+/// outcome has. A client that looked it up, or listed the parent, had the home believe that its state is broken, and
+/// stop.
 #[test]
 fn a_name_that_comes_to_the_home_of_its_directory_before_that_is_made_is_waited_for() {
     for protocol in [TwoPhase, ThreePhase] {
@@ -346,7 +347,7 @@ fn who_has_not_heard_of_a_new_directory_leases_nothing_of_it() {
             assert!(leases > 0, "shard {shard} gives leases");
         }
 
-        // What is on its way when the client has its answer is late.
+        // Messages on their way when the client has its answer are late.
         let request = cluster.request(0, mkdir("a"));
         let mut outputs = VecDeque::from(cluster.input(0, request).outputs);
         let dir = loop {

@@ -77,7 +77,7 @@ fn one_that_another_session_removes_is_recalled_first() {
     }
     let input = cluster.request_by(OTHER, 0, request);
     let mut step = cluster.input(0, input);
-    // What its holder was leased with its making.
+    // The holder's leases from its making.
     for recall in recalls(&step) {
         let (session, number) = (recall.session, recall.number);
         step = cluster.input(0, Input::Recalled { session, number });

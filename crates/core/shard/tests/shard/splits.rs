@@ -105,7 +105,7 @@ fn entries_and_their_inodes_spread_and_are_all_found() {
         assert!(wrong <= 1, "{wrong} wrong guesses");
     }
 
-    // Who has the number alone asks the birth shard and follows.
+    // A client with the number alone asks the birth shard and follows.
     for ino in made.values() {
         let mut at = ino.birth_shard();
         let mut hops = 0;
@@ -256,7 +256,8 @@ fn a_crash_at_any_message_of_a_split_leaves_one_owner() {
             }
             let recovered = cluster.restart(crashed).outputs;
             cluster.carry(recovered, &mut None);
-            // What may be open on the one that crashed does not move before clients have had the time to say so.
+            // Files that may be open on the one that crashed do not move before clients have had the time to say
+            // so.
             cluster.pass(SESSION_TIMEOUT);
             let mut listed: Vec<_> = list(&mut cluster, &mut map)
                 .into_iter()
@@ -507,7 +508,7 @@ fn a_chunk_of_another_directory_with_the_same_number_is_not_taken() {
     assert!(stage(100, 1));
 }
 
-/// What changed while a range was copied goes along in chunks that fit into a frame, however large the
+/// Changes made while a range was copied go along in chunks that fit into a frame, however large the
 /// attributes are that files got meanwhile.
 #[test]
 fn changes_during_a_split_are_sent_in_chunks_that_fit() {

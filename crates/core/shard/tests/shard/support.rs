@@ -35,7 +35,7 @@ pub(crate) struct Cluster {
     random: u64,
 }
 
-/// What a batch did: the records appended and the outputs.
+/// The effect of a batch: the records appended and the outputs.
 #[derive(Debug, Default)]
 pub(crate) struct Step {
     pub records: Vec<Record>,
@@ -274,7 +274,7 @@ impl Cluster {
             let shard = map.shard_of(self.map.hash_key.position(name.as_bytes()));
             match self.call(shard.0, request.clone()) {
                 Err(Refusal::Misdirected(Some(known))) => assert!(map.merge(&known)),
-                // What was there was merged, and its home has heard of it.
+                // The partition there was merged, and its home has heard of it.
                 Err(Refusal::Misdirected(None)) => {
                     let dir = Ino::new(map.home(), 1);
                     match self.call(map.home().0, Request::GetAttr(op::GetAttr { ino: dir })) {
@@ -314,7 +314,7 @@ impl Cluster {
         }
     }
 
-    /// What a shard has stored, and what its records make of an empty store.
+    /// The stored state of a shard, and the one that its records make of an empty store.
     pub(crate) fn stored_and_replayed(&self, shard: u16) -> [BTreeMap<Vec<u8>, Vec<u8>>; 2] {
         let live = &self.nodes[usize::from(shard)];
         let mut again = node(&self.map, shard);
@@ -400,7 +400,7 @@ pub(crate) fn link(dir: Ino, text: &str, ino: Ino) -> Request {
     })
 }
 
-/// What makes a file, and leaves it closed.
+/// The request that makes a file and leaves it closed.
 pub(crate) fn create_file(dir: Ino, name: Name) -> Request {
     Request::Create(op::Create {
         dir,

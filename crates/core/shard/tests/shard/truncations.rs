@@ -18,7 +18,7 @@ fn ask(cluster: &mut Cluster, session: u64, request: Request) -> Step {
     cluster.input(0, input)
 }
 
-/// What the last answer among these says of the inode, and what it leases.
+/// The inode by the last of these answers, and what that leases.
 fn answer(outputs: &[Output]) -> Option<(InodeReply, Vec<Leased>)> {
     outputs.iter().rev().find_map(|output| match output {
         Output::Answer { result, leased, .. } => match result {
@@ -84,7 +84,7 @@ fn wrote(cluster: &mut Cluster, ino: Ino, end: u64, truncations: u32) -> pandofs
     answer(&outputs).expect("it is answered").0.attr
 }
 
-/// Whoever has leases gives them back.
+/// All holders of leases give them back.
 fn recalled(cluster: &mut Cluster, step: Step) -> Vec<Output> {
     let mut outputs = step.outputs;
     let recalls: Vec<_> = outputs
@@ -163,7 +163,8 @@ fn nobody_is_leased_the_attributes_while_a_cut_is_pending() {
     );
 }
 
-/// What others have written beyond the end and not reported is cut away before the file ends there.
+/// Bytes that others have written beyond the end and not reported are cut away before the file ends
+/// there.
 #[test]
 fn a_file_that_is_made_longer_is_cut_if_others_have_it_open() {
     for others in [false, true] {
@@ -197,7 +198,7 @@ fn a_file_that_is_made_longer_is_cut_if_others_have_it_open() {
 }
 
 /// Every request to a data object goes by the count of truncations, so that asking for one again harms nothing.
-/// What is said of the file after a request that makes it longer.
+/// The size of the file after a request that makes it longer.
 fn longer(cluster: &mut Cluster, ino: Ino, request: Request) -> Result<u64, Refusal> {
     let step = ask(cluster, WRITER, request);
     let outputs = recalled(cluster, step);
@@ -214,8 +215,8 @@ fn longer(cluster: &mut Cluster, ino: Ino, request: Request) -> Result<u64, Refu
     }
 }
 
-/// Of four objects two have followed. Who writes to those by the new number would make the file longer, and others read what the
-/// rest still have.
+/// Of four objects two have followed. A client that writes to those by the new number would make the file longer, and others
+/// read what the rest still have.
 #[test]
 fn a_file_gets_longer_when_all_of_it_is_cut() {
     let (mut cluster, ino) = cluster();
@@ -241,7 +242,7 @@ fn a_file_gets_longer_when_all_of_it_is_cut() {
         let longer = longer(&mut cluster, ino, request);
         assert_eq!(longer, Err(Refusal::TryAgain));
     }
-    // What lies before the end changes nothing of that.
+    // A write before the end changes nothing of that.
     assert_eq!(longer(&mut cluster, ino, wrote(10)), Ok(10));
     done(&mut cluster, &cut);
     assert_eq!(longer(&mut cluster, ino, wrote(100)), Ok(100));
@@ -311,7 +312,7 @@ fn a_cut_that_comes_while_the_last_is_reported_is_done_too() {
     assert_eq!(answer(&after).map(|(inode, _)| inode.attr.size), Some(10));
 }
 
-/// Who has it open may write to it, and is to find nothing there that was cut away.
+/// A client that has it open may write to it, and is to find nothing there that was cut away.
 #[test]
 fn a_file_that_lost_its_name_while_it_was_cut_is_cut_and_goes_when_it_is_closed() {
     let (mut cluster, ino) = cluster();

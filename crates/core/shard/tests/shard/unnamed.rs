@@ -10,7 +10,7 @@ use pandofs_shard::{Input, Output};
 use pandofs_types::limits::{SESSION_TIMEOUT, TICK_INTERVAL};
 use pandofs_types::{Credentials, FsError, Ino, Position, SessionId, SetAttr, ShardId, Time, TxId};
 
-/// Who has the files open.
+/// The session that has the files open.
 const OWNER: u64 = 6;
 const NOT_FOUND: Result<Reply, Refusal> = Err(Refusal::Fs(FsError::NotFound));
 
@@ -250,7 +250,8 @@ fn who_may_not_make_files_there_may_not_make_these() {
     assert!(matches!(refused, Err(Refusal::Malformed(_))), "{refused:?}");
 }
 
-/// Whoever prepared a name for it was told that it can have one, so it stays until that is decided.
+/// A shard that prepared a name for it was told that it can have one, so it stays until that is
+/// decided.
 #[test]
 fn it_is_not_gone_while_another_shard_is_about_to_give_it_a_name() {
     for commit in [true, false] {

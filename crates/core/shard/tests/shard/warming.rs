@@ -18,7 +18,7 @@ struct Forgetful<'s> {
     store: &'s MemoryStore,
     room: usize,
     known: Mutex<VecDeque<Vec<u8>>>,
-    /// What cannot be read.
+    /// A key that cannot be read.
     damaged: Option<Vec<u8>>,
 }
 
@@ -77,8 +77,8 @@ fn ask(cluster: &mut Cluster, room: usize, request: Request) -> (Result<Reply, R
     }
 }
 
-/// What comes of it in the end, and how often the input was submitted until then, as a lane with that much memory and
-/// other things to do meanwhile would.
+/// The last output, and how often the input was submitted until then, as a lane with that much memory and other
+/// things to do meanwhile would.
 fn submit(
     cluster: &mut Cluster,
     room: usize,

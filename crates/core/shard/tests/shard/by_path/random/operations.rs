@@ -64,7 +64,7 @@ impl Operating {
         Ok((dir, find(&self.new_path)?))
     }
 
-    /// What it is answered in directories that were found.
+    /// The answer that it gets in directories that were found.
     fn check(&self, tree: &Tree, (dir, new_dir): (Id, Id)) -> Result<(), FsError> {
         let at = tree.dirs.get(&dir).ok_or(FsError::NotFound)?;
         let may = |rights| {
@@ -318,7 +318,7 @@ impl World {
         self.operating = Some(operating);
     }
 
-    /// What the tree may be like when the operation under way has been executed, on one that it was before.
+    /// The tree as the operation under way may leave it, made from one as it was before.
     pub(super) fn after_operation(&self, tree: &Tree) -> Option<Tree> {
         let operating = self.operating.as_ref()?;
         let changing = self.changing.as_ref().map(|(next, ..)| next);
