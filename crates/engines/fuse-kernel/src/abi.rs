@@ -11,7 +11,7 @@ pub(crate) const OLDEST_MINOR: u32 = 23;
 pub mod open {
     /// Reads and writes go past the kernel's cache.
     pub const DIRECT_IO: u32 = 1 << 0;
-    /// What the kernel has of the file from before is kept.
+    /// The kernel keeps the pages of the file that it has from before.
     pub const KEEP_CACHE: u32 = 1 << 1;
     /// A close of a descriptor asks for no `Flush`.
     pub const NOFLUSH: u32 = 1 << 5;

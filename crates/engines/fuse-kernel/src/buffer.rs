@@ -35,7 +35,7 @@ impl Buffer {
         unsafe { std::slice::from_raw_parts_mut(self.pages.as_ptr(), self.size) }
     }
 
-    /// Gives back most of its memory if so many bytes of it were written to. What it held is lost.
+    /// Gives back most of its memory if so many bytes of it were written to. Its contents are lost.
     pub(crate) fn give_back(&mut self, used: usize) {
         if used <= KEPT_BUFFER_BYTES {
             return;

@@ -45,7 +45,7 @@ pub trait Filesystem: Send + Sync + 'static {
     /// Agrees with the kernel on what the mount can do. Called once, before the first request.
     fn init(&mut self, _: &mut Negotiation) {}
 
-    /// Handles a request, on the thread that took it. What it does not know is answered with
+    /// Handles a request, on the thread that took it. A request that it does not know gets
     /// [`Errno::ENOSYS`], which the kernel remembers.
     fn handle(&self, request: Request<'_>, reply: Reply);
 }

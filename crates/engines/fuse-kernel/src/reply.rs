@@ -29,7 +29,7 @@ pub struct Pending {
 struct UnderWay {
     unique: RequestId,
     way: Way,
-    /// The session. Who keeps a reply does not keep the file system.
+    /// The session. A kept reply does not keep the file system.
     host: Weak<dyn Host>,
     state: Mutex<State>,
 }

@@ -53,7 +53,7 @@ impl Malformed {
 pub struct Request<'a> {
     /// The part that all requests have.
     pub header: Header,
-    /// What is asked for, with its arguments.
+    /// The operation, with its arguments.
     pub operation: Operation<'a>,
 }
 
@@ -199,7 +199,7 @@ pub struct Rename<'a> {
 /// The operation that is asked for. Those that no file system here needs are [`Operation::Other`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Operation<'a> {
-    /// What the name leads to; counts as a lookup.
+    /// The inode that the name leads to; counts as a lookup.
     Lookup {
         /// One component, without a `/`.
         name: &'a OsStr,
@@ -268,19 +268,19 @@ pub enum Operation<'a> {
     Write(Write<'a>),
     /// A process has closed a descriptor of the file.
     Flush {
-        /// What was opened.
+        /// The open file.
         handle: FileHandle,
         /// Locks of fcntl(2) of this owner end.
         owner: LockOwner,
     },
     /// Nobody has the handle any more.
     Release {
-        /// What was opened.
+        /// The open file.
         handle: FileHandle,
     },
-    /// What was written is to be on disk.
+    /// All bytes written are to be on disk.
     Fsync {
-        /// What was opened.
+        /// The open file.
         handle: FileHandle,
     },
     /// A directory to be listed; the answer has a handle.
@@ -291,12 +291,12 @@ pub enum Operation<'a> {
     Readdirplus(Read),
     /// Nobody has the handle any more.
     Releasedir {
-        /// What was opened.
+        /// The open directory.
         handle: FileHandle,
     },
     /// Changes of names are to be on disk.
     Fsyncdir {
-        /// What was opened.
+        /// The open directory.
         handle: FileHandle,
     },
     /// Space and limits of the file system.
@@ -398,7 +398,7 @@ pub struct Init {
     pub minor: u32,
     /// Bytes.
     pub max_readahead: u32,
-    /// What it can do, as [`crate::abi::init`] has it.
+    /// Its features, as [`crate::abi::init`] has them.
     pub features: u64,
 }
 

@@ -2,8 +2,8 @@
 //!
 //! The kernel has a queue for each processor, and puts a program's request in that of the processor
 //! on which it runs. Each thread here serves one queue, with a ring and one [entry](entry::RingEntry)
-//! of its own: by one system call it gives an answer and waits for the next request. What programs
-//! no longer need (`FORGET`) and their signals (`INTERRUPT`) still come by `/dev/fuse`, so they
+//! of its own: by one system call it gives an answer and waits for the next request. Inodes that
+//! programs no longer need (`FORGET`) and signals (`INTERRUPT`) still come by `/dev/fuse`, so they
 //! overtake requests for which no entry is free.
 //!
 //! An entry is free again when its request is answered, and cannot be taken from the kernel. So a
@@ -121,7 +121,7 @@ impl Rings {
         slots.retain(|slot| slot.strong_count() > 0);
         slots.push(Arc::downgrade(&slot));
         drop(slots);
-        // Whoever sets it looks at the slots afterwards.
+        // The thread that sets it looks at the slots afterwards.
         if self.is_over.load(Ordering::SeqCst) {
             slot.close();
         }

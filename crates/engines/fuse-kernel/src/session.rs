@@ -110,7 +110,7 @@ impl<F: Filesystem> Session<F> {
         let begun = prepared.map(|prepared| prepared.begin(&device, negotiation.payload()));
         let (shared_rings, rings) = begun.unzip();
         let regular = threads.regular.max(1);
-        // Who does not know has one at least.
+        // A system that does not tell has one at least.
         let processors = thread::available_parallelism().map_or(1, NonZero::get);
         Ok(Session {
             shared: Arc::new(Shared {
@@ -170,7 +170,7 @@ impl<F: Filesystem> Session<F> {
         }
         threads.push(Shared::start(shared, "0".to_owned(), device, false)?);
         let mut ended = Ok(());
-        // Who starts a spare is one of these or a spare itself, so that none is left in the end.
+        // Only these threads and spares start spares, so that none is left in the end.
         let more = || {
             let of_rings = || shared.rings.as_ref().and_then(Rings::take_thread);
             shared.spares.take_thread().or_else(of_rings)
@@ -229,7 +229,7 @@ impl<F: Filesystem> Shared<F> {
             .spawn(move || {
                 let mut buffer = shared.buffers.take()?;
                 let result = Shared::serve(&shared, &device, &mut buffer, is_spare);
-                // Whatever it was last used for.
+                // Its last use may have filled it.
                 let used = buffer.bytes().len();
                 shared.buffers.put_back(buffer, used);
                 result
@@ -291,7 +291,7 @@ impl<F: Filesystem> Shared<F> {
                 tracing::debug!(?request);
                 match request.operation {
                     Operation::Destroy => reply.ok(),
-                    // What it was asked to send.
+                    // The kernel was asked to send it.
                     Operation::Other(opcode::NOTIFY_REPLY) => reply.ok(),
                     // There was one already.
                     Operation::Init(_) => reply.error(Errno::EIO),

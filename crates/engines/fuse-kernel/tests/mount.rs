@@ -537,7 +537,7 @@ fn requests_that_wait_leave_room_for_others_of_the_same_processor() {
                 .collect();
             let receive = |_| mounted.lookups.recv_timeout(PATIENCE).unwrap().1;
             let waiting: Vec<Reply> = (0..WAITING).map(receive).collect();
-            // What they wait for.
+            // The request that they wait for.
             let look = look_for_on_one_processor(&mounted, "awaited");
             mounted.asked("awaited").error(Errno::ENOENT);
             assert_eq!(error_of(look.join().unwrap()), Some(libc::ENOENT));

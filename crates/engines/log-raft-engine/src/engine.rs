@@ -337,7 +337,7 @@ fn config(dir: &Path, options: &Options) -> Result<Config, LogError> {
     let file_bytes = ReadableSize(options.target_file_bytes);
     Ok(Config {
         dir: name.to_owned(),
-        // Whatever a crash may leave was cut off before; anything else is corruption.
+        // The torn end that a crash may leave was cut off before; anything else is corruption.
         recovery_mode: RecoveryMode::AbsoluteConsistency,
         // Parts of the log that are recovered side by side do not know of each other's prunes.
         recovery_threads: 1,

@@ -96,7 +96,7 @@ impl LogFiles {
             cmp::Ordering::Greater => 0,
         };
         let mut piece = vec![0; PIECE_BYTES];
-        // What is only reserved stays so.
+        // Space that is only reserved stays so.
         while let Some(data) = next_data(file, at)? {
             at = data.start;
             while at < data.end {
@@ -128,7 +128,7 @@ impl LogFiles {
             path: path.to_owned(),
             written: AtomicU64::new(file.metadata()?.len()),
             file,
-            // What an earlier life wrote may still be on its way to the disk.
+            // Writes of an earlier process may still be on their way to the disk.
             synced: AtomicU64::new(0),
             syncs: Arc::clone(&self.syncs),
         });
@@ -461,7 +461,7 @@ mod tests {
     fn a_failed_sync_closes_the_log() {
         let dir = tempfile::tempdir().unwrap();
         let files = files(dir.path());
-        // What is written to a socket cannot be synced.
+        // A socket cannot be synced.
         let (socket, _peer) = UnixStream::pair().unwrap();
         let id = FileId {
             queue: Queue::Append,

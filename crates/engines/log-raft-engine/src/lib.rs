@@ -46,8 +46,7 @@
 //!   makes appends of other threads wait for the disk. The files are synced here instead, through
 //!   the file system that raft-engine is given, see `files.rs`.
 //! - It answers a failed sync with a panic. Here the log is closed to further appends,
-//!   [`LogError::Failed`]. What still panics is a directory that cannot be synced when a file is
-//!   begun.
+//!   [`LogError::Failed`]. It still panics if it cannot sync the directory when it begins a file.
 //! - In its most tolerant useful mode it drops all that follows the first broken byte of the last
 //!   file, synced or not, and elsewhere it does not look at the entries of any batch but a
 //!   file's last. That is why the files are checked here first.

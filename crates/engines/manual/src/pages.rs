@@ -124,7 +124,7 @@ fn sections(help: &str) -> Roff {
         if is_as_is && !is_inner && !line.is_empty() {
             roff.control("fi", []);
             is_as_is = false;
-            // What follows the lines of a section after an empty one belongs to the whole page.
+            // Text after a section's lines and an empty one belongs to the whole page.
             is_in_section &= !lines[at - 1].is_empty();
         }
         let next = lines.get(at + 1);

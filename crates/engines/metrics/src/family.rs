@@ -10,7 +10,7 @@ pub struct Family {
     pub name: &'static str,
     /// A sentence for people.
     pub help: &'static str,
-    /// What there is of it.
+    /// Its figures.
     pub values: Values,
 }
 
@@ -57,7 +57,7 @@ impl From<f64> for Number {
 pub struct Sample<V> {
     /// Names and values.
     pub labels: Vec<(&'static str, String)>,
-    /// What it is.
+    /// The figure.
     pub value: V,
 }
 

@@ -86,7 +86,7 @@ async fn answer_one(stream: TcpStream, pages: Arc<Pages>) {
 /// Figures for all who ask.
 struct Pages {
     source: Arc<dyn Source>,
-    /// What was read last, and when.
+    /// The last figures read, and when.
     last: Mutex<Option<(Instant, Vec<Family>)>>,
 }
 
@@ -125,7 +125,7 @@ impl Pages {
         }
     }
 
-    /// What is there now, or was a moment ago.
+    /// The figures of now, or of a moment ago.
     async fn read(&self) -> Result<Vec<Family>, Unread> {
         let mut last = self.last.lock().await;
         if let Some((read, families)) = &*last

@@ -172,7 +172,7 @@ fn a_busy_process_is_an_error_in_time_and_keeps_nobody() {
     // Meanwhile the one that did not say what it wants was let go.
     let said = answer(&mut slow);
     assert!(!said.contains(" 200 "), "{said}");
-    // What is still busy does not keep the endpoint from ending.
+    // A source that is still busy does not keep the endpoint from ending.
     drop(endpoint);
     // It was still reading.
     go_on.send(()).unwrap();

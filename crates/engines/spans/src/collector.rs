@@ -16,7 +16,7 @@ use tokio::time::timeout;
 /// Where `http:` is, unless an address says otherwise.
 const HTTP_PORT: u16 = 80;
 
-/// What went wrong last: the library that asks says no more than that something did.
+/// The last error: the library that asks says no more than that there was one.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct LastError(Arc<Mutex<Option<String>>>);
 

@@ -58,7 +58,7 @@ impl Config {
         ratio: Option<f64>,
         environment: impl Fn(&str) -> Option<String>,
     ) -> Result<Option<Config>, WrongConfig> {
-        // What is empty counts as not there, as OpenTelemetry wants it.
+        // An empty variable counts as not there, as OpenTelemetry wants it.
         let read = |name: &str| environment(name).filter(|value| !value.trim().is_empty());
         if let Some(ratio) = ratio.filter(|ratio| !(0.0..=1.0).contains(ratio)) {
             return Err(WrongConfig::Ratio(ratio.to_string()));

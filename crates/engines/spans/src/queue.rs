@@ -126,7 +126,7 @@ fn empty(orders: &Receiver<Order>, mut send: impl FnMut(Vec<SpanData>)) {
             send(std::mem::take(&mut batch));
         }
         if let Some(done) = flushed {
-            // Who asked may have waited long enough.
+            // The caller may have waited long enough.
             let _ = done.send(());
         }
     }

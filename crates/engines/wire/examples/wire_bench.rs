@@ -169,7 +169,7 @@ fn round(address: &Address, case: &Case, length: Duration) -> AnyResult<f64> {
         let accepted = listener.accept()?;
         let server = scope.spawn(|| serve(accepted));
         let rate = ask(&mut stream, request, case.in_flight, length);
-        // Whatever happened, the server's thread has to end before the scope can.
+        // After an error, too, the server's thread has to end before the scope can.
         stream.shutdown(Shutdown::Both)?;
         match server.join() {
             Ok(served) => served.and(rate),

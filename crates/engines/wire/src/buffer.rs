@@ -2,8 +2,8 @@
 //!
 //! Both work with blocking and with non-blocking sockets. Both keep their memory from one message of
 //! file data to the next: taking it anew each time costs more than half of the throughput of messages
-//! of 1 MiB. What a still larger frame made them take goes back as soon as they are empty, and
-//! `trim`, called now and then, gives back what lies idle.
+//! of 1 MiB. The memory that a still larger frame made them take goes back as soon as they are empty,
+//! and `trim`, called now and then, gives back what lies idle.
 
 use crate::address::Stream;
 use crate::frame::MIN_TAIL_BYTES;
@@ -411,7 +411,7 @@ impl WriteBuffer {
     ///
     /// # Errors
     /// The writer's, but for `WouldBlock`, which is [`Progress::Blocked`]; `WriteZero` when the writer
-    /// takes nothing. What was written before the error is not written again.
+    /// takes nothing. Bytes written before the error are not written again.
     pub fn write_to(&mut self, writer: &mut impl Write) -> io::Result<Progress> {
         self.peak = self.peak.max(self.front_bytes + self.bytes.len());
         while self.pending() > 0 {

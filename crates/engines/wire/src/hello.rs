@@ -6,8 +6,8 @@
 //! ```
 //!
 //! The frame around them, the magic and the version are the same in every version of the protocol, so
-//! that either side can tell a peer of another version from one that is no PandoFS at all. What
-//! follows the version may change with it.
+//! that either side can tell a peer of another version from one that is no PandoFS at all. The bytes
+//! after the version may change with it.
 
 use pandofs_types::{Epoch, FsId, ServerId, SessionId};
 use serde::ser::SerializeTuple;

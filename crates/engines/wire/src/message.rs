@@ -47,11 +47,11 @@ impl Tailed for AnswerFrame {
 pub struct RequestFrame {
     /// Chosen by the client; the answer repeats it.
     pub id: u64,
-    /// What is asked.
+    /// The request itself.
     pub body: RequestBody,
 }
 
-/// What a client or an administrator asks a server.
+/// Request of a client or an administrator to a server.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum RequestBody {
     /// To a shard; `WrongServer` if the server does not lead it.
@@ -84,11 +84,11 @@ pub enum RequestBody {
 pub struct AnswerFrame {
     /// That of the request.
     pub id: u64,
-    /// What is answered.
+    /// The answer itself.
     pub body: AnswerBody,
 }
 
-/// What a server answers.
+/// Answer of a server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub enum AnswerBody {
     /// From the shard, with nothing under a lease.
@@ -117,7 +117,7 @@ pub enum AnswerBody {
     },
 }
 
-/// What one server tells another, one way.
+/// Message of one server to another, one way.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PeerFrame {
     /// In the order in which they were given.

@@ -245,7 +245,7 @@ fn more_threads_help_while_requests_of_several_programs_are_there_at_once() {
         };
         for number in 0..times {
             reader.is_asked_by(1 + number % programs);
-            // What no program waits for says nothing.
+            // A request that no program waits for says nothing.
             reader.is_asked_by(0);
         }
         // It is no thread of theirs.

@@ -39,7 +39,7 @@ pub(crate) struct Ring {
     queue: u16,
 }
 
-/// What became of an entry that the kernel was given.
+/// Outcome of an entry that the kernel was given.
 pub(crate) enum Outcome {
     /// It has a request.
     Request(RingEntry),
@@ -64,7 +64,7 @@ impl Ring {
         let ring = IoUring::builder()
             .setup_single_issuer()
             .setup_defer_taskrun()
-            // Whoever begins to use it is the one thread that does.
+            // The first thread to use it is the one that does from then on.
             .setup_r_disabled()
             .build(COMMANDS)?;
         Ok(Ring {

@@ -40,7 +40,7 @@ const fn at(start: usize, size: usize) -> Range<usize> {
     start..start + size
 }
 
-/// One entry. Whoever has the value has the memory: it is given to the kernel with a command, and
+/// One entry. The owner of the value has the memory: it is given to the kernel with a command, and
 /// is back when that has completed.
 #[derive(Debug)]
 pub(crate) struct RingEntry {
@@ -104,7 +104,7 @@ impl RingEntry {
         Ok(start..PAYLOAD + payload)
     }
 
-    /// What [`Self::take_request`] has found.
+    /// The request that [`Self::take_request`] has found.
     pub(crate) fn request(&mut self, place: Range<usize>) -> &[u8] {
         &self.memory.bytes()[place]
     }
@@ -138,7 +138,7 @@ impl RingEntry {
         self.used > KEPT_BUFFER_BYTES
     }
 
-    /// Gives back most of its memory. What it held is lost.
+    /// Gives back most of its memory. Its contents are lost.
     pub(super) fn give_back(&mut self) {
         self.memory.give_back(std::mem::take(&mut self.used));
     }

@@ -27,7 +27,7 @@ pub(crate) enum First {
     Answer(RingEntry),
 }
 
-/// What a new thread does first, until it has begun.
+/// The first task of a new thread, until it has begun.
 type FirstThing = Arc<Mutex<Option<First>>>;
 
 impl<F: Filesystem> Shared<F> {

@@ -4,7 +4,7 @@ use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Read, Write};
 
 const SWITCH: &str = "/sys/module/fuse/parameters/enable_uring";
-/// Who needs the switch on has this locked. It says whether a test has switched it on.
+/// A test that needs the switch on has this locked. It says whether a test has switched it on.
 const USERS: &str = "/tmp/pandofs-enable-uring.lock";
 
 /// FUSE over io_uring is switched on as long as there is such a value, here or in another process.

@@ -161,7 +161,7 @@ fn rewritten_entries_that_were_pruned_stay_away() {
 fn a_full_disk_refuses_an_append_and_harms_nothing() {
     let dir = tempfile::tempdir().unwrap();
     let log = open_with(dir.path(), 4_096).unwrap();
-    // Whatever is written to the next file meets a full device.
+    // All writes to the next file meet a full device.
     let next = dir.path().join("0000000000000002.raftlog");
     std::os::unix::fs::symlink("/dev/full", &next).unwrap();
     let payload = [0; 100];

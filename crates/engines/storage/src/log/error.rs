@@ -5,8 +5,7 @@ use std::path::PathBuf;
 /// One variant for each reaction of the caller.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LogError {
-    /// The system refused something. What was appended before stands; what was being appended is
-    /// not in the log.
+    /// The system refused something. Earlier appends stand; this one is not in the log.
     #[error("{}: {reason}", path.display())]
     Io {
         /// The log's directory or the file of it.
@@ -27,9 +26,9 @@ pub enum LogError {
     WrongFormat {
         /// The log's directory.
         path: PathBuf,
-        /// What is written there.
+        /// The format written there.
         found: String,
-        /// What this program writes.
+        /// The format that this program writes.
         expected: String,
     },
     /// Another process, or this one, has the log open.
@@ -38,8 +37,7 @@ pub enum LogError {
         /// The log's directory or the file of it.
         path: PathBuf,
     },
-    /// The device has no room. What was appended before stands; what was being appended is not in
-    /// the log.
+    /// The device has no room. Earlier appends stand; this one is not in the log.
     #[error("no space left for the log in {}", path.display())]
     Full {
         /// The log's directory or the file of it.
@@ -54,14 +52,14 @@ pub enum LogError {
         /// Bytes.
         limit: usize,
     },
-    /// Syncing the log failed earlier. What was synced before that is safe. The system may have
+    /// Syncing the log failed earlier. All that was synced before is safe. The system may have
     /// dropped the rest while it answers later calls with success, so the log takes nothing more
     /// until it is opened again.
     #[error("the log in {} failed and has to be opened again: {reason}", path.display())]
     Failed {
         /// The log's directory or the file of it.
         path: PathBuf,
-        /// What the system said when it failed.
+        /// The system's error when it failed.
         reason: String,
     },
     /// The visitor of [`Log::read`](crate::log::Log::read) could not make sense of an entry.

@@ -5,9 +5,9 @@ use hashbrown::HashMap;
 /// Bytes that an entry takes besides its key and value, about.
 const ENTRY_BYTES: usize = 96;
 
-/// Two generations of what was read: a hit in the old one moves to the young one, and when the young one
-/// is full it becomes the old one. What was not read for a whole generation is thus forgotten, at no
-/// cost for what is used.
+/// Two generations of pairs that were read: a hit in the old one moves to the young one, and when the
+/// young one is full it becomes the old one. A pair not read for a whole generation is thus forgotten,
+/// at no cost for those in use.
 pub(crate) struct ReadCache {
     /// Bytes of one generation.
     room: usize,

@@ -25,12 +25,12 @@ pub enum StoreError {
     WrongFormat {
         /// The store's directory.
         path: PathBuf,
-        /// What is written there.
+        /// The format written there.
         found: String,
-        /// What this program writes.
+        /// The format that this program writes.
         expected: String,
     },
-    /// The device has no room. What was written before stands.
+    /// The device has no room. Earlier writes stand.
     #[error("no space left on the store's device")]
     Full,
 }

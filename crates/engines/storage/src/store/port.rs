@@ -32,9 +32,9 @@ pub trait KvRead {
     fn get_cached(&self, key: &[u8]) -> Result<Cached, StoreError>;
 
     /// Visits the keys in `start..end` (half-open) in ascending order of their bytes until `visit`
-    /// breaks off. What is visited is the state of one moment: no batch is seen by half. `visit`
-    /// may read from what is being scanned. A range whose start is not below its end is empty.
-    /// May wait for the disk.
+    /// breaks off. It visits the state of one moment: no batch is seen by half. `visit` may read
+    /// from what is being scanned. A range whose start is not below its end is empty. May wait for
+    /// the disk.
     ///
     /// # Errors
     /// [`StoreError::Io`] and [`StoreError::Corrupt`]; what was visited before one is right.

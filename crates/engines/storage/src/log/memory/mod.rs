@@ -237,7 +237,7 @@ mod tests {
         log.append(&entries).expect("append");
     }
 
-    /// What the store has instead of them may be lost as well.
+    /// The pairs that the store has instead of them may be lost as well.
     #[test]
     fn a_crash_loses_prunes_after_the_last_append_that_it_keeps() {
         let log = MemoryLog::new();

@@ -166,7 +166,7 @@ pub fn entries_that_do_not_continue_their_stream_are_refused(log: Box<dyn Reopen
     refused(&[(2, 4), (1, 4), (9, 1), (1, 6)]);
     refused(&[(9, 7), (9, 9)]);
 
-    // What was refused left no trace.
+    // The refused appends left no trace.
     assert_eq!(log.next_index(9), None);
     append_one_each(&*log, &[9], 3);
     append_one_each(&*log, &[1, 2], 4);

@@ -49,7 +49,7 @@ pub fn a_crash_leaves_a_prefix_of_whole_appends(make: &Make<'_>) {
             "{synced} <= {left} <= {appended}"
         );
 
-        // What comes after the crash follows what it left, not what it lost.
+        // Appends after the crash follow the entries that it left, not those that it lost.
         append_one_each(&*log, &STREAMS, left + 1);
         log.sync().expect("sync");
         assert_eq!(assert_prefix(&*log.crash_and_reopen()), left + 1);

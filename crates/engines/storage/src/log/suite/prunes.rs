@@ -51,7 +51,7 @@ pub fn pruning_beyond_the_end_moves_the_stream(log: Box<dyn ReopenableLog>) {
     }
 }
 
-/// What a sync came after stays pruned over a crash; what it did not may come back.
+/// Entries pruned before a sync stay pruned over a crash; others may come back.
 pub fn pruning_survives_once_synced(log: Box<dyn ReopenableLog>) {
     for index in 1..=50 {
         append_one_each(&*log, &[1, 2, 3], index);

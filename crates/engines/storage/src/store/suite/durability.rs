@@ -49,7 +49,7 @@ pub fn a_crash_leaves_a_prefix_of_the_writes(make: &dyn Fn() -> Box<dyn Reopenab
             "{flushed} <= {left} <= {written}"
         );
 
-        // What comes after the crash follows what it left, not what it lost.
+        // Writes after the crash follow those that it left, not those that it lost.
         store.write(&numbered(left + 1)).expect("write");
         store.flush().expect("flush");
         assert_eq!(assert_a_prefix(&*store.crash_and_reopen()), left + 1);
