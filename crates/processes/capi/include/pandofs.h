@@ -158,7 +158,7 @@ typedef struct pandofs_item_t {
   void *data;
   // So many of them.
   uint64_t size;
-  // What became of it, filled in: 0, the bytes that were read, or a negative error number.
+  // Its result, filled in: 0, the bytes that were read, or a negative error number.
   int64_t result;
 } pandofs_item_t;
 
@@ -169,7 +169,7 @@ extern "C" {
 // The library's version, as PANDOFS_VERSION has the header's.
 uint32_t pandofs_version_number(void);
 
-// What the last call of this thread that failed was about: which function, which path, what is wrong and, where one is
+// Words about the last call of this thread that failed: which function, which path, what is wrong and, where one is
 // to blame, which server. Never null, and empty before the first. It lasts until the next call of this thread that
 // fails, or the thread's end.
 const char *pandofs_strerror_last(void);

@@ -131,7 +131,7 @@ pub struct Item {
     pub data: *mut c_void,
     /// So many of them.
     pub size: u64,
-    /// What became of it, filled in: 0, the bytes that were read, or a negative error number.
+    /// Its result, filled in: 0, the bytes that were read, or a negative error number.
     pub result: i64,
 }
 

@@ -125,7 +125,7 @@ fn wanted(file: &OpenFile, kind: LockKind, range: LockRange, mode: LockMode) -> 
     }
 }
 
-/// Locks, or unlocks without a mode. What was written is reported before, so that who has the lock next sees it.
+/// Locks, or unlocks without a mode. Writes are reported before, so that the next owner of the lock sees them.
 fn change(
     file: &OpenFile,
     kind: LockKind,

@@ -24,7 +24,7 @@ pub extern "C" fn pandofs_version_number() -> u32 {
     PANDOFS_VERSION
 }
 
-/// What the last call of this thread that failed was about: which function, which path, what is wrong and, where one is
+/// Words about the last call of this thread that failed: which function, which path, what is wrong and, where one is
 /// to blame, which server. Never null, and empty before the first. It lasts until the next call of this thread that
 /// fails, or the thread's end.
 // SAFETY: by the header of the crate.
@@ -177,7 +177,7 @@ fn initial() -> Options {
     }
 }
 
-/// What is read of the options.
+/// The options, as they were read.
 struct Choice {
     timeout_ms: u32,
     umask: u16,

@@ -19,7 +19,7 @@ const FIRST: u8 = 1;
 /// The last one, after which the first comes again.
 const LAST: u8 = 127;
 
-/// What a handle leads to.
+/// Object that a handle stands for.
 #[derive(Clone, Debug)]
 pub(crate) enum Entry {
     Mount(Arc<Mount>),
@@ -123,7 +123,7 @@ fn begin() -> &'static Table {
     }
 }
 
-/// What the handle leads to.
+/// The object that the handle stands for.
 pub(crate) fn get(number: u64) -> Result<Entry> {
     let (table, key) = find(number)?;
     table.read().get(key).cloned().ok_or(Failure::NoHandle)

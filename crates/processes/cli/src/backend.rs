@@ -291,7 +291,7 @@ impl Running {
         if let Some(spans) = &self.spans {
             spans.flush();
         }
-        // What went wrong with it was said when it did.
+        // Its failure was logged when it failed.
         let recorded = self.recording.and_then(|recording| recording.finish().ok());
         if let Some(recorded) = recorded {
             tracing::info!("{} operations were recorded", recorded.operations);

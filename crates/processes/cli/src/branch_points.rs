@@ -30,7 +30,7 @@ impl BranchPoints {
     /// # Errors
     /// When a server is away, or cannot read its store.
     pub(crate) fn count(cluster: &Cluster) -> Result<BranchPoints> {
-        // What is wrong with it is fsck's to say.
+        // Its faults are fsck's to tell.
         let picture = dump::online(&cluster.map, &mut |_| {})?;
         Ok(BranchPoints(Branches::by_server(&picture.tables)))
     }

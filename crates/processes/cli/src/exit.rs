@@ -15,7 +15,7 @@ pub enum Outcome {
     WrongLine,
     /// Some server did not answer, so the answer lacks its part.
     ServerAway,
-    /// What a server or a mount was started with is not right, and starting it again will not help: `EX_CONFIG`, which
+    /// A server or a mount was started with wrong settings, and starting it again will not help: `EX_CONFIG`, which
     /// systemd calls `CONFIG`.
     Misconfigured,
     /// The file system holds something that it must not.

@@ -32,7 +32,7 @@ pub(crate) fn is_killed_mount(point: &Path) -> bool {
     ids.filter(|&pid| is_ending(pid)).any(|pid| {
         let threads = fs::read_dir(format!("/proc/{pid}/task"));
         let mut threads = threads.into_iter().flatten().flatten();
-        // What was ended has no command line any more.
+        // A thread that was ended has no command line any more.
         threads.any(|thread| names_mount(&thread.path(), point))
     })
 }

@@ -53,7 +53,7 @@ use std::process::ExitCode;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// Columns of a help text. What is longer is broken again, with single words on lines of their own.
+/// Columns of a help text. Longer lines are broken again, with single words on lines of their own.
 const HELP_COLUMNS: usize = 100;
 
 const EXAMPLES: &str = "\

@@ -24,7 +24,7 @@ pub struct Space {
 }
 
 impl Client {
-    /// Room on all servers. What several of them share counts once.
+    /// Room on all servers. A disk that several of them share counts once.
     ///
     /// # Errors
     /// `Unavailable` when one of them cannot be asked.

@@ -14,8 +14,8 @@ use pandofs_types::{Credentials, FsError, Ino};
 
 impl Client {
     /// Writes all of `data` at the file's end in one piece, and answers where that was: what others
-    /// append at the same time, from here or elsewhere, stands before it or after it. What another
-    /// client wrote beyond the end and has not reported yet does not count.
+    /// append at the same time, from here or elsewhere, stands before it or after it. Bytes that
+    /// another client wrote beyond the end and has not reported yet do not count.
     ///
     /// # Errors
     /// `Invalid` for what is no file; `FileTooBig`; `NoSpace`, after which the file may have become

@@ -1,8 +1,8 @@
 //! Bytes of small files that openings have brought.
 //!
-//! Who opens a file to read it reads it, as a rule, and a small one is answered with its bytes. They are believed while the
-//! file's attributes are leased and have the time of change with which the bytes came: each change of contents has a later
-//! one, and nobody changes them before the lease is recalled.
+//! A program that opens a file to read it reads it, as a rule, and the shard answers the opening of a small one with its
+//! bytes. They are believed while the file's attributes are leased and have the time of change with which the bytes came:
+//! each change of contents has a later one, and nobody changes them before the lease is recalled.
 
 use crate::boottime;
 use crate::core::Core;
@@ -12,7 +12,7 @@ use pandofs_api::{FileBody, InodeReply};
 use pandofs_types::{Attr, Ino, Time};
 use std::sync::Arc;
 
-/// What one opening has brought.
+/// Bytes that one opening has brought.
 #[derive(Debug)]
 pub(crate) struct Brought {
     data: Vec<u8>,

@@ -1,9 +1,9 @@
 //! Requests by path: an operation at any depth with one request to the shard that the path leads to, where the file system
 //! places directories by their paths; see `docs/paths.md`.
 //!
-//! Whatever such a request does not decide is decided by going through the directories: a path that its shard does not
-//! know, one through a symbolic link, one with `..`. What was found that way the shard is told, so that it knows the
-//! next time.
+//! The client goes through the directories for a path that such a request does not decide: one that its shard does not
+//! know, one through a symbolic link, one with `..`. It tells the shard what it has found, so that that knows the next
+//! time.
 
 use crate::call::Call;
 use crate::core::Core;
@@ -23,7 +23,7 @@ use pandofs_types::{
     Acl, Acls, Credentials, FileKind, FsError, Ino, Name, NewMode, Position, ShardId,
 };
 
-/// What came of a request by path.
+/// Outcome of a request by path.
 enum Asked {
     /// The shard's answer.
     Answered(Reply, Box<Call<'static>>),
@@ -143,7 +143,7 @@ impl Client {
                     node => Ok(node?.map(found(false))),
                 }
             }
-            // What is there is to be emptied, by its number.
+            // The file there is to be emptied, by its number.
             Err(ClientError::Fs(FsError::Exists)) if !how.exclusive => Ok(None),
             Err(error) => Err(error),
         }
@@ -340,13 +340,13 @@ impl Client {
         })
     }
 
-    /// What this session has executed itself its servers do not know yet, and traces name directories by number.
+    /// Servers do not know yet what this session has executed itself, and traces name directories by number.
     fn asks_by_path(&self) -> bool {
         !self.core().grants.is_on() && self.span().is_none()
     }
 
-    /// What the name at the end of an absolute path leads to, symbolic links not followed; `None` where requests by
-    /// path do not decide it.
+    /// The node at the end of an absolute path, symbolic links not followed; `None` where requests by path do not
+    /// decide it.
     ///
     /// # Errors
     /// As [`Client::resolve`](crate::Client::resolve).
@@ -384,7 +384,7 @@ impl Client {
         Ok(dir.map(|entry| (entry.ino, name)))
     }
 
-    /// What the directory that these names lead to says of this one.
+    /// The entry of this name in the directory that the others lead to.
     fn entry_by_path(
         &self,
         caller: &Credentials,

@@ -46,8 +46,8 @@ impl Client {
         )
     }
 
-    /// Writes all of `data` at `offset`. What was written to data objects is seen by this client at
-    /// once, and its length by others after [`Client::flush`].
+    /// Writes all of `data` at `offset`. This client sees bytes in data objects at once, and others
+    /// their length after [`Client::flush`].
     ///
     /// # Errors
     /// `Invalid` for what is no file; `FileTooBig`; `NoSpace`. After an error part of it may have
@@ -124,7 +124,7 @@ impl Client {
     ///
     /// # Errors
     /// `Stale` when there is no such inode; those of writes that were answered before; `Io`, once,
-    /// when a server's machine has lost some of it. Who has opened the file under a
+    /// when a server's machine has lost some of it. A caller that has opened the file under a
     /// [number](Client::open_handle) uses [`Client::fsync_through`]; all others count as one.
     pub fn fsync(&self, caller: &Credentials, ino: Ino) -> Result<()> {
         self.fsync_through(caller, ino, NO_HANDLE)

@@ -29,7 +29,7 @@ pub struct Entry {
     pub name: Name,
     /// Where a listing goes on behind it: at the next position.
     pub position: Position,
-    /// What the name leads to.
+    /// The inode that the name leads to.
     pub ino: Ino,
     /// Of the inode.
     pub kind: FileKind,
@@ -354,8 +354,9 @@ impl Core {
         Ok(answer)
     }
 
-    /// Entries with what is to be known of each. What the answering shard does not have is asked of
-    /// the others, all at once; an inode that has gone meanwhile stays without attributes.
+    /// Entries with what is to be known of each. Other shards are asked for the inodes that the
+    /// answering one does not have, all at once; an inode that has gone meanwhile stays without
+    /// attributes.
     fn complete(&self, caller: &Credentials, entries: Vec<DirEntry>, plus: bool) -> Vec<Entry> {
         for entry in &entries {
             self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());

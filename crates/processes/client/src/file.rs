@@ -103,7 +103,7 @@ struct Known {
     writes_behind: Vec<WriteBehind>,
     /// All of a new file, which no shard has yet.
     first_bytes: Option<FirstBytes>,
-    /// What the last opening brought.
+    /// The bytes that the last opening brought.
     brought: Option<Brought>,
     /// Failures of acknowledged writes.
     failures: Failures,
@@ -323,8 +323,9 @@ impl File {
         Ok(true)
     }
 
-    /// Ends the write that begins at `start`: its bytes are in the data objects, or not. What is so
-    /// from now on was so to readers since it began, so that the file never ends sooner in between.
+    /// Ends the write that begins at `start`: its bytes are in the data objects, or not. Readers
+    /// have seen the file as it is now since the write began, so that it never ends sooner in
+    /// between.
     pub(crate) fn end_write_behind(&self, start: u64, result: Result<u32, ClientError>) {
         let mut known = self.known();
         let place = known
@@ -399,8 +400,8 @@ impl File {
         self.known().pending.clone()
     }
 
-    /// `report` has reached the shard, or there is no one to report to any more. What was written
-    /// since stays pending.
+    /// `report` has reached the shard, or there is no one to report to any more. Later writes stay
+    /// pending.
     pub(crate) fn reported(&self, report: &Pending) {
         let mut known = self.known();
         if known.pending.as_ref() == Some(report) {

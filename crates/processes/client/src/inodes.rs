@@ -256,8 +256,8 @@ impl Client {
     /// all clients see them.
     ///
     /// # Errors
-    /// The file system's. What could not be reported stays to be reported. Those of writes that
-    /// were answered before ([`Client::write_behind`]).
+    /// The file system's. Writes that could not be reported stay to be reported. Those of writes
+    /// that were answered before ([`Client::write_behind`]).
     pub fn flush(&self, ino: Ino) -> Result<()> {
         self.report_written(ino)?;
         match self.core().opens.file(ino) {

@@ -1,8 +1,8 @@
 //! Lease cache of the session, shared by the client's threads.
 //!
-//! What every request asks of it is answered without its lock: whether leases are taken, and the events until it is
-//! sent. The number of events that is read so may be too small, never too large; an answer then counts as older than
-//! it is.
+//! Every request reads two things of it without its lock: whether leases are taken, and the events until it is sent.
+//! The number of events that is read so may be too small, never too large; an answer then counts as older than it
+//! is.
 
 #[cfg(test)]
 mod interleaved;

@@ -2,7 +2,7 @@
 
 use crate::Client;
 
-/// What a client has now, and what is under way.
+/// State that a client has now, and its requests under way.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Levels {
     /// Names and attributes in the lease cache.
@@ -20,7 +20,7 @@ pub struct Levels {
 }
 
 impl Client {
-    /// What this client has and waits for now. Each lock is taken by itself, and only to count.
+    /// The levels of this client. Each lock is taken by itself, and only to count.
     pub fn levels(&self) -> Levels {
         let core = self.core();
         let (granted_directories, early_queued) = core.grants.levels();

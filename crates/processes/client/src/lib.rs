@@ -16,7 +16,7 @@
 //! ```
 //!
 //! [`guide`] has the rest in a page: connect, create, walk, batches, lock, striping, and what errors
-//! mean. What follows is how it works.
+//! mean. The rest of this page says how it works.
 //!
 //! It drives the step machines of [`pandofs_session`] with sockets, threads and clocks.
 //! A [`Client`] finds the shard of each request from what it remembers of directories and inodes,

@@ -132,10 +132,10 @@ impl Core {
 }
 
 impl Client {
-    /// A process closes a descriptor of the open file. What was written is reported, as by
-    /// [`Client::flush`], and what it has locked with `fcntl()` through any of the file is
-    /// unlocked, also if it is killed meanwhile. What the open file itself has locked may be
-    /// unlocked next, and locks meanwhile are kept waiting until that is known.
+    /// A process closes a descriptor of the open file. Writes are reported, as by
+    /// [`Client::flush`], and its locks of `fcntl()` through any descriptor of the file are
+    /// unlocked, also if it is killed meanwhile. Locks of the open file itself may be unlocked
+    /// next, and locks meanwhile are kept waiting until that is known.
     ///
     /// # Errors
     /// Those of [`Client::flush`] and of [`Client::unlock`].
@@ -186,7 +186,7 @@ impl Client {
             return Ok(());
         }
         let mut result = Ok(());
-        // Processes have closed it before. What is left is what is owned by the open file.
+        // Processes have closed it before. Only the open file's own locks are left.
         for (kind, owner) in core.locks.closed(ino, handle) {
             // With its turn: from here on it is not known any more that there is something to
             // unlock.

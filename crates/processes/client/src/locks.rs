@@ -76,7 +76,7 @@ impl Locks {
         locks.given(ino, lock, registrations, registration)
     }
 
-    /// What a server is told of them that does not know them; `None` if there never was one.
+    /// The locks to tell a server that does not know them; `None` if there never was one.
     pub(crate) fn to_register(&self) -> Option<Vec<(Ino, FileLock)>> {
         self.is_used().then(|| self.lock().all())
     }

@@ -41,7 +41,7 @@ pub struct FileToRead<'a> {
     pub most: usize,
 }
 
-/// What a name was found to lead to.
+/// Outcome of looking a name up.
 #[derive(Debug)]
 enum Looked {
     Found(InodeReply),
@@ -94,7 +94,8 @@ impl Client {
                 || self.core().fill_files(caller, &contents),
             );
             for (node, ended) in nodes.into_iter().zip(ended) {
-                // What somebody else has removed meanwhile was made and written, as it would have been if it were open.
+                // A file that somebody else has removed meanwhile was made and written, as it would have been if it
+                // were open.
                 if !matches!(&ended, Err(error) if error.is_gone()) {
                     *node = ended;
                 }
@@ -131,8 +132,8 @@ impl Client {
         all
     }
 
-    /// Reads the beginnings of files by their names; the caller needs the right to read them. Nothing is left open. What is kept
-    /// in inodes is read with many requests under way, larger files one after the other.
+    /// Reads the beginnings of files by their names; the caller needs the right to read them. Nothing is left open. Files kept
+    /// in inodes are read with many requests under way, larger ones one after the other.
     ///
     /// # Errors
     /// Of each file: `NotFound`; `Access`; `IsDir` and `Invalid` for what is no file; those of [`Client::read`].
@@ -228,7 +229,7 @@ impl Client {
             };
             let ino = inode.attr.ino;
             let is_inline = matches!(inode.body, FileBody::Inline { .. });
-            // What is written to an open file, and not on its shard yet, is to be read as well.
+            // Bytes written to an open file, and not on its shard yet, are to be read as well.
             if is_inline && core.opens.file(ino).is_none() {
                 places.push((place, ino));
                 let request = Request::ReadInline(op::ReadInline { ino });

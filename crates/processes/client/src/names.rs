@@ -365,8 +365,8 @@ impl Client {
         Ok(ino)
     }
 
-    /// Gives what has a name another one, and answers with its number. What had the new name gives
-    /// way unless `no_replace`.
+    /// Gives what has a name another one, and answers with its number. The inode that had the new
+    /// name gives way unless `no_replace`.
     ///
     /// # Errors
     /// `NotFound`; `Exists` with `no_replace`; `Invalid` when a directory would move into itself;

@@ -141,8 +141,8 @@ impl Client {
         Ok(())
     }
 
-    /// What a name leads to, without its attributes: one question at most, where those of a directory may take one to
-    /// each shard that carries it. For programs that walk paths by themselves.
+    /// The inode that a name leads to, without its attributes: one question at most, where those of a directory may
+    /// take one to each shard that carries it. For programs that walk paths by themselves.
     ///
     /// # Errors
     /// `NotFound` when there is no such name.

@@ -518,9 +518,9 @@ impl Server {
     }
 
     /// A connection of this generation was given up before a change of a data object was answered
-    /// that it carried. What the network still delivers of it must not be done after what is sent
-    /// from now on: the server closes it, and all others that were made before, when the next one
-    /// is made.
+    /// that it carried. Requests that the network still delivers over it must not be done after
+    /// those sent from now on: the server closes it, and all others that were made before, when the
+    /// next one is made.
     pub(crate) fn abandoned(&self, generation: u64) {
         self.generation.fetch_max(generation + 1, Ordering::SeqCst);
     }

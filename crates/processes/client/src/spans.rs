@@ -1,6 +1,6 @@
 //! Spans of requests to servers, for who follows operations through all that they cause.
 //!
-//! Whoever does something for a program begins a span of his own and says so with [`follow`]; each request that this thread
+//! Code that does something for a program begins a span of its own and says so with [`follow`]; each request that this thread
 //! sends from then on is a part of that, and takes its context along to the server. Without a [`SpanMaker`] a request looks at
 //! one word.
 
@@ -69,7 +69,8 @@ impl Core {
             return;
         };
         let parent = FOLLOWED.get();
-        // What was done early is sent by a thread of the library's own, long after its caller has gone on.
+        // A thread of the library sends batches of early operations, long after their callers have gone
+        // on.
         if parent.is_none() && !is_batch(call) {
             return;
         }
@@ -87,7 +88,7 @@ impl Call<'_> {
         }
     }
 
-    /// What goes to the server before it.
+    /// The context that goes to the server before it.
     pub(crate) fn trace(&self) -> Option<TraceContext> {
         self.span.as_ref().map(|span| span.context())
     }
@@ -116,7 +117,7 @@ fn asked(call: &Call, server: ServerId) -> Option<Asked> {
     }
 }
 
-/// What a server has answered, in a word.
+/// A server's answer, in a word.
 pub(crate) fn outcome_of(answer: &AnswerBody) -> String {
     match answer {
         AnswerBody::Shard(Err(refusal))

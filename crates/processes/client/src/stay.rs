@@ -8,7 +8,7 @@
 //! after it was used if the server said so meanwhile. (A mount is stopped for minutes, the file is
 //! removed by another one, the program goes on: it would write into an object of a file that is
 //! gone, and read zeros where it does not.) So is a file whose server has not been heard of for
-//! nearly as long. What is gone is gone for good: each further use of it is an error.
+//! nearly as long. A file that is gone is gone for good: each further use of it is an error.
 
 use crate::core::Core;
 use crate::error::{ClientError, Result};

@@ -1,9 +1,9 @@
 //! Trace of the operations of a session: caller, times and outcome of each, for a [`Tracer`].
 //!
 //! An event is recorded at the operation's end, on the thread that asked, before that has its
-//! answer: what depends on an answer begins after the recorded end. What the library asks itself in
-//! the course of an operation is not traced. A session without a tracer looks at one word for each
-//! operation.
+//! answer: what depends on an answer begins after the recorded end. Requests that the library sends
+//! by itself in the course of an operation are not traced. A session without a tracer looks at one
+//! word for each operation.
 
 use crate::cancellation;
 use crate::{Client, ClientError, Node, Page};
@@ -22,7 +22,7 @@ pub trait Tracer: fmt::Debug + Send + Sync {
 /// An operation that has ended.
 #[derive(Debug)]
 pub struct Event<'a> {
-    /// What was asked for.
+    /// The operation.
     pub op: Op<'a>,
     /// When it was asked for, by the clock of this process.
     pub begun: Instant,
@@ -40,7 +40,7 @@ pub struct Event<'a> {
 /// An operation, with its arguments.
 #[derive(Debug)]
 pub enum Op<'a> {
-    /// What a name leads to.
+    /// The inode that a name leads to.
     Lookup {
         /// The directory.
         dir: Ino,
@@ -56,7 +56,7 @@ pub enum Op<'a> {
     Setattr {
         /// The inode.
         ino: Ino,
-        /// What changes.
+        /// The attributes that change.
         set: &'a SetAttr,
     },
     /// Target of a symbolic link.

@@ -80,8 +80,8 @@ impl DeadDirs {
         self.lock().remove(&dir);
     }
 
-    /// Changes what is said of a directory that no server knows, as its owner may: the kernel has
-    /// checked that. What it is then.
+    /// Changes the attributes of a directory that no server knows, as its owner may: the kernel has
+    /// checked that. Returns them.
     pub(crate) fn set(&self, dir: Ino, set: &SetAttr, now: Time) -> Option<Attr> {
         let at = |time: Option<SetTime>, before| match time {
             None => before,

@@ -201,7 +201,7 @@ impl DirAttrs {
         }
     }
 
-    /// To be called before servers are asked to change the directory's entries. What comes of it is
+    /// To be called before servers are asked to change the directory's entries. The outcome is
     /// [unclear](Outcome::Unclear) until said.
     pub(crate) fn change(&self, dir: Ino) -> Change<'_> {
         self.stripe(dir).under_way += 1;

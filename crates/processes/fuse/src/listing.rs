@@ -36,9 +36,9 @@ pub(crate) fn after(cookie: u64) -> Position {
 }
 
 /// Remembers for open directories after which entry their listing ended, so that the kernel's last
-/// question, which it only asks to learn that there is no more, needs no server. What was made
-/// after that entry meanwhile is not seen, as POSIX allows of what is made after `opendir`; but
-/// once it knows, it is forgotten, so that a program that reads on later does see it.
+/// question, which it only asks to learn that there is no more, needs no server. A name made after
+/// that entry meanwhile is not seen, as POSIX allows of names made after `opendir`; but once it
+/// knows, it is forgotten, so that a program that reads on later does see it.
 #[derive(Debug, Default)]
 pub(crate) struct Ends {
     handles: AtomicU64,

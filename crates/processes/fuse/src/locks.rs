@@ -6,11 +6,11 @@
 //!   files or, for `F_OFD_SETLK`, by an open file as well. The kernel does not say which.
 //! - A process closes one of its descriptors of a file: `FLUSH`, with the process as owner. All
 //!   that it has locked of the file with `fcntl()` is to be unlocked, through whichever descriptor.
-//! - The last descriptor of an open file is closed: `RELEASE`. What the open file owns is to be
-//!   unlocked; that is what was locked through it and is not unlocked by then. The program does not
-//!   wait for this: it has been answered before that the file is closed. So at each `FLUSH` the
-//!   server learns that what the open file owns may be unlocked next, and does not refuse a lock
-//!   because of it before that is known.
+//! - The last descriptor of an open file is closed: `RELEASE`. The open file's locks are to be
+//!   unlocked: those taken through it that are not unlocked by then. The program does not wait for
+//!   this: it has been answered before that the file is closed. So at each `FLUSH` the server
+//!   learns that what the open file owns may be unlocked next, and does not refuse a lock because
+//!   of it before that is known.
 //! - A program that waits for a lock gets a signal: `INTERRUPT`, which may come, to another thread,
 //!   before the request that it is about is taken up. The request is answered with `EINTR`, unless
 //!   the lock was given meanwhile; the kernel asks again for calls that it restarts.

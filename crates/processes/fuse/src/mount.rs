@@ -205,7 +205,7 @@ impl Mounted {
         self.transport
     }
 
-    /// Unmounts. What programs wrote is flushed before: they closed their files.
+    /// Unmounts. Programs' writes are flushed before: they closed their files.
     ///
     /// # Errors
     /// [`MountError::Busy`] when it is in use; then it stays mounted.

@@ -158,7 +158,7 @@ impl PandoFs {
         }
     }
 
-    /// Renames. What that did to the directories' attributes servers have to be asked.
+    /// Renames. Servers have to be asked for the directories' attributes after that.
     pub(crate) fn rename(
         &self,
         call: &Call,
@@ -193,8 +193,8 @@ impl PandoFs {
         self.sync_both(dir, new_dir)
     }
 
-    /// Has two names change places. What that did to the directories' attributes servers have to be
-    /// asked.
+    /// Has two names change places. Servers have to be asked for the directories' attributes after
+    /// that.
     pub(crate) fn exchange(
         &self,
         call: &Call,

@@ -174,7 +174,7 @@ impl PandoFs {
         })
     }
 
-    /// An inode by its number. Who has a handle was let in when it was made.
+    /// An inode by its number. A caller with a handle was let in when it was made.
     pub(crate) fn by_handle(&self, ino: Ino, relative: Relative) -> Result<Node> {
         let ino = match relative {
             Relative::Own => ino,

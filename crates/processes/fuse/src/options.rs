@@ -45,8 +45,8 @@ pub struct Options {
     /// Servers are asked for grants of directories, and what is done in these is answered before servers have it; with
     /// leases alone.
     pub early_names: bool,
-    /// Others than the user who mounts may use the mount. Who is not root needs `user_allow_other`
-    /// in `/etc/fuse.conf` for this.
+    /// Others than the user who mounts may use the mount. Users other than root need
+    /// `user_allow_other` in `/etc/fuse.conf` for this.
     pub allow_other: bool,
     /// Restrictions by the kernel, whatever the file system says.
     pub kernel: KernelFlags,
@@ -276,7 +276,7 @@ impl Options {
 }
 
 /// Features asked of the kernel, besides those that every mount asks for (`ASYNC_READ`,
-/// `BIG_WRITES`, `MAX_PAGES`). What it cannot do it leaves.
+/// `BIG_WRITES`, `MAX_PAGES`). It leaves out those that it does not have.
 ///
 /// Not in here, on purpose:
 /// - `WRITEBACK_CACHE`: the kernel would be the master of sizes and times, which another mount can

@@ -23,7 +23,7 @@ impl Traces {
     /// To be called on the thread that has the request, when it takes it; `None` if it is not followed.
     pub(crate) fn begin(&self, header: &Header, operation: &Operation<'_>) -> Option<Followed> {
         let spans = self.0.as_ref()?;
-        // What the kernel lets go of, and words between it and the mount, are nothing that anybody waits for.
+        // Nobody waits for the inodes that the kernel lets go of, and for words between it and the mount.
         if matches!(
             operation,
             Operation::Forget { .. }

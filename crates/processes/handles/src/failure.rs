@@ -50,7 +50,7 @@ impl From<FsError> for Failure {
 }
 
 impl Failure {
-    /// The Linux error number. What the file system answers is numbered where its errors are.
+    /// The Linux error number. The file system's own errors are numbered where they are defined.
     pub fn errno(&self) -> i32 {
         match self {
             Failure::Client(error) => error.errno(),

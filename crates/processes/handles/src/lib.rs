@@ -79,7 +79,8 @@ pub fn connect(
         Client::open(Path::new(OsStr::from_bytes(cluster)), options)?
     };
     if cache_bytes > 0 {
-        // What is remembered is believed until servers recall it; for each caller what it has found itself.
+        // Cached names are believed until servers recall them; for each caller those that it has found
+        // itself.
         client.take_leases(false, |_| ())?;
     }
     // A wrong address is to be found here, not where a file is looked for.
@@ -147,7 +148,7 @@ pub fn read(
         let from = offset.saturating_add(read as u64);
         let data = match client.read(caller, ino, from, piece) {
             Ok(data) => data,
-            // What was read is there, and whoever goes on gets the error.
+            // The bytes read are given; the next call gets the error.
             Err(_) if read > 0 => break,
             Err(error) => return Err(error),
         };

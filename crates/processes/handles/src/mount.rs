@@ -19,7 +19,7 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 pub struct Session {
     /// Different from all others' of the process.
     pub number: u64,
-    /// What everything is asked of.
+    /// The client that all handles ask.
     pub client: Client,
 }
 
@@ -83,7 +83,7 @@ impl Mount {
         }
     }
 
-    /// What the path leads to; `follow`: also if it ends in a symbolic link.
+    /// The node that the path leads to; `follow`: also if it ends in a symbolic link.
     ///
     /// # Errors
     /// Those of [`Client::resolve_at`].
@@ -136,7 +136,7 @@ impl Mount {
             return Err(Failure::InUse);
         }
         if ending == Ending::NoDir && path.ends_with(b"/") {
-            // What is there is a directory, or nothing is.
+            // There is a directory, or nothing.
             self.client().resolve_at(&self.caller, from, path, true)?;
             return Err(FsError::IsDir.into());
         }

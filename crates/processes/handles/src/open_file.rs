@@ -22,7 +22,7 @@ static LAST: AtomicU64 = AtomicU64::new(0);
 pub struct OpenFile {
     /// Lasts as long as the file is open.
     pub session: Arc<Session>,
-    /// Who opened it.
+    /// The caller that opened it.
     pub caller: Credentials,
     /// The inode.
     pub ino: Ino,
@@ -288,8 +288,8 @@ impl OpenFile {
         Ok(given?)
     }
 
-    /// Closes it for its owner: waits for locks end, what was written is reported, locks are let go. Who is
-    /// using it goes on until that is done.
+    /// Closes it for its owner: waits for locks end, writes are reported, locks are let go. A call that is
+    /// using it goes on until its end.
     ///
     /// # Errors
     /// Those of earlier writes that are not known yet; it is closed all the same.
@@ -320,7 +320,7 @@ impl OpenFile {
 impl Drop for OpenFile {
     fn drop(&mut self) {
         if !self.is_released {
-            // Whoever closed it was told what it had lost, and nobody is left to be told of this.
+            // The caller of `close` was told of losses, and nobody is left to be told of this.
             let _ = self.release();
         }
     }

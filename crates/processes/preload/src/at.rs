@@ -37,7 +37,7 @@ pub(crate) enum Start {
     Descriptor(i32),
 }
 
-/// Who asks, and whom.
+/// The caller, and the session that it asks.
 #[derive(Clone, Debug)]
 pub(crate) struct Here {
     pub session: Arc<Session>,
@@ -45,7 +45,7 @@ pub(crate) struct Here {
     pub config: &'static Config,
 }
 
-/// What a path leads to.
+/// The target of a path.
 #[derive(Debug)]
 pub(crate) enum Found {
     /// The kernel's as it is.
@@ -192,7 +192,7 @@ impl<'p> Path<'p> {
         }
     }
 
-    /// What it leads to; `follow`: also if it ends in a symbolic link.
+    /// Its target; `follow`: also if it ends in a symbolic link.
     ///
     /// # Errors
     /// Error numbers.
@@ -285,7 +285,7 @@ fn find_from(here: &Here, from: Place, path: Vec<u8>, follow: bool) -> Result<Fo
     }
 }
 
-/// What a descriptor that stands for a file leads to.
+/// The target of a descriptor that stands for a file.
 ///
 /// # Errors
 /// Error numbers.
@@ -316,7 +316,7 @@ pub(crate) fn own_descriptor(path: &[u8]) -> Option<i32> {
     fds::is_ours(fd).then_some(fd)
 }
 
-/// What follows this process's own number in a path in `/proc`.
+/// The rest after this process's own number in a path in `/proc`.
 fn own_process(path: &[u8]) -> Option<&[u8]> {
     let rest = path.strip_prefix(b"/proc/")?;
     let end = rest.iter().position(|&byte| byte == b'/')?;

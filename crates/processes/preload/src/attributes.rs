@@ -16,7 +16,7 @@ const DEVICE: (u32, u32) = (0, 0xf_5000);
 /// Bytes in which programs best read and write.
 const PREFERRED_BYTES: i64 = 1 << 20;
 const NANOS: i64 = 1_000_000_000;
-/// What statfs(2) says the file system is: one of those in user space, as its mount does.
+/// Type of the file system by statfs(2): one of those in user space, as its mount has it.
 const FUSE_MAGIC: i64 = 0x6573_5546;
 /// Bytes of the blocks that room is told in.
 const ROOM_BLOCK: u64 = 4_096;
@@ -81,7 +81,7 @@ fn statx(attr: &Attr) -> libc::statx {
     statx
 }
 
-/// What a call with `AT_EMPTY_PATH` and the like is about.
+/// Subject of a call with `AT_EMPTY_PATH` and the like.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Subject<'p> {
     path: Option<Path<'p>>,
@@ -283,7 +283,7 @@ pub(crate) fn set_times(
         mtime,
         ..SetAttr::default()
     };
-    // Who may write can set both to now, and the owner alone one of them.
+    // A caller that may write can set both to now, and the owner alone one of them.
     let is_one_now = matches!(
         (atime, mtime),
         (Some(SetTime::Now), None) | (None, Some(SetTime::Now))

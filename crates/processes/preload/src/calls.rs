@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What tells whether a call is about the file system: which of its arguments are descriptors or paths.
+/// Arguments of a call that are descriptors or paths, which tell whether it is about the file system.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// A descriptor.
@@ -131,7 +131,7 @@ pub(crate) fn forget_counts() {
     }
 }
 
-/// What was counted, in words: `read 3, stat 1`.
+/// The counts, in words: `read 3, stat 1`.
 pub(crate) fn counted(is_ours: bool) -> String {
     let counts = TABLE.iter().zip(&COUNTS).filter_map(|(entry, counts)| {
         let count = counts[usize::from(is_ours)].load(Ordering::Relaxed);

@@ -4,7 +4,7 @@ use crate::fds;
 use crate::sys;
 use std::sync::atomic::{AtomicI32, AtomicU32, Ordering};
 
-/// What is said once.
+/// Subject about which a process complains once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u32)]
 pub(crate) enum About {

@@ -38,7 +38,7 @@ pub(crate) fn list(fd: i32, room: usize, size: usize) -> Result<isize, i32> {
             let (name, cookie, ino, kind) = match next(&file, *offset) {
                 Ok(Some(entry)) => entry,
                 Ok(None) => break,
-                // What was found is given, and the error to who goes on.
+                // The entries found are given; the next call gets the error.
                 Err(_) if !bytes.is_empty() => break,
                 Err(error) => return Err(error),
             };

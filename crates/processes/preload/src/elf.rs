@@ -1,7 +1,7 @@
 //! Loaded libraries: where the C library's code is, and where its functions begin.
 //!
-//! Names of functions are not enough, as most that make system calls have none. What unwinds the stack knows them all: a
-//! sorted table (`.eh_frame_hdr`) of where functions begin, with how long each is.
+//! Names of functions are not enough, as most that make system calls have none. The table for unwinding the stack
+//! (`.eh_frame_hdr`) knows them all: where functions begin, sorted, with how long each is.
 
 use std::ffi::{CStr, c_int, c_void};
 
@@ -115,7 +115,8 @@ impl Library {
             let fields: [i32; 4] = crate::memory::get(description)?;
             let begins = (description + 8).wrapping_add_signed(fields[2] as isize);
             let end = start + fields[3] as u32 as usize;
-            // What makes threads has no description from its call on, as a thread's stack begins there.
+            // A function that makes threads has no description from its call on, as a thread's stack
+            // begins there.
             let end = match functions.get(behind) {
                 Some(next) if address >= end => next.0,
                 _ => end,

@@ -1,8 +1,8 @@
 //! Programs that take a process's place, and its end.
 //!
-//! What stays open by `exec`, and the current directory, are passed on in a variable of the environment; what an open file
-//! is, its offset included, is in the page that its descriptor is of. A program of the file system is copied into memory
-//! for the kernel, or its interpreter is run.
+//! Descriptors that stay open by `exec`, and the current directory, are passed on in a variable of the environment; an
+//! open file's state, its offset included, is in the page that its descriptor is of. A program of the file system is
+//! copied into memory for the kernel, or its interpreter is run.
 
 use crate::at::{Found, Here, Path, c_string, errno};
 use crate::calls;
@@ -29,7 +29,7 @@ const MAX_PROGRAM: u64 = 1 << 30;
 /// Part of the name of this library, as `LD_PRELOAD` has it.
 const LIBRARY: &[u8] = b"pandofs";
 
-/// What `exec` was given.
+/// Arguments of `exec`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Exec<'p> {
     pub path: Path<'p>,
@@ -38,7 +38,7 @@ pub(crate) struct Exec<'p> {
     pub environment: usize,
 }
 
-/// What is run.
+/// The program to run.
 enum Program {
     /// By its path from a directory, with flags.
     Kernel {
@@ -125,7 +125,7 @@ pub(crate) fn exec(exec: Exec<'_>) -> Result<Option<isize>, i32> {
         flags,
         0,
     ];
-    // What is blocked now stays blocked in the program.
+    // Signals blocked now stay blocked in the program.
     let answer = guard::with_own_signals(|| match flags {
         0 if dir as i32 == libc::AT_FDCWD => {
             sys::call3(libc::SYS_execve, args[1], args[2], args[3])
@@ -195,7 +195,7 @@ fn of_file_system(node: &Node) -> Result<Program, i32> {
     if node.attr.size > MAX_PROGRAM {
         return Err(libc::ENOMEM);
     }
-    // Whoever may execute it need not be able to read it.
+    // A caller that may execute it need not be able to read it.
     let root = &pandofs_types::Credentials::ROOT;
     let mut bytes = Vec::new();
     let put = |_: usize, data: &[u8]| bytes.extend_from_slice(data);
@@ -321,7 +321,7 @@ pub(crate) fn inherit(value: &[u8]) {
     }
 }
 
-/// Ends the session, if there is one. What is open is opened again if it is used after all.
+/// Ends the session, if there is one. Open files are opened again if they are used after all.
 fn end_session() {
     if !session::is_begun() {
         return;

@@ -1,7 +1,7 @@
 //! Descriptors: which numbers stand for files of the file system, and which are this library's own.
 //!
-//! Each number is one of the kernel's, so that no two things have it, and `dup`, `select` and limits work as ever. What it
-//! stands for is in a table. The kernel's flag of a descriptor, to be closed by `exec`, is the one that counts.
+//! Each number is one of the kernel's, so that no two things have it, and `dup`, `select` and limits work as ever. A table
+//! has the file that it stands for. The kernel's flag of a descriptor, to be closed by `exec`, is the one that counts.
 
 use crate::complain;
 use crate::open_file::OpenFile;
@@ -100,7 +100,7 @@ pub(crate) fn own() -> Vec<i32> {
     OWN.all()
 }
 
-/// What the descriptor stands for.
+/// The file that the descriptor stands for.
 pub(crate) fn get(fd: i32) -> Result<Arc<OpenFile>, i32> {
     table().files.get(&fd).cloned().ok_or(libc::EBADF)
 }

@@ -300,7 +300,7 @@ pub(crate) fn allocate(fd: i32, mode: usize, offset: usize, length: usize) -> Re
 /// # Errors
 /// Error numbers.
 pub(crate) fn control(fd: i32, command: i32, argument: usize) -> Result<Option<isize>, i32> {
-    /// What of the flags can be set.
+    /// Flags that can be set.
     const SETTABLE: i32 = libc::O_APPEND | libc::O_NONBLOCK | libc::O_NOATIME | libc::O_DIRECT;
     let file = fds::get(fd)?;
     match command {

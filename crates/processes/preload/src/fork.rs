@@ -108,7 +108,7 @@ impl New {
     }
 
     /// A stack for the child in place of the one that it was to have, which is too small for what is done here: `posix_spawn`
-    /// gives it 32 KiB. What lies at its end comes along.
+    /// gives it 32 KiB. The bytes at its end come along.
     fn own_stack(self) -> usize {
         let rights = (libc::PROT_READ | libc::PROT_WRITE) as usize;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as usize;
@@ -162,7 +162,7 @@ pub(crate) fn begins_inside(number: i64, args: Args) {
     }
 }
 
-/// What is locked while a process is made, so that the child finds it whole.
+/// Locks held while a process is made, so that the child finds all whole.
 struct Held {
     table: MutexGuard<'static, fds::Table>,
     session: MutexGuard<'static, Option<Arc<Session>>>,
@@ -176,12 +176,12 @@ thread_local! {
 }
 
 impl Held {
-    /// Gets ready for a child. What fails is told when the child uses it.
+    /// Gets ready for a child. The child learns of a failure when it uses the file.
     fn new() -> Held {
         let inside = guard::enter();
         let mut table = fds::table();
         for (_, file) in table.all() {
-            // Who reads it in the child sees what was written here. What cannot be reported now stays to be.
+            // A read in the child sees the writes from here. Writes that cannot be reported now stay to be.
             let _ = file.flush();
             if file.is_locked.load(Ordering::Relaxed) {
                 complain::once(

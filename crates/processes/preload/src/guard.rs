@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 /// Stacks of threads that were begun inside and were not seen yet.
 const MAX_NEW_STACKS: usize = 64;
-/// What a stack has at least of which only the end is known.
+/// Least size of a stack of which only the end is known.
 const LEAST_STACK: usize = 64 << 10;
 /// Bytes of the kernel's set of signals.
 const SIGNALS_BYTES: usize = 8;
-/// The C library's signal by which each thread changes its user. Who changes it waits for all threads, this library's as well,
-/// and its handler does nothing else: it is let through.
+/// The C library's signal by which each thread changes its user. The thread that changes it waits for all threads, this
+/// library's as well, and its handler does nothing else: it is let through.
 const CHANGES_USER: usize = 33;
 /// `SIG_SETMASK` and `SIG_BLOCK`.
 const BLOCK: usize = libc::SIG_BLOCK as usize;

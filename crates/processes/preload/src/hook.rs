@@ -57,8 +57,8 @@ pub(crate) unsafe extern "C" fn hook(context: *mut Context) {
     }
     let answer = {
         let _inside = guard::enter();
-        // What a panic leaves half done is the client library's, whose locks know no poison, or a lock of ours, which
-        // knows none either.
+        // State that a panic leaves half done is the client library's, whose locks know no poison, or under a lock of
+        // ours, which knows none either.
         let answer = catch_unwind(AssertUnwindSafe(|| serve(entry.number, args, context)));
         answer.unwrap_or(Err(libc::EIO))
     };
@@ -234,7 +234,7 @@ fn of_descriptor(number: i64, args: Args, fd: i32) -> Answer {
         // Nothing of the program's was there before.
         return Err(libc::EBADF);
     }
-    // What was opened with O_PATH is there to be looked at.
+    // A file opened with O_PATH is there to be looked at.
     let looks = [
         libc::SYS_dup,
         libc::SYS_fcntl,

@@ -2,7 +2,7 @@
 //!
 //! At the start it leads the system calls of the C library here that may be about files: by patches of its `syscall`
 //! instructions, as what the C library calls within itself (`fopen` its open, `opendir`, `glob`) cannot be had otherwise.
-//! What is below the prefix, and descriptors of it, is answered by the client library; all else is the kernel's.
+//! The client library answers for paths below the prefix and descriptors of these; all else is the kernel's.
 //!
 //! Invariant: what is not known to be right goes to the kernel, or to the mount, or fails with an error number; no panic gets
 //! into the program; and what is done within makes system calls of its own, which never come back here.
@@ -53,7 +53,7 @@ mod sys;
 mod waited;
 mod walk;
 
-/// What the dynamic loader calls when it has loaded the library.
+/// The dynamic loader calls this when it has loaded the library.
 // SAFETY: it is the place for such functions, and this is one.
 #[cfg_attr(not(test), unsafe(link_section = ".init_array"))]
 #[used]

@@ -19,7 +19,7 @@ use std::time::Duration;
 const FIRST_PAUSE: Duration = Duration::from_millis(1);
 const MAX_PAUSE: Duration = Duration::from_millis(50);
 
-/// Who has a lock.
+/// Owner of a lock.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Owner {
     Process,
@@ -157,7 +157,7 @@ fn lock(
     }
 }
 
-/// Locks, or unlocks without a mode. What was written is reported before, so that who has the lock next sees it.
+/// Locks, or unlocks without a mode. Writes are reported before, so that the next owner of the lock sees them.
 fn change(
     file: &OpenFile,
     opened: &Opened,
@@ -168,7 +168,7 @@ fn change(
     waits: bool,
 ) -> Result<isize, i32> {
     let (client, ino, number) = (&opened.session.client, file.ino, opened.number);
-    // What this process has locked is its own to change and to unlock.
+    // This process may change and unlock its own locks.
     let is_new = mode.is_some() && !file.is_locked.load(Ordering::Relaxed);
     if owner == Owner::OpenFile && is_new && file.page_id().is_some() {
         complain::once(

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 /// Symbolic links that are followed behind the last component of a path, and times that it comes and goes.
 const MAX_LOOKS: usize = 64;
-/// What `fcntl` tells of an open file.
+/// Flags of an open file that `fcntl` tells.
 const KEPT_FLAGS: i32 = libc::O_ACCMODE
     | libc::O_APPEND
     | libc::O_NONBLOCK
@@ -52,7 +52,8 @@ impl Flags {
     }
 }
 
-/// What was opened: nothing that is the file system's, a descriptor of the kernel's, or one that stands for this.
+/// Outcome of an open: nothing that is the file system's, a descriptor of the kernel's, or one that stands for
+/// this.
 enum Opened {
     Kernel,
     Elsewhere(isize),
@@ -85,7 +86,7 @@ pub(crate) fn open(path: Path<'_>, flags: i32, mode: usize) -> Result<Option<isi
     Ok(Some(fd as isize))
 }
 
-/// What the environment says, if the file system is mounted at the prefix.
+/// The configuration, if the file system is mounted at the prefix.
 fn by_mount() -> Option<&'static Config> {
     session::config().filter(|config| config.is_mounted)
 }
@@ -281,7 +282,7 @@ pub(crate) fn close(fd: i32) -> Result<isize, i32> {
 }
 
 fn close_file(file: Arc<OpenFile>) -> Result<(), i32> {
-    // Who is reading it, another thread, goes on until that is done; the last ends it.
+    // Another thread that is reading it goes on until that is done; the last ends it.
     file.close_descriptor()
 }
 

@@ -18,7 +18,7 @@ pub(crate) const PROCESS: u64 = 1;
 /// Numbers the open files, above what else owns locks.
 static LAST: AtomicU64 = AtomicU64::new(1 << 32);
 
-/// What descriptors stand for.
+/// An open file, for which descriptors stand.
 #[derive(Debug)]
 pub(crate) struct OpenFile {
     pub ino: Ino,
@@ -89,7 +89,7 @@ impl OpenFile {
         }
     }
 
-    /// What another process has open, too.
+    /// A file that another process has open, too.
     pub(crate) fn inherited(page: &'static Page) -> OpenFile {
         let kind = KINDS
             .get(page.kind as usize)
@@ -248,7 +248,7 @@ impl OpenFile {
     /// Closes it in the session, which may end then; it is opened again when it is used.
     pub(crate) fn detach(&self) {
         if let Some(Opened { session, number }) = lock(&self.opened).take() {
-            // What could not be reported was told by what reported it.
+            // The call that could not report writes has told so.
             let _ = pandofs_handles::release(&session.client, self.ino, number);
         }
     }
@@ -274,7 +274,7 @@ const KINDS: [FileKind; 7] = [
     FileKind::Block,
 ];
 
-/// What the session has opened is an open file of its own from now on.
+/// Makes an open file of its own of an inode that the session has opened.
 fn begin(session: Arc<Session>, ino: Ino) -> Opened {
     let number = LAST.fetch_add(1, Ordering::Relaxed) + 1;
     session.client.open_handle(ino, number);

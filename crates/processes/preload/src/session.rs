@@ -10,7 +10,7 @@ use std::cell::Cell;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
-/// What the environment says.
+/// Configuration, from the environment.
 #[derive(Debug)]
 pub(crate) struct Config {
     pub prefix: Prefix,
@@ -46,7 +46,7 @@ pub(crate) fn configure(config: Config) -> Option<&'static Config> {
     CONFIG.get()
 }
 
-/// What the environment says; `None` before that was read, or if it names no file system.
+/// The configuration; `None` before the environment was read, or if it names no file system.
 pub(crate) fn config() -> Option<&'static Config> {
     CONFIG.get()
 }

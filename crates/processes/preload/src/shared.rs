@@ -40,7 +40,7 @@ pub(crate) struct Page {
 
 const _: () = assert!(size_of::<Page>() <= BYTES);
 
-/// What a new page is about.
+/// The open file of a new page.
 #[derive(Clone, Debug)]
 pub(crate) struct What {
     pub ino: u64,
@@ -217,7 +217,7 @@ impl Page {
             if looks % LOOKS != 0 {
                 continue;
             }
-            // Who was killed meanwhile does not let go of it.
+            // A process that was killed meanwhile does not let go of it.
             if has_ended(holder) {
                 let _ =
                     self.holder

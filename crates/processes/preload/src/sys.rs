@@ -55,7 +55,7 @@ pub(crate) fn is_first_thread() -> bool {
     call3(libc::SYS_gettid, 0, 0, 0) == call3(libc::SYS_getpid, 0, 0, 0)
 }
 
-/// What a symbolic link of the kernel says, if it is one.
+/// The target of a symbolic link of the kernel, if it is one.
 pub(crate) fn readlink(path: &std::ffi::CStr) -> Option<Vec<u8>> {
     let mut room = vec![0_u8; libc::PATH_MAX as usize];
     let (path, place) = (path.as_ptr() as usize, room.as_mut_ptr() as usize);

@@ -1,10 +1,10 @@
 //! Children that their parent waits for, as by `vfork` and `posix_spawn`, and what they change on its stack.
 //!
-//! Such a child is to have the parent's memory, and has a copy of it. What it has to tell is where the parent's thread keeps
-//! it, on its stack: the error of `posix_spawn`, or what a program set before `_exit`. Bytes there that it has changed when
-//! it ends or calls `exec` are told through a line, and changed in the parent, whose thread waits until the line's other end
-//! is gone, as a kernel has it wait. Nothing else may be carried over: memory for allocations and what belongs to threads is
-//! in a state of the child's own.
+//! Such a child is to have the parent's memory, and has a copy of it. Its results are where the parent's thread keeps them,
+//! on its stack: the error of `posix_spawn`, or what a program set before `_exit`. Bytes there that it has changed when it
+//! ends or calls `exec` are told through a line, and changed in the parent, whose thread waits until the line's other end is
+//! gone, as a kernel has it wait. Nothing else may be carried over: memory for allocations and what belongs to threads is in
+//! a state of the child's own.
 
 use crate::fds;
 use crate::memory;

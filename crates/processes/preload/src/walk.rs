@@ -10,9 +10,9 @@ use pandofs_types::{FileKind, Ino, Name};
 /// Symbolic links of one path that are followed.
 const MAX_LINKS: u32 = 40;
 
-/// What a walk asks.
+/// Questions of a walk.
 pub(crate) trait Tree {
-    /// What the name leads to.
+    /// The inode that the name leads to.
     fn entry(&self, dir: Ino, name: &Name) -> Result<(Ino, FileKind), i32>;
     /// The target of a symbolic link.
     fn target(&self, link: Ino) -> Result<Vec<u8>, i32>;

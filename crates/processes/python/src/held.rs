@@ -22,12 +22,12 @@ impl<T: Send + Sync> Held<T> {
         }
     }
 
-    /// What is open.
+    /// The open object.
     pub(crate) fn get(&self) -> Result<Arc<T>> {
         self.with(|value| value.clone())
     }
 
-    /// What was open, and is not from here on.
+    /// The open object, which is closed from here on.
     pub(crate) fn take(&self) -> Result<Arc<T>> {
         self.with(Option::take)
     }

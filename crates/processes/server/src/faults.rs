@@ -228,7 +228,7 @@ mod tests {
         fs::write(&order, "Applied\nApplied c\n").unwrap();
         faults.look().unwrap();
         assert!(!order.exists());
-        // What is spared is passed, and what the order is not about.
+        // Spared points are passed, and those that the order is not about.
         faults.pass_point(Stage::Applied, "c").unwrap();
         faults.pass_point(Stage::Appended, "c").unwrap();
         assert_eq!(seen(), "Appended a\nAppended b\nApplied c\nAppended c\n");

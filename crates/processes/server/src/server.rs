@@ -112,7 +112,7 @@ impl Server {
     ///
     /// # Errors
     /// [`StartError::NotEmpty`] when there is anything in `dir`; and what the map, the system or the
-    /// store have against it. What was begun then has to be removed.
+    /// store have against it. The caller then has to remove what was begun.
     pub fn format(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<(), StartError> {
         check_map(map, id)?;
         let directory = ServerDirectory::create(dir)?;

@@ -4,7 +4,7 @@ use pandofs_api::SeenOperation;
 use pandofs_types::limits::MAX_OPERATIONS_TOLD;
 use std::time::{Duration, Instant};
 
-/// What has ended before the last of these and the one at hand is not of late.
+/// An operation that ended before the last of these and the one at hand is not of late.
 const PERIOD: Duration = Duration::from_secs(5);
 
 /// An operation that has ended.

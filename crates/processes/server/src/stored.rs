@@ -40,7 +40,7 @@ pub fn stored(
     let log = RaftEngineLog::open(&directory.log(), log_options(&directory.log())?)?;
     let store = RocksStore::open(directory.store(), pandofs_store_rocksdb::Options::default())?;
     let objects = objects(&directory.data())?;
-    // What the log holds was made by the map that the server went by.
+    // The log's records were made by the map that the server went by.
     let by = directory.kept_map()?.unwrap_or_else(|| map.clone());
     for config in pandofs_lane::configs(&Arc::new(by), id, faults::grace()) {
         let shard = config.shard;

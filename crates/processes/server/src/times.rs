@@ -134,7 +134,7 @@ impl Times {
         }
     }
 
-    /// What there is now.
+    /// The present counts and times.
     pub(crate) fn read(&self) -> Timed {
         let early = self.early.iter().zip(Kind::NAMES);
         let early = early.map(|(count, name)| (snake_case(name), count.load(Ordering::Relaxed)));

@@ -45,7 +45,7 @@ pub(crate) struct Bench {
     /// Files of all clients together, about; macro2: operations
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
     files: u32,
-    /// Whatever is drawn at random follows from it
+    /// Seed from which all random choices follow
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Also append each measurement to this file, a JSON object a line

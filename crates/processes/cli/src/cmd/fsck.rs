@@ -272,8 +272,8 @@ fn damaged(unreadable: dump::Unreadable) -> Checked {
     }
 }
 
-/// Checks a file system in use; `progress` gets the number of records read so far. What a killed server may leave behind
-/// for longer than `patience` is not waited for. Data that is known to be damaged is among the problems.
+/// Checks a file system in use; `progress` gets the number of records read so far. Leftovers of a killed server that may
+/// stay for longer than `patience` are not waited for. Data that is known to be damaged is among the problems.
 ///
 /// # Errors
 /// [`dump::ServerAway`] when a server does not answer, [`dump::Unreadable`] when it cannot read its store.
@@ -314,7 +314,7 @@ pub(crate) fn check_online(
             let (reports, mut away) = damage::reports(&cluster.map);
             let places = || Places::new(&picture.tables);
             problems.extend(damage::problems(&reports, places));
-            // What was found is shown nevertheless.
+            // Problems found are shown nevertheless.
             match problems.is_empty() {
                 true if !away.is_empty() => return Err(away.swap_remove(0).into()),
                 _ => say_untold(&away),

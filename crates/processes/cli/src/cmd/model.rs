@@ -32,7 +32,7 @@ pub(crate) struct Model {
     /// Smaller name spaces and fewer points
     #[arg(long)]
     quick: bool,
-    /// Whatever is drawn at random follows from it
+    /// Seed from which all random choices follow
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
     /// Costs of operations: paper, measured, or a JSON file

@@ -119,7 +119,7 @@ impl Watch {
         }
     }
 
-    /// What there was in an interval, once it is over. Paths are waited for so long at most.
+    /// The view of an interval, once it is over. Paths are waited for so long at most.
     fn next(&mut self, wait: Duration) -> View {
         let (began, before) = match self.before.take() {
             Some(before) => before,

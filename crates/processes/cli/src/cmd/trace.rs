@@ -92,7 +92,7 @@ enum What {
         /// Clients, 1 to 64
         #[arg(long, value_name = "N", default_value_t = 8)]
         clients: u32,
-        /// Whatever is drawn at random follows from it
+        /// Seed from which all random choices follow
         #[arg(long, value_name = "N", default_value_t = 1)]
         seed: u64,
         /// The file to make

@@ -349,7 +349,7 @@ fn check_ports(metrics: &MetricsOptions, last: u16) -> Result<()> {
     Ok(())
 }
 
-/// What was started, on one line.
+/// Prints what was started, on one line.
 ///
 /// # Errors
 /// When it cannot be written.

@@ -117,7 +117,7 @@ impl Step<'_> {
     /// Something worth keeping on the screen.
     pub(super) fn note(&self, text: &str) {
         match &self.show.bars {
-            // What cannot be shown is no reason to stop.
+            // A note that cannot be shown is no reason to stop.
             Some(bars) => drop(bars.println(format!("  {text}"))),
             None => eprintln!("   {text}"),
         }

@@ -13,7 +13,7 @@ pub(crate) struct MountSource {
     pub times: Arc<RequestTimes>,
     /// Requests come over io_uring, not by `/dev/fuse`.
     pub over_io_uring: bool,
-    /// What it may take.
+    /// Memory that it may take.
     pub memory_bytes: u64,
     pub spans: Option<Spans>,
 }

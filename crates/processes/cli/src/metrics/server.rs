@@ -17,7 +17,7 @@ const THOUSANDTHS: f64 = 1e3;
 /// A server of this process.
 pub(crate) struct ServerSource {
     pub observer: Observer,
-    /// What it was given for caches, writes and requests.
+    /// Memory that it was given for caches, writes and requests.
     pub memory_bytes: u64,
     pub spans: Option<Spans>,
 }

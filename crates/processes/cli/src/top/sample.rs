@@ -6,7 +6,7 @@ use pandofs_placement::{ClusterMap, ServerInfo};
 use pandofs_types::{FsId, ServerId};
 use std::time::Duration;
 
-/// What one server says.
+/// Answer of one server.
 #[derive(Clone, Debug)]
 pub(crate) struct Told {
     pub status: ServerStatus,

@@ -17,7 +17,7 @@ use std::time::Duration;
 const LOOK: Duration = Duration::from_millis(50);
 const HELP: &str = "q quit   s sort servers   p pause";
 
-/// What is on the screen.
+/// State of the screen.
 #[derive(Default)]
 struct State {
     view: Option<View>,
@@ -25,7 +25,7 @@ struct State {
     paused: bool,
 }
 
-/// What a key asks for.
+/// Wish that a key stands for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Wish {
     Quit,

@@ -104,13 +104,13 @@ pub(crate) struct OperationRow {
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits_for: Option<String>,
     pub parts: Vec<Part>,
-    /// What is left: waiting for its turn, and work.
+    /// The rest: waiting for its turn, and work.
     pub own_ms: f64,
     #[serde(skip)]
     pub ino: Option<Ino>,
 }
 
-/// What it has waited for.
+/// A part of its time for which it waited.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Part {
     pub waited_for: String,

@@ -8,7 +8,7 @@ use serde::Serialize;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// What `up` has started. Fields may be added; none goes or changes its meaning.
+/// Report of what `up` has started. Fields may be added; none goes or changes its meaning.
 #[derive(Debug, Serialize)]
 pub(crate) struct UpReport {
     name: String,

@@ -118,7 +118,7 @@ fn what_an_opening_brought_is_read_without_a_server_until_it_changes() {
     });
     assert_eq!(client.read(&ME, FILE, 0, 100).unwrap(), b"version 1");
     assert_eq!(cluster.reads(), 1);
-    // What was brought is older than what is leased now.
+    // The bytes brought are older than the attributes leased now.
     assert_eq!(client.read(&ME, FILE, 0, 100).unwrap(), b"version 1");
     assert_eq!(cluster.reads(), 2);
     client.open_node(&ME, FILE, 4, false).unwrap();

@@ -82,7 +82,7 @@ fn cold(servers: &Servers, caller: &Credentials, path: &str) -> (u64, Result<Nod
     (client.counters().requests - before, found)
 }
 
-/// What a walk finds that asks one directory after the other, and its requests.
+/// The node found by a walk that asks one directory after the other, and its requests.
 fn walk(servers: &Servers, caller: &Credentials, path: &str) -> (u64, Result<Node, ClientError>) {
     let client = servers.client();
     let before = client.counters().requests;
@@ -172,7 +172,7 @@ fn what_changes_above_is_respected_at_once_and_found_again_with_one_request() {
     let denied = Err(FsError::Access.into());
     set(mode(0o700));
     assert_eq!(cold(&servers, &caller, &path).1, denied);
-    // Whoever may go through has it kept.
+    // A caller that may go through has it kept.
     let (_, found) = cold(&servers, &ROOT, &path);
     assert!(found.is_ok());
     assert_eq!(cold(&servers, &ROOT, &path).0, 1);

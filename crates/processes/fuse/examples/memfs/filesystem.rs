@@ -314,7 +314,7 @@ impl MemFs {
                 } else {
                     self.attr(child)
                 };
-                // What is gone since is left out.
+                // An inode that is gone since is left out.
                 attr.map_or(true, |attr| listing.add_plus(&cached(attr), cookie, name))
             })
         });

@@ -40,8 +40,8 @@ struct Extent {
 
 const _: () = assert!(size_of::<Extent>() == 56 && size_of::<Map>() == 32 + 56 * EXTENTS);
 
-/// The parts of `range` that have no space: to write there takes some. What is reserved and was never
-/// written has space, which `SEEK_HOLE` does not tell.
+/// The parts of `range` that have no space: to write there takes some. A part that is reserved and
+/// was never written has space, which `SEEK_HOLE` does not tell.
 ///
 /// # Errors
 /// The system's.
@@ -152,7 +152,7 @@ mod tests {
         assert_eq!(without_space(&file, &within).unwrap(), []);
         let empty = 5..5;
         assert_eq!(without_space(&file, &empty).unwrap(), []);
-        // What is reserved counts as a hole here.
+        // Reserved space counts as a hole here.
         assert_eq!(
             holes(&file, &all).unwrap(),
             [0..20 * UNIT, 21 * UNIT..100 * UNIT]

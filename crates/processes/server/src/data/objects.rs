@@ -131,7 +131,7 @@ impl Objects {
         Ok(object)
     }
 
-    /// Whether there is room for a write, above what is kept back of the disk. What it needs may have been
+    /// Whether there is room for a write, above what is kept back of the disk. Its space may have been
     /// reserved before, or have been written.
     pub(super) fn check_room_of(
         &mut self,
@@ -321,7 +321,7 @@ impl Objects {
             self.settle(&object);
             return None;
         }
-        // What went wrong has been logged.
+        // The error has been logged.
         if self.write_whole_again(&object).is_err() {
             self.unsettled.changed(ino, Instant::now());
             return None;
@@ -361,7 +361,7 @@ impl Objects {
                 return Err(self.failure("read the checksums of", ino, &error));
             }
         };
-        // What fits now, by whatever, is not damaged any more.
+        // A block that fits now, for whichever reason, is not damaged any more.
         let mut right = first;
         for &block in &blocks {
             self.holdings.health.gone(ino, right..block);

@@ -2,7 +2,7 @@
 //!
 //! Linux tells of a write-back that failed once: the next sync through the same open file, of
 //! pages that have not been changed since, finds nothing to do and succeeds, and so it does for a
-//! file opened later. What they had is in memory only, and gone as soon as memory is needed. So a
+//! file opened later. Their bytes are in memory only, and gone as soon as memory is needed. So a
 //! sync that failed, whatever it was for (a client, a shard, or this server, to settle the
 //! object), is remembered here, and the object's bytes are written once more, all of them, before
 //! they are acknowledged as on disk. Memory may have given them up by then: what comes back from

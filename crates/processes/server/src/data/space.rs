@@ -74,7 +74,7 @@ impl Objects {
         let disk = &self.holdings.disk;
         match disk.has_room(need) {
             Ok(true) => Ok(()),
-            // What is there already needs no room.
+            // Space that is there already needs no room.
             Ok(false) if bytes == 0 && !files => Ok(()),
             Ok(false) => Err(FsError::NoSpace),
             Err(error) => Err(failure("statvfs", &self.holdings.root, &error)),
@@ -158,7 +158,7 @@ fn seek_blocks(file: &File, offset: u64, data: bool) -> io::Result<Option<u64>> 
 /// Lets go of space that was reserved and never written to.
 fn give_back(data: &File, taken: &[Range<u64>]) -> io::Result<()> {
     for part in taken {
-        // Beyond a file's end Linux makes no holes. What lies there reads as zeros either way.
+        // Beyond a file's end Linux makes no holes. The space there reads as zeros either way.
         if data.length()? < part.end {
             data.set_length(part.end)?;
         }
@@ -269,7 +269,7 @@ mod tests {
         objects.allocate(INO, 0, UNIT, reserve(false)).unwrap();
         assert_eq!(content(&dir), vec![0; UNIT as usize]);
         assert!(blocks(&mut objects) * SPACE_UNIT >= 2 * UNIT);
-        // What lies beyond the end goes when the object is truncated to where it ends.
+        // The space beyond the end goes when the object is truncated to where it ends.
         objects.truncate(INO, UNIT).unwrap();
         assert!(blocks(&mut objects) * SPACE_UNIT < 2 * UNIT);
     }
@@ -347,7 +347,7 @@ mod tests {
         assert_eq!(fails(1, MAX_FILE_BYTES), FsError::FileTooBig);
         assert_eq!(fails(u64::MAX, 2), FsError::FileTooBig);
         assert_eq!(fails(0, 1 << 60), FsError::NoSpace);
-        // What is kept back is not to be had.
+        // The reserve is not to be had.
         let room = Room::of(dir.path()).unwrap();
         let above = room.spare() + reserve(room.total) / 2;
         assert_eq!(fails(0, above), FsError::NoSpace);

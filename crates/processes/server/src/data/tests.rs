@@ -53,7 +53,7 @@ fn to_disk(work: &data::Work<Arc<OpenObject>>) -> Work {
     }
 }
 
-/// What comes of a request first.
+/// The first order after a request.
 fn begun(objects: &mut Objects, request: DataRequest, durable: bool) -> Order {
     let mut thread = DataThread::default();
     thread.request(objects, (), request, durable);
@@ -383,8 +383,8 @@ fn is_written(objects: &Objects, ino: u64) -> bool {
     before != SystemTime::UNIX_EPOCH
 }
 
-/// The system tells of a write-back that failed once. Whoever is told, as whoever settles objects in the background, may
-/// not use that up: a later sync would succeed with data that is in memory alone.
+/// The system tells of a write-back that failed once. A caller that hears it, as the one that settles objects in the
+/// background, may not use that up: a later sync would succeed with data that is in memory alone.
 #[test]
 fn a_sync_that_failed_in_the_background_does_not_make_a_later_sync_succeed_with_nothing() {
     let (_dir, mut objects) = objects();
@@ -397,7 +397,7 @@ fn a_sync_that_failed_in_the_background_does_not_make_a_later_sync_succeed_with_
     }
     let failed = Work::Settling(unsyncable(7)).sync(&objects.holdings);
     assert_eq!(failed, Err(FsError::Io));
-    // What was ordered before that is known: the system reports nothing more of the pages that failed.
+    // A sync ordered before that is known: the system reports nothing more of the pages that failed.
     let object = objects.open_object(Ino(7)).unwrap().unwrap();
     let queued = Work::Object(object).sync(&objects.holdings);
     assert_eq!(queued, Err(FsError::Io));
@@ -424,7 +424,7 @@ fn what_memory_gave_up_after_a_sync_that_failed_is_never_said_to_be_synced() {
     assert_eq!(sync(&mut objects, 7), DataReply::Done);
     let failed = Work::Object(unsyncable(7)).sync(&objects.holdings);
     assert_eq!(failed, Err(FsError::Io));
-    // What the disk had before comes back: of one block other bytes, of another one nothing.
+    // The disk's earlier bytes come back: of one block other bytes, of another one nothing.
     let file = path(&objects.holdings.root, Ino(7));
     let file = File::options().write(true).open(file).unwrap();
     file.write_all_at(&[1; 10], 4_096).unwrap();

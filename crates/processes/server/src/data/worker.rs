@@ -134,7 +134,7 @@ impl Worker {
                 result,
             } => {
                 self.is_settling = false;
-                // What went wrong has been logged; it is tried again in a while.
+                // The error has been logged; it is tried again in a while.
                 match result {
                     Ok(()) => self.objects.settle(&object),
                     Err(_) => self.objects.unsettled.changed(object.ino, Instant::now()),
@@ -149,7 +149,7 @@ impl Worker {
                 self.thread.synced(objects, &object, purpose, result);
                 self.obey();
             }
-            // Who asked may not wait any more.
+            // The thread that asked may not wait any more.
             Job::Judge {
                 ino,
                 first,

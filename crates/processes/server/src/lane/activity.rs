@@ -17,16 +17,16 @@ use slotmap::Key;
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
-/// What watches over how long operations take.
+/// Watch over how long operations take.
 #[derive(Debug)]
 pub(super) struct Watch {
     pub slowest: Slowest,
-    /// What takes longer is told to the log; 0: nothing is.
+    /// Operations that take longer are logged; 0: none is.
     slow: Duration,
     lines: LineLimit,
 }
 
-/// What a request is about, to be told if it is slow.
+/// Subject of a request, for the log if it is slow.
 #[derive(Clone, Debug)]
 pub(super) struct About {
     session: SessionId,
@@ -45,7 +45,7 @@ impl Watch {
     }
 
     fn is_slow(&self, took: Duration, parts: &[(Cause, Duration)]) -> bool {
-        // Who waits for a lock of a file wants to.
+        // A client that waits for a lock of a file wants to.
         let for_locks = |(cause, time): &(Cause, Duration)| match cause {
             Cause::FileLock { .. } => *time,
             _ => Duration::ZERO,

@@ -117,8 +117,8 @@ impl LaneThread {
             let Some(connection) = self.connections.get_mut(key) else {
                 break Pause::Stopped;
             };
-            // Data waits for the disk alone, so that this ends. What other servers say, and that a
-            // client has let go of a lease, may be what others wait for.
+            // Data waits for the disk alone, so that this ends. Others may wait for a message of
+            // another server, or for a client to let go of a lease.
             let may_wait = matches!(connection.role, Role::Client { .. });
             if may_wait && !connection.hears_recalls && self.owed > self.max_owed {
                 connection.is_paused = true;
@@ -214,7 +214,8 @@ impl LaneThread {
                         let at = steady(self.started, now);
                         known_since = self.lane.heard(session, at);
                         self.lane.begin_generation(session, generation, at);
-                        // What they still bring was given up, and may have been done again over this one.
+                        // Requests that they still bring were given up, and may have been done again over
+                        // this one.
                         self.close_all(now, |other| other.is_before(session, generation));
                         Role::Client {
                             session,

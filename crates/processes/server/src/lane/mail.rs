@@ -37,7 +37,7 @@ impl LaneThread {
                 Mail::LinkOpened { server, result } => self.link_opened(server, result, now),
                 Mail::MapFound(found) => self.map_found(found),
                 Mail::Observe(to) => {
-                    // Who asked may have given up.
+                    // The observer may have given up.
                     let _ = to.send(self.seen());
                 }
                 Mail::Failed(error) => return Err(error),

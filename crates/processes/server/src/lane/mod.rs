@@ -310,7 +310,7 @@ impl LaneThread {
     /// Serves until it is ordered to stop.
     ///
     /// # Errors
-    /// When the lane cannot go on. What it had written stands; nothing else was done on the way out.
+    /// When the lane cannot go on. Its writes stand; nothing else was done on the way out.
     pub(crate) fn run(mut self) -> Result<(), ServerError> {
         match self.serve() {
             Ok(Stop::Clean) => self.finish(),

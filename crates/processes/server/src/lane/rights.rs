@@ -23,7 +23,7 @@ pub(super) fn may_ask(role: Role, body: &RequestBody) -> bool {
         RequestBody::Admin(request) => match request {
             // Which servers there are, and how much room they have.
             AdminRequest::Map | AdminRequest::Status => is_client || is_admin,
-            // What all clients have stored, their sessions among it, and what becomes of the server.
+            // The stored state of all clients, their sessions among it, and the server's fate.
             AdminRequest::Activity
             | AdminRequest::Dump { .. }
             | AdminRequest::Objects { .. }

@@ -229,7 +229,8 @@ impl LaneThread {
         }
     }
 
-    /// The lane has let go of a session. What its connections may still bring was sent by who did not know of that.
+    /// The lane has let go of a session. Requests that its connections may still bring were sent by a client that
+    /// did not know of that.
     pub(super) fn expired(&mut self, session: SessionId, now: Instant) {
         tracing::info!(
             "client {session} has been silent for too long; its open files are released"

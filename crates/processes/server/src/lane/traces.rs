@@ -20,7 +20,7 @@ use std::time::{Duration, Instant};
 
 type Key = (TxId, StepNumber);
 
-/// What is followed now.
+/// Requests and steps that are followed now.
 #[derive(Debug, Default)]
 pub(super) struct Traces {
     /// `None`: nothing is.
@@ -106,7 +106,8 @@ impl Traces {
         self.data.remove(&at);
     }
 
-    /// A message is sent to another server. What is to be told it before, if it is asked for a step that is followed.
+    /// A message is sent to another server. Returns the message to send before, if it asks for a step that is
+    /// followed.
     pub(super) fn sends(&mut self, server: ServerId, message: &PeerMessage) -> Option<PeerMessage> {
         let PeerMessage::Commit { to, message, .. } = message else {
             return None;

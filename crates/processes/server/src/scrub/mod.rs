@@ -4,8 +4,8 @@
 //!
 //! One thread does it, at a limited rate: by itself when the last pass ended long enough ago, or at once
 //! and faster when it is asked to. Objects are read past the system's page cache, so that it is the disk
-//! that is checked and nothing is pushed out of memory. What is read while it is being changed may not fit;
-//! the thread that changes the object then has another look at it, between two changes.
+//! that is checked and nothing is pushed out of memory. A block that is read while it is being changed may
+//! not fit; the thread that changes the object then has another look at it, between two changes.
 //!
 //! A pass also ends the doubt about objects that a loss of power has left (`data/sums`), and removes
 //! checksums whose object is gone.
@@ -195,7 +195,7 @@ impl Shared {
 
     fn run(&self, subject: &Subject, mut record: Record) {
         while let Ok(anew) = self.wait_for_pass(subject, &record) {
-            // What a loss of power has left is looked at as a whole.
+            // After a loss of power the pass looks at everything.
             if anew || subject.holdings.generations.any_lost() {
                 record.next = 0;
             }
@@ -279,7 +279,7 @@ impl Shared {
             }
             if state.is_paused {
                 state = self.wait(state);
-                // What was not read meanwhile is not caught up with.
+                // Reads missed meanwhile are not made up for.
                 state.since = Instant::now();
                 state.read = 0;
                 continue;

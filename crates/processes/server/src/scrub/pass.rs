@@ -129,7 +129,7 @@ impl Shared {
                 }
             });
             cut?;
-            // What is let go of while it is read is no damage.
+            // Entries pruned while they are read are no damage.
             let is_there = subject
                 .log
                 .span(stream)

@@ -85,7 +85,7 @@ fn directories_are_made_on_other_servers() {
     assert!(status.peer_messages > 0 && status.log_syncs > 0);
 }
 
-/// A server is killed again and again while directories are made on it. What was under way goes on when
+/// A server is killed again and again while directories are made on it. Operations under way go on when
 /// it is back, and each request is answered.
 #[test]
 fn what_is_under_way_when_a_server_dies_goes_on_when_it_is_back() {

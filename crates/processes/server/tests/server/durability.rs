@@ -336,7 +336,7 @@ fn a_repeated_data_request_does_not_wait_for_the_disk_again() {
     let sync = client.shard_request(ShardId(0), Request::Sync(op::Sync));
     assert_eq!(client.ask(sync), AnswerBody::Shard(Ok(Reply::Done)));
 
-    // Whatever else was on its way was no new request.
+    // No other message on its way was a new request.
     let read = DataRequest::Usage { ino };
     let request = PeerMessage::Data {
         ticket: 77,

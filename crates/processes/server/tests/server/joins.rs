@@ -40,7 +40,7 @@ fn made(dir: &Path, map: &ClusterMap, id: ServerId) -> ServerHandle {
     start(dir, map, id)
 }
 
-/// Whatever epoch the server goes by.
+/// A connection, in whichever epoch the server is.
 fn connect(server: &ServerHandle, peer: Peer) -> Connection {
     let mut connection = Connection::silent(server.address());
     let answer = connection.hello(&Hello { fs: FS, peer }).unwrap();

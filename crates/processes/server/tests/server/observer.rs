@@ -75,7 +75,7 @@ fn a_lane_that_is_busy_is_not_waited_for() {
     assert!(error.to_string().contains("within 20ms"), "{error}");
     drop(appends);
     client.answer();
-    // What nobody waited for any more does no harm.
+    // An observation that nobody waited for any more does no harm.
     assert_eq!(observe(&server).status.requests, 1);
     let observer = server.observer();
     log.allow(u64::MAX);

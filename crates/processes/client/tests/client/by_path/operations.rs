@@ -89,7 +89,7 @@ fn each_is_one_request_ten_levels_deep() {
     assert_eq!(found, fs(FsError::NotFound));
 }
 
-/// What an operation by path and the one by number say of the same, in any case.
+/// An operation by path and the one by number fail alike, in any case.
 #[test]
 fn errors_are_those_of_a_walk() {
     let servers = Servers::new();
@@ -121,7 +121,8 @@ fn errors_are_those_of_a_walk() {
     };
     assert_eq!(open(&other, 4), (1, Ok(true)));
     assert_eq!(open(&other, 2), (1, fs(FsError::Access)));
-    // Who may not search a directory above may do nothing, and is told by the same shard.
+    // A caller that may not search a directory above may do nothing, and hears so from the same
+    // shard.
     let top = client.resolve(&ROOT, b"/level-0").unwrap().ino;
     let set = SetAttr {
         mode: Some(0o700),

@@ -210,9 +210,9 @@ impl<F: Raw> Checked<F> {
         self.header().truncations
     }
 
-    /// Says that it has followed so many truncations. What was done to it for that has to be on disk before, and this is to be
-    /// synced before anything else is changed. (Were it on disk before the truncation is, the machine lost power and the truncation came
-    /// once more, it would be taken for done.)
+    /// Says that it has followed so many truncations. The truncation has to be on disk before, and this is to be synced before
+    /// anything else is changed. (Were it on disk before the truncation is, the machine lost power and the truncation came once
+    /// more, it would be taken for done.)
     ///
     /// # Errors
     /// The system's.
@@ -422,7 +422,7 @@ impl<F: Raw> Checked<F> {
             return Ok(None);
         }
         let (mut whole, stored) = self.block(block)?;
-        // What keeps a damaged block damaged: as far from the right checksum as it was.
+        // A damaged block stays damaged: as far from the right checksum as it was.
         let wrong = if header.doubtful {
             0
         } else {

@@ -12,7 +12,7 @@
 //!
 //! # A server that is killed
 //!
-//! What was written is in the system's page cache then, and nothing of it is lost; but of the
+//! Its writes are in the system's page cache then, and none is lost; but of the
 //! several writes that a change takes, some may not have happened, and the last one that did may be
 //! cut short. So the header of the file of checksums is written first, and says what is under way;
 //! then the checksums, then the data; then the header again. An open finds out by the object's
@@ -87,7 +87,7 @@ const SUM_OF_ZEROS: u32 = 0x98f9_4189;
 /// Filler of a shorter block.
 static ZEROS: [u8; CHECKSUM_BLOCK_BYTES] = [0; CHECKSUM_BLOCK_BYTES];
 
-/// The checksum of a block, as it is stored. What a shorter one lacks is zeros.
+/// The checksum of a block, as it is stored. A shorter one ends in zeros.
 ///
 /// # Panics
 /// When it is longer than a block.

@@ -113,7 +113,7 @@ impl Header {
             return Found::Nothing;
         }
         match Header::parse(bytes) {
-            // What it does not say must not be there either.
+            // Bytes that it does not account for must not be there either.
             Some(header) if header.encode() == *bytes => Found::Header(header),
             _ => Found::Broken,
         }
@@ -298,7 +298,7 @@ mod tests {
             }
         }
         assert_eq!(Header::decode(&[0; HEADER_BYTES]), Found::Nothing);
-        // What another version wrote, and a range that ends nowhere.
+        // A header of another version, and a range that ends nowhere.
         let mut bytes = samples()[0].0.encode();
         bytes[9] = 2;
         let sum = crc32c::crc32c(&bytes[..60]);

@@ -11,7 +11,7 @@ const AT_START: u64 = 2;
 pub(crate) struct HeldLog {
     /// Its contents.
     pub log: MemoryLog,
-    /// Whoever has it keeps the lane from appending.
+    /// A test that has it keeps the lane from appending.
     pub appends: Mutex<()>,
     state: Mutex<Held>,
     changed: Condvar,
