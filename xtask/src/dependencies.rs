@@ -207,7 +207,7 @@ fn check_package(package: &Package) -> Vec<Finding> {
 
 /// A finding about the use of another crate of the workspace.
 fn check_inside(user: &Rule, dependency: &Dependency, name: &str) -> Option<String> {
-    // What only tests are built with does not bind the crate to anything.
+    // A dependency of tests alone does not bind the crate to anything.
     if dependency.kind == Kind::Dev {
         return None;
     }

@@ -124,7 +124,7 @@ pub(crate) fn test_only(source: &Source) -> Vec<PathBuf> {
     paths
 }
 
-/// `test` by itself, or the attribute `cfg` that says so. What is compiled for tests *or* something
+/// `test` by itself, or the attribute `cfg` that says so. Code compiled for tests *or* something
 /// else counts as code.
 fn is_test(attribute: &[TokenTree]) -> bool {
     match attribute {

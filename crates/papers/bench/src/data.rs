@@ -1,7 +1,7 @@
 //! Large files, written and read from end to end by fio, through the mount and beside it.
 //!
 //! All targets keep their files in directories of one and the same file system, so that the disk is
-//! the same for all. What is in memory when a measurement begins is brought about, not hoped for:
+//! the same for all. The state of memory when a measurement begins is brought about, not hoped for:
 //!
 //! - `write`: fresh files, until the last write has returned. They go to memory, as far as there is
 //!   any.
@@ -169,7 +169,7 @@ fn measure(run: &DataRun, target: &Target, jobs: u32, phase: Phase) -> Result<f6
     }
     let output = fio.output().context("cannot run fio")?;
     if !output.status.success() {
-        // What failed it says in its report.
+        // Its report says what failed.
         let said = [output.stderr, output.stdout].concat();
         bail!("fio: {}: {}", output.status, String::from_utf8_lossy(&said));
     }

@@ -120,8 +120,8 @@ impl<'a> Engine<'a> {
         }
     }
 
-    /// Runs until every client is done. What is made and has no place yet gets one when the client
-    /// asks for it.
+    /// Runs until every client is done. An object that is made and has no place yet gets one when
+    /// the client asks for it.
     pub(crate) fn run(
         &mut self,
         placer: &mut Placer,

@@ -3,11 +3,10 @@
 //! The paper describes its two by numbers: so many files and directories; more than 92 % of the
 //! directories with at most 4 subdirectories and more than 86 % with at most 32 files; of the files
 //! 93.45 % in directories with fewer than 4,096 in the first, 89.25 % in those with fewer than 512
-//! in the second, in which no directory has more than 2,048. What they do not say is taken from
-//! Agrawal et al. ("A Five-Year Study of File-System Metadata", FAST 2007): a new directory's
-//! parent is one with `c` subdirectories with a probability proportional to `c + 2`, and the files
-//! of a directory follow a distribution with a tail of exponent 2, cut off so that the paper's
-//! shares come out.
+//! in the second, in which no directory has more than 2,048. The rest is taken from Agrawal et al.
+//! ("A Five-Year Study of File-System Metadata", FAST 2007): a new directory's parent is one with
+//! `c` subdirectories with a probability proportional to `c + 2`, and the files of a directory
+//! follow a distribution with a tail of exponent 2, cut off so that the paper's shares come out.
 
 use crate::rng::Rng;
 

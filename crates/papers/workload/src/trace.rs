@@ -4,7 +4,7 @@
 //! record, in an order in which they can be done:
 //! `{"id":7,"client":2,"after":[3,5],"op":"create","path":"a/b"}`. The first `prepare` records make
 //! what the others need, and are not counted with them. Format 1 had fewer operations, and one word
-//! for renaming files and directories. What real programs did has another form, see
+//! for renaming files and directories. Recordings of real programs have another form, see
 //! [`crate::recording`].
 //!
 //! A replay runs clients side by side and keeps each client's order; of what other clients do only

@@ -20,7 +20,7 @@ pub struct Inode {
     pub xattr_bytes: u32,
     /// Names, as the inode counts them.
     pub nlink: u32,
-    /// What else it is to agree with.
+    /// Contents that it is to agree with.
     pub holds: Holds,
 }
 

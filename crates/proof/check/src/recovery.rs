@@ -35,7 +35,7 @@ const QUIET_TICKS: u32 = 8;
 /// Reasons why the operations under way cannot be finished.
 #[derive(Debug, thiserror::Error)]
 pub enum RecoveryError {
-    /// What is stored a server refuses as it starts.
+    /// A server refuses its stored state as it starts.
     #[error("server {server} cannot start on what it has stored: {source}")]
     Start {
         /// Its number.
@@ -43,7 +43,7 @@ pub enum RecoveryError {
         /// Why not.
         source: RecoverError,
     },
-    /// What is stored contradicts itself.
+    /// The stored state contradicts itself.
     #[error("server {server} cannot go on with what it has stored: {source}")]
     Lane {
         /// Its number.
@@ -163,7 +163,7 @@ impl Recovery {
             points: Points::default(),
             first_data_number: 0,
             recent_reads: 0,
-            // Who looks reads through what is applied.
+            // The check reads through what is applied.
             unwritten_bytes: usize::MAX,
             unflushed_bytes: 0,
             session_timeout: SESSION_TIMEOUT,
@@ -244,7 +244,7 @@ impl Recovery {
                 continue;
             };
             delivered += 1;
-            // What no shard says is dropped: what is stored may be damaged.
+            // Messages that no shard sends are dropped: the stored state may be damaged.
             lane.hear(from, message)
                 .map_err(|error| stopped(to, error))?;
             self.work(to)?;

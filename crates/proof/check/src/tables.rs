@@ -51,7 +51,7 @@ pub struct Tables {
     pub handing: BTreeSet<(ShardId, Ino)>,
     /// The last request of each slot that a shard executed.
     pub slots: BTreeMap<(ShardId, SessionId, SlotId), u64>,
-    /// What shards know of paths.
+    /// Path records of shards.
     pub paths: BTreeMap<PathKey, PathRecord>,
     /// The last change in each line of a shard's path log.
     pub path_lines: BTreeMap<(ShardId, u16), u64>,
@@ -268,8 +268,8 @@ impl Tables {
                 let line: PathLineRecord = read("a line of the path log", value)?;
                 self.path_lines.insert((shard, number(rest)?), line.last);
             }
-            // What protects against repeated and delayed messages, what sessions may have, and how long the path log is;
-            // nothing refers to it.
+            // Protection against repeated and delayed messages, rights of sessions, and the length of the path log;
+            // nothing refers to them.
             Kind::Horizon
             | Kind::LockHolder
             | Kind::Leaseholder
@@ -282,7 +282,7 @@ impl Tables {
 
     /// Takes note of what an undecided operation hands over.
     fn add_handing(&mut self, shard: ShardId, value: &[u8]) -> Result<(), String> {
-        // What follows is the shard's own business.
+        // The rest of the value is the shard's own business.
         let (coordination, _) = postcard::take_from_bytes::<Coordination>(value)
             .map_err(|error| format!("a coordinator's record: {error}"))?;
         if coordination.decision == Decision::Open {

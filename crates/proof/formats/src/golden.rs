@@ -120,7 +120,7 @@ fn compare(
         Err(error) => return Err(format!("{shown}: {error}")),
     };
     let mut golden = Golden {
-        // What is about to be replaced need not be right.
+        // A file about to be replaced need not be right.
         pinned: if bless {
             BTreeMap::new()
         } else {

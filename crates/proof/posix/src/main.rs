@@ -1,9 +1,9 @@
 //! Test of the promises of POSIX.1-2017 and the Linux man pages, call by call.
 //!
-//! Invariant: a case knows nothing of the file system that it runs on. What it expects is in the
-//! clause that it names; where that leaves a choice, every choice passes. Nothing depends on how
-//! fast the machine is: times are compared with the file system's own clock, and what has to happen
-//! is waited for.
+//! Invariant: a case knows nothing of the file system that it runs on. It expects what the clause
+//! says that it names; where that leaves a choice, every choice passes. Nothing depends on how fast
+//! the machine is: times are compared with the file system's own clock, and what has to happen is
+//! waited for.
 
 mod case;
 mod cases;

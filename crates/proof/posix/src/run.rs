@@ -166,7 +166,7 @@ fn fork_case(case: &Case, place: &Place) -> Result<Outcome> {
     if child == 0 {
         drop(report);
         end_with(&their_report, || {
-            // SAFETY: takes numbers only. What the case forks is in its group and is ended with it.
+            // SAFETY: takes numbers only. Children of the case are in its group and end with it.
             unsafe { libc::setpgid(0, 0) };
             crate::sys::umask(0);
             crate::sys::chdir(place.here.as_path()).ok()?;
@@ -179,7 +179,7 @@ fn fork_case(case: &Case, place: &Place) -> Result<Outcome> {
     };
     let outcome = receive(&report, CASE_PATIENCE);
     if outcome.is_some() {
-        // What is below it, as a client library, may have something to do at its end. Until it is waited for below, no other
+        // A layer below it, as a client library, may have something to do at its end. Until it is waited for below, no other
         // group has its number.
         waitid(
             WaitId::Pid(child),

@@ -1,7 +1,7 @@
 //! Ledger of early operations: what clients answered before a shard had it, and what became of each.
 //!
-//! It knows them by the random number that goes with each. What is answered early is *done* when its shard says so to
-//! whomever, and *told* when the client has said that it is lost; of a client that died it is neither.
+//! It knows them by the random number that goes with each. An early operation is *done* when its shard says so to
+//! anybody, and *told* when the client has said that it is lost; of a client that died it is neither.
 
 use pandofs_api::{Request, op};
 use pandofs_types::{Ino, Name, SessionId, ShardId};

@@ -171,8 +171,8 @@ impl History {
         open
     }
 
-    /// It was answered at once from what is believed. What `may_be_lost`, as a server has just forgotten it, says nothing
-    /// until the client has heard of that.
+    /// It was answered at once from what is believed. An answer that `may_be_lost`, as a server has just forgotten it,
+    /// says nothing until the client has heard of that.
     pub(crate) fn believed(
         &mut self,
         open: Open,
@@ -206,7 +206,8 @@ impl History {
             let may = self.attributes.deed(&place).filter(|_| result.is_ok());
             let field = place.0.1;
             let told = may.map(|may| attributes::changed(field, may, attr));
-            // What a truncation took away since makes a file no longer, so that its size is all that is known.
+            // Bytes that a truncation took away since make a file no longer, so that its size is all that is
+            // known.
             let told = match (told, attr, request) {
                 (Some(_), Some(attr), Request::WroteData(_)) => Some(Told::Write(field.of(attr))),
                 (told, ..) => told,
@@ -296,8 +297,8 @@ impl History {
         }
     }
 
-    /// A server came back without all that it had done to this name. What is under way may have been done before, been
-    /// seen, and be done again.
+    /// A server came back without all that it had done to this name. An operation under way may have been done before,
+    /// been seen, and be done again.
     pub(crate) fn forget(&mut self, key: Key) {
         self.operations.forget(key.clone());
         // A batch may have been done, and be done again.
@@ -408,7 +409,7 @@ impl History {
         left.iter().for_each(|early| self.unsure(early));
     }
 
-    /// What was answered early may come later, or never, and others may have seen that at any time since.
+    /// An early operation may come later, or never, and others may have seen it at any time since.
     fn unsure(&mut self, early: &Entry) {
         for key in names(&early.request) {
             let ended = self.tick();

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
     match done {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
-        // Whoever read the output has seen enough.
+        // The reader of the output has seen enough.
         Err(_) => ExitCode::SUCCESS,
     }
 }

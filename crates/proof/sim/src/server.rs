@@ -40,8 +40,8 @@ pub(crate) struct Asker {
     pub attempt: u64,
 }
 
-/// What a client knows a server as: one of its processes, and how often that has let go of the client's session. What is
-/// sent over connections of another one is not heard.
+/// A server as a client knows it: one of its processes, and how often that has let go of the client's session. Messages
+/// over connections of another one are not heard.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Acquaintance {
     pub boot: u64,
@@ -356,7 +356,7 @@ impl Server {
         (self.acquaintance(asker.session).expired == expired).then_some(asker)
     }
 
-    /// What a client that connects now knows it as.
+    /// The acquaintance of a client that connects now.
     pub(crate) fn acquaintance(&self, session: SessionId) -> Acquaintance {
         let process = self.process.as_ref();
         let expired = process.and_then(|process| process.expired.get(&session));
@@ -417,7 +417,7 @@ impl Server {
         }
     }
 
-    /// What the input waited for has been read.
+    /// The keys that the input waited for have been read.
     pub(crate) fn warmed(&mut self, shard: ShardId, keys: Vec<Vec<u8>>, input: Input) {
         if let Some(process) = &mut self.process {
             process.lane.warmed(shard, keys, input);
@@ -444,7 +444,7 @@ impl Server {
             .is_some_and(|process| process.lane.has_inputs() || process.is_offered_map)
     }
 
-    /// What the lane wants done.
+    /// Commands of the lane.
     pub(crate) fn take_commands(&mut self, now: Moment) -> Result<Vec<Command<Hearer>>, Death> {
         let mut commands = Vec::new();
         let (now, flush_after) = (self.steady(now), self.flush_after);

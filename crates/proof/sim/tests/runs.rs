@@ -7,7 +7,7 @@ const SEEDS: u64 = 300;
 
 /// Seeds that have found something.
 const FOUND: [u64; 7] = [
-    // Whoever waited at the gate of a split waited for the whole grace after a restart, each another way.
+    // Requests at the gate of a split waited for the whole grace after a restart, each another way.
     7_002_512,
     7_002_713,
     500_001_159,

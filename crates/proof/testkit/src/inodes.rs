@@ -21,14 +21,14 @@ pub enum Make {
     Dir,
     /// A symbolic link with this target.
     Symlink(Vec<u8>),
-    /// What only mknod(2) makes.
+    /// A node that only mknod(2) makes.
     Special(Special),
 }
 
 /// A file system worked on by inode numbers, by one of several clients of it.
 pub trait Inodes {
-    /// An operation begins, and `hash` is a function of what it is: the client that is to do it. What
-    /// is drawn at random for an operation should depend on this hash alone, so that it stays the same
+    /// An operation begins, and `hash` is a function of what it is: the client that is to do it.
+    /// Random choices for an operation should depend on this hash alone, so that they stay the same
     /// when other operations are left out of a history. The clients know of one another only what the
     /// file system tells them.
     fn begin(&mut self, hash: u64) -> usize;
@@ -188,7 +188,7 @@ pub trait Inodes {
         data: &[u8],
     ) -> Done<()>;
 
-    /// What was acknowledged is on disk afterwards.
+    /// All that was acknowledged is on disk afterwards.
     fn sync(&mut self, client: usize, by: &Credentials, ino: Ino) -> Done<()>;
 
     /// As [`Inodes::write`].

@@ -434,8 +434,8 @@ impl Shared {
         rustix::fs::openat(&self.root, relative(dir), flags, mode)
     }
 
-    /// A path for the calls that take no directory's descriptor. Who may not search the directories
-    /// above the root may still go through this one.
+    /// A path for the calls that take no directory's descriptor. A caller that may not search the
+    /// directories above the root may still go through this one.
     fn whole(&self, path: &Path) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.root.as_raw_fd())).join(relative(path))
     }

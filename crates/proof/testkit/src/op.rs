@@ -478,5 +478,5 @@ impl From<FsError> for Failure {
     }
 }
 
-/// What a subject did of an operation.
+/// Outcome of an operation at a subject.
 pub type Outcome = Result<Answer, Failure>;

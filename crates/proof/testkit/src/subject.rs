@@ -51,7 +51,7 @@ pub trait Subject {
     /// The clock that its times come from.
     fn now(&mut self) -> Time;
 
-    /// What may be asked of it; the same throughout a run.
+    /// Operations that it has; the same throughout a run.
     fn traits(&self) -> Traits;
 
     /// Called now and then: checks what can be checked from inside while files are open.

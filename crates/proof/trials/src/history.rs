@@ -1,9 +1,9 @@
 //! Lives of names, and the check of a listing against them.
 //!
 //! A name's life begins somewhere between the request that made it and its answer, and ends somewhere
-//! between the request that removed it and that one's answer. A listing takes a while too. What was there
-//! from before it began until after it ended must be in it, what was not there at any time in it may
-//! not, and between the two it is free to show a name or not; but no name twice.
+//! between the request that removed it and that one's answer. A listing takes a while too. A name that
+//! was there from before it began until after it ended must be in it, one that was not there at any time
+//! in it may not, and between the two it is free to show a name or not; but no name twice.
 
 use pandofs_types::{Ino, Name};
 use std::collections::HashMap;

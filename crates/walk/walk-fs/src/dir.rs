@@ -11,8 +11,8 @@ pub trait DirState: Send + Sync + 'static {
     /// From the numbers of [`crate::Flow::Descend`].
     fn new(seed: [u64; 2]) -> Self;
 
-    /// The state of a directory of another process in this one, to which it gave a part of it. What
-    /// would count double when it comes back is not in it: to add what it has
+    /// The state of a directory of another process in this one, to which it gave a part of it.
+    /// Anything that would count double when it comes back is not in it: to add what it has
     /// [gathered](Self::gathered) when it is new changes nothing.
     fn elsewhere(seed: [u64; 2]) -> Self
     where
@@ -132,7 +132,7 @@ impl<D: DirState> Dir<D> {
     }
 
     /// A directory of a walk that goes on, or what its roots are in. It is done when the parts are
-    /// that are added, and its parent is not before. What was known of it is to be added.
+    /// that are added, and its parent is not before. Its saved state is to be added.
     pub(crate) fn restored(parent: Option<&Arc<Dir<D>>>, name: &CStr, seed: [u64; 2]) -> Dir<D> {
         if let Some(parent) = parent {
             parent.add_part();

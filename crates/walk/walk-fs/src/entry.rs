@@ -11,7 +11,7 @@ use rustix::io::Errno;
 use std::ffi::CStr;
 use std::sync::Arc;
 
-/// An entry. What is asked of it is found out then, and once.
+/// An entry. Its attributes are read when they are asked for, and once.
 pub struct Entry<'a, D> {
     pub(crate) dir: &'a Arc<Dir<D>>,
     pub(crate) fd: BorrowedFd<'a>,

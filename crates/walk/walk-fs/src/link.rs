@@ -10,7 +10,7 @@ pub trait Link {
     fn ranks(&self) -> u32;
 
     /// Sends something to all processes, and returns what each has sent, in their order. All call
-    /// it. What all send together is at each of them, so that it has to be short.
+    /// it. Each gets what all have sent, so that has to be short.
     fn all_gather(&mut self, bytes: &[u8]) -> Vec<Vec<u8>>;
 
     /// Begins to send; never waits for the other side. Messages may be of any length.

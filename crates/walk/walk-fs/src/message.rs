@@ -87,7 +87,7 @@ pub(crate) enum Body<'l> {
     },
     /// From rank 0: somebody looks how far the walk is.
     Watch,
-    /// To rank 0: how far the sender is. What [`Meter::all`](crate::Meter::all) says, and items
+    /// To rank 0: how far the sender is. Counts of [`Meter::all`](crate::Meter::all), and items
     /// that wait.
     SoFar {
         counted: [u64; 4],

@@ -192,8 +192,8 @@ impl<'l> Processes<'l> {
     }
 
     /// As [`crate::go_on`], by all processes together: there may be others than those that have
-    /// saved it. Only rank 0 reads. What was [claimed](crate::Entry::claim) in the walk before
-    /// counts, if that was one of these processes'.
+    /// saved it. Only rank 0 reads. An entry that was [claimed](crate::Entry::claim) in the walk
+    /// before counts, if that was one of these processes'.
     ///
     /// # Errors
     /// As [`crate::go_on`], and as [`walk`](Processes::walk).

@@ -7,8 +7,8 @@
 //!
 //! An item that was written counts as a part of its directory that is done, so that the walk comes
 //! to its end as always. But the directory is **unfinished** then: when its last part is done it is
-//! not left, and the one that it is in is unfinished as well, before its part there counts. What is
-//! known of an unfinished directory is written: the names above it, and what its state has
+//! not left, and the one that it is in is unfinished as well, before its part there counts. An
+//! unfinished directory is written: the names above it, and what its state has
 //! [gathered](DirState::gathered).
 //!
 //! Over several processes a directory has its home where it was listed; other processes have
@@ -138,8 +138,7 @@ impl Saved {
         }
     }
 
-    /// A directory is unfinished, at its home, and its last part is done. What is known of it is
-    /// written at the end.
+    /// A directory is unfinished, at its home, and its last part is done. It is written at the end.
     pub(crate) fn note<D: DirState>(&self, dir: &Arc<Dir<D>>) {
         self.lock().above().number(dir);
     }

@@ -22,7 +22,7 @@ pub enum Flow {
 pub struct Problem<'a> {
     /// From the root on, as it was named; bytes in no particular encoding.
     pub path: &'a [u8],
-    /// What could not be done, and why.
+    /// The action that failed, and why.
     pub kind: ProblemKind,
 }
 
@@ -73,8 +73,7 @@ pub trait Visitor: Send {
     fn leave(&mut self, _leaving: &mut Leaving<'_, Self::Dir>) {}
 
     /// Once the walk is being ended, in place of [`leave`](Visitor::leave): it is not known whether
-    /// all below the directory was visited. What can still be called comes after what is in it, as
-    /// there.
+    /// all below the directory was visited. Calls that still come are in the same order as there.
     fn abandon(&mut self, _leaving: &mut Leaving<'_, Self::Dir>) {}
 
     /// A directory is being opened or its names are being read, or not any more: for visitors that

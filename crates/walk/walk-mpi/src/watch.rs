@@ -49,8 +49,8 @@ impl Watch {
         let away = now.saturating_sub(self.looked);
         self.looked = now;
         if away > self.limit / 2 {
-            // It was this process that did not run: it was stopped, or its machine was. What others
-            // sent may come yet.
+            // It was this process that did not run: it was stopped, or its machine was. Messages
+            // that others sent may come yet.
             self.heard.iter_mut().flatten().for_each(|it| *it = now);
             return None;
         }

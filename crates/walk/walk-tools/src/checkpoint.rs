@@ -32,8 +32,8 @@ pub(crate) fn beside(checkpoint: &Path, ending: &str) -> PathBuf {
     name.into()
 }
 
-/// Before anything is made: all of these files are written over, and removed in the end. What is
-/// there at a start may be an earlier run's, which would be lost, or anything.
+/// Before anything is made: all of these files are written over, and removed in the end. A file
+/// that is there at a start may be an earlier run's, which would be lost, or anything.
 ///
 /// # Errors
 /// When one is there at a start, or there is no checkpoint to go on from.

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 /// Bytes that a thread gathers before it writes them.
 const GATHERED_BYTES: usize = 32 << 10;
 
-/// Standard output. What goes wrong ends the walk, unless that does more than list.
+/// Standard output. An error ends the walk, unless that does more than list.
 #[derive(Clone, Debug)]
 pub(crate) struct Output(Arc<Shared>);
 

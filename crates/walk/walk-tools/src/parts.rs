@@ -397,7 +397,7 @@ impl Parts {
         }
     }
 
-    /// Returns how long the files are that are appended to. What is in them is on disk then.
+    /// Returns how long the files are that are appended to. Their bytes are on disk then.
     fn lengths(&self) -> Result<Vec<u64>> {
         let length = |file: &File| -> Result<u64> {
             file.sync_all()?;

@@ -81,10 +81,10 @@ impl<T> Master<T> {
 
     fn settle(&mut self, out: &mut Vec<Command<T>>) -> bool {
         while let Some(to) = self.waiting.pop_front() {
-            // First in, first out, as in the paper, of those that are in memory. What is kept
-            // outside is older, and comes back last: each item is a message of its own, so that
-            // nothing is saved by large ones first, and a walk by breadth alone would have all
-            // directories of a level in the queue.
+            // First in, first out, as in the paper, of those that are in memory. Items kept outside
+            // are older, and come back last: each item is a message of its own, so that nothing is
+            // saved by large ones first, and a walk by breadth alone would have all directories of
+            // a level in the queue.
             let Some(item) = self.queue.pop_oldest() else {
                 self.waiting.push_front(to);
                 break;

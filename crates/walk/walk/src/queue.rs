@@ -6,8 +6,8 @@ use crate::rng::Rng;
 use std::collections::VecDeque;
 
 /// Oldest in front. The rank's own workers take from the back, so the walk goes deep and the queue
-/// stays short; others get the front, which is nearest to the root and has the most below it. What
-/// is spilled is older than all that is in memory.
+/// stays short; others get the front, which is nearest to the root and has the most below it.
+/// Spilled items are older than all that are in memory.
 #[derive(Debug)]
 pub(crate) struct Queue<T> {
     items: VecDeque<T>,

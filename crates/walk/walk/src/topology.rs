@@ -21,8 +21,8 @@ impl std::fmt::Display for RankId {
     }
 }
 
-/// The ranks, grouped by host. What the paper finds with a gather of network numbers
-/// (section IV.C) comes in as an argument.
+/// The ranks, grouped by host. The hosts, which the paper finds with a gather of network numbers
+/// (section IV.C), come in as an argument.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     group_of: Vec<u32>,

@@ -2,9 +2,9 @@
 //!
 //! Trees are generated while they are walked.
 //!
-//! The ranks are those of `pandofs-walk`, the very ones that walk real trees. What is made up is
-//! how long things take ([`Costs`], [`Network`]) and the tree ([`Tree`]), whose shape follows
-//! published statistics of directories.
+//! The ranks are those of `pandofs-walk`, the very ones that walk real trees. Made up are the costs
+//! ([`Costs`], [`Network`]) and the tree ([`Tree`]), whose shape follows published statistics of
+//! directories.
 //!
 //! Memory grows with what is queued, not with the tree.
 

@@ -17,7 +17,7 @@ use std::collections::BTreeMap;
 struct Tree<'t> {
     /// The name of each directory but the root.
     names: BTreeMap<Ino, &'t Name>,
-    /// What is asked of who searches it.
+    /// Conditions for a caller to search it.
     conditions: BTreeMap<Ino, SearchCondition>,
     parents: BTreeMap<Ino, Ino>,
 }

@@ -15,7 +15,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 
-/// Decodes a stored value. What was understood is stored again and understood as the same.
+/// Decodes a stored value. A decoded value is stored again and decoded as the same.
 fn value<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> bool {
     let Ok(value) = decode::<T>("fuzzed", bytes) else {
         return false;

@@ -15,7 +15,7 @@ use serde::de::DeserializeOwned;
 /// The file system of the golden hellos.
 const GOLDEN_FS: FsId = FsId(0x0123_4567_89ab_cdef_0011_2233_4455_6677);
 
-/// Decodes the body of a frame. What was understood is said again, and understood as the same; it is compared as
+/// Decodes the body of a frame. A decoded body is encoded again, and decoded as the same; it is compared as
 /// bytes, since a figure that is no number equals nothing.
 fn body<T: DeserializeOwned + Serialize>(bytes: &[u8]) -> bool {
     let Ok(value) = frame::decode::<T>(bytes) else {
@@ -62,7 +62,7 @@ pub(super) fn cluster_map(bytes: &[u8]) -> bool {
     let Ok(map) = postcard::from_bytes::<ClusterMap>(bytes) else {
         return false;
     };
-    // What is not valid is refused when it is decoded.
+    // Decoding refuses a map that is not valid.
     assert_eq!(map.validate(), Ok(()));
     body::<ClusterMap>(bytes);
     true

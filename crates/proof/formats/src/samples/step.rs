@@ -77,7 +77,7 @@ pub fn path() -> PathName {
     PathName::ROOT.join(&name("branch")).expect("it is short")
 }
 
-/// What is above a directory in the root.
+/// Path permissions of a directory in the root.
 pub fn above() -> Above {
     let root = SearchCondition::of(0o755, 0, 0, &acls());
     let above = Above::default().below(Ino::ROOT, root);

@@ -1,6 +1,6 @@
 //! Two mounts of one file system: what is done on one is seen on the other.
 //!
-//! The mounts have to be such that they promise it: with time-outs of 0, or leases. What is opened
+//! The mounts have to be such that they promise it: with time-outs of 0, or leases. Files opened
 //! after a close, and attributes and names after the call that changed them, are then as they are
 //! here; nothing is waited for but what POSIX lets wait, locks.
 

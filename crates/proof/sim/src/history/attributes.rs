@@ -103,7 +103,7 @@ pub(super) fn changes(request: &Request) -> Vec<(Attribute, Told)> {
     }
 }
 
-/// What was changed, if the answer tells the attributes after it.
+/// The change, by the attributes after it if the answer tells them.
 pub(super) fn changed(field: Field, may: Told, attr: Option<&Attr>) -> Told {
     match (may, attr) {
         (_, None) => may,
@@ -122,7 +122,7 @@ pub(super) fn told(answer: &Result<Reply, Refusal>) -> Option<&Attr> {
     inode.map(|inode| &inode.attr)
 }
 
-/// What there is to read of attributes.
+/// Fields that the attributes tell.
 pub(super) fn reads(attr: &Attr) -> impl Iterator<Item = (Attribute, Told)> {
     let is_there = |field: &Field| {
         let is_of_names = matches!(field, Field::Size | Field::Mtime);

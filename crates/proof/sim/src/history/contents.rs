@@ -153,7 +153,7 @@ pub(crate) fn bytes_of(stamp: Stamp, sectors: usize) -> Vec<u8> {
         .repeat(sectors * SECTOR_BYTES / size_of::<Stamp>())
 }
 
-/// What was written to a sector; `None` for bytes that no write has left.
+/// The stamp written to a sector; `None` for bytes that no write has left.
 pub(crate) fn stamp_of(sector: &[u8]) -> Option<Stamp> {
     let (stamps, rest) = sector.as_chunks::<{ size_of::<Stamp>() }>();
     let first = stamps.first().filter(|_| rest.is_empty())?;

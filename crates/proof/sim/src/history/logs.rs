@@ -50,8 +50,8 @@ impl<K: Ord + Clone, D: Copy> Logs<K, D> {
         operations.push((begun, Some(ended), Some(deed)));
     }
 
-    /// A server came back without all that had been done. What is under way may have been done before, been seen, and be
-    /// done again.
+    /// A server came back without all that had been done. An operation under way may have been done before, been seen,
+    /// and be done again.
     pub(super) fn forget(&mut self, key: K) {
         let operations = self.of.entry(key.clone()).or_default();
         let under_way = operations

@@ -34,7 +34,7 @@ pub(super) fn about(request: &Request) -> Vec<(Xattr, Option<Deed<u8>>)> {
     }
 }
 
-/// What the answer tells of one of them.
+/// The deed that the answer tells of one of them.
 pub(super) fn deed(
     xattr: &Xattr,
     request: &Request,

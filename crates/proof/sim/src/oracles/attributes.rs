@@ -1,5 +1,5 @@
-//! The history of each attribute of each inode is linearizable, as that of [names](super::linearizable) is. What it was at
-//! first is not known.
+//! The history of each attribute of each inode is linearizable, as that of [names](super::linearizable) is.
+//! Its first value is not known.
 
 use super::Finding;
 use super::linearizable::look;

@@ -1,7 +1,7 @@
 //! Contents of files: what is read is what some order of the writes and truncations leaves, sector by sector. After a loss of
 //! power it may be what was before, but for what somebody was told to be on disk.
 //!
-//! What a read finds cannot be what was there before something else that was done, or seen, before it.
+//! A read cannot find contents older than a write that was done, or seen, before it.
 
 use super::Finding;
 use crate::history::{Changed, Contents, FileLog, Read, Stamp};
@@ -185,7 +185,7 @@ mod tests {
             read(&mut contents, stamp);
         }
         assert_eq!(found(&contents), None);
-        // What was seen to be gone does not come back.
+        // Bytes that were seen to be gone do not come back.
         read(&mut contents, 1);
         assert_eq!(found(&contents).as_deref(), Some("contents"));
     }

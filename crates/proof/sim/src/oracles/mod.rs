@@ -35,7 +35,7 @@ pub struct Finding {
 }
 
 impl Finding {
-    /// Whoever finds it has looked at nothing after it.
+    /// The oracle that finds it looks at nothing after it.
     pub fn new(oracle: &str, what: String) -> Finding {
         Finding {
             oracle: oracle.to_owned(),

@@ -1,5 +1,5 @@
 //! Records alone say what is stored: all of them, applied once more to an empty store, give what a server has, byte by byte.
-//! Whatever a server goes by that is in no record would have another server, or this one after a crash, come to another
+//! Anything that a server goes by and no record has would have another server, or this one after a crash, come to another
 //! state.
 
 use super::Finding;

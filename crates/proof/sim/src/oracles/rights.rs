@@ -185,12 +185,13 @@ impl Rights<'_> {
                 self.may_take(*dir, first)
             }
             Request::Rename(op::Rename { dir, new_dir, .. }) => {
-                // Who moves a directory to another one has to have the right to write to it.
+                // A caller that moves a directory to another one has to have the right to write to
+                // it.
                 let moved = match dir == new_dir || self.is_root() {
                     true => Either::HOLDS,
                     false => Either::UNKNOWN,
                 };
-                // What gives way is not told.
+                // The answer does not tell which inode gives way.
                 let gives_way = self.may_take(*new_dir, None);
                 self.may_take(*dir, first).and(gives_way).and(moved)
             }
@@ -236,7 +237,7 @@ impl Rights<'_> {
         }
     }
 
-    /// What is known of the inodes that it is about.
+    /// Text of the possible attributes of the inodes that it is about.
     fn show(&self) -> String {
         let operation = self.asked.request.operation();
         let new_dir = operation.new_name().map(|name| name.dir);

@@ -17,7 +17,7 @@ const INLINE_BYTES: u64 = crate::scenario::UNIT_BYTES as u64;
 /// Which start of a server's machine answered.
 pub(crate) type Machine = u64;
 
-/// What the job knows of its client.
+/// The job's view of its client.
 pub(crate) struct Surroundings<'a> {
     pub session: SessionId,
     pub contents: &'a mut Contents,
@@ -33,7 +33,7 @@ pub(crate) struct Surroundings<'a> {
     pub takes_late_syncs: bool,
 }
 
-/// What has come of the last step.
+/// Outcome of the last step.
 #[derive(Debug)]
 pub(crate) enum Heard {
     Nothing,
@@ -50,7 +50,7 @@ pub(crate) enum DataStep {
     Done(String),
 }
 
-/// What is done to the contents.
+/// Operation on the contents.
 #[derive(Clone, Debug)]
 enum What {
     Read,
@@ -62,7 +62,7 @@ enum What {
 #[derive(Debug)]
 enum State {
     Opening,
-    /// What the file is like is asked for.
+    /// Asks for the file's attributes.
     Looking,
     ReadingInline,
     WritingInline(usize),
@@ -71,7 +71,7 @@ enum State {
     Writing(Writing),
     /// How often the file was truncated is asked for.
     Following(Writing),
-    /// What was written is reported.
+    /// Reports the write.
     Reporting(Writing),
     Truncating(usize),
     Syncing(Syncing),
@@ -347,7 +347,7 @@ impl DataJob {
         }
         whole.resize(SECTORS * SECTOR_BYTES, 0);
         let sectors = whole.chunks(SECTOR_BYTES);
-        // What no write has left is no number of one.
+        // Bytes that no write has left are no number of one.
         let stamps: Vec<Stamp> = sectors
             .map(|sector| stamp_of(sector).unwrap_or(Stamp::MAX))
             .collect();

@@ -9,12 +9,12 @@ use std::fmt;
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Path(pub Vec<String>);
 
-/// Whoever runs a program.
+/// User that runs a program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct User(pub u8);
 
 impl User {
-    /// Who may do everything.
+    /// The one that may do everything.
     pub const ROOT: User = User(0);
     /// Users besides, with the numbers after that of [`User::ROOT`].
     pub const OTHERS: u8 = 3;
@@ -37,7 +37,7 @@ impl User {
     }
 }
 
-/// What a worker of a client does, by path.
+/// Operation of a worker of a client, by path.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Makes an empty file.

@@ -77,7 +77,7 @@ pub enum Plant {
     TruncatesAgain,
     /// A truncation is not carried out on some of the servers that a file is striped over.
     LeavesStripe,
-    /// What comes over a connection that a client has given up is carried out.
+    /// A server carries out requests over a connection that a client has given up.
     HearsAbandoned,
     /// A data server acknowledges a sync without syncing.
     SyncsNothing,

@@ -11,14 +11,14 @@ use pandofs_testkit::rng::Rng;
 use pandofs_types::{FsError, Ino, ServerId, SessionId};
 use std::collections::BTreeMap;
 
-/// Whoever wants something done to a data object.
+/// Source of a request to a data object.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum DataFrom {
     Lane(DataOrigin),
     Client(Asker),
 }
 
-/// What is to be done about a request.
+/// Work to do about a request.
 #[derive(Debug)]
 pub(crate) enum DataTodo {
     Answer(Asker, DataReply),
@@ -33,7 +33,7 @@ pub(crate) enum DataSync {
     GoesOn(Syncing, Purpose),
 }
 
-/// What is synced, and what there was of it at the beginning.
+/// The object that is synced, and its state at the beginning.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Syncing {
     work: Work<Ino>,
@@ -187,7 +187,7 @@ impl Server {
         self.obey_data()
     }
 
-    /// What was synced is on disk.
+    /// A sync has ended: the object is on disk.
     pub(crate) fn ends_data_sync(&mut self, sync: DataSync) -> Vec<DataTodo> {
         let Some(process) = &mut self.process else {
             return Vec::new();

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::history::History;
 use crate::server::Server;
 
-/// What happened in a run.
+/// Counts of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Things that happened at a moment: messages, ends of waits, faults.
@@ -74,7 +74,7 @@ impl Counted {
         self.early += client.executed();
     }
 
-    /// What there was of contents.
+    /// Takes up the counts of contents.
     pub(super) fn contents_of(&mut self, history: &History) {
         (self.contents_read, self.losses_told) = history.contents.counts();
     }

@@ -29,7 +29,7 @@ impl World {
             boot: self.servers[server].boot,
         };
         let (from, to) = (End::Client(asker.client), End::Server(server as u16));
-        // Over a connection nothing comes twice. What is late may come after what was sent again over another one.
+        // Over a connection nothing comes twice. A late request may come after its repetition over another one.
         self.mail_once(from, to, letter);
         self.put(self.now + PATIENCE, Event::Silence { asker });
     }

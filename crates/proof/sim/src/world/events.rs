@@ -16,7 +16,7 @@ pub(super) enum Letter {
     Request {
         asker: Asker,
         request: ShardRequest,
-        /// Whom the connection is with, which ends with it.
+        /// The other end of the connection, which ends with it.
         known: Acquaintance,
     },
     Answer {

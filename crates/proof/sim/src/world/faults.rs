@@ -203,7 +203,7 @@ impl World {
         }
     }
 
-    /// What names lead to on this server's shards.
+    /// Names on this server's shards, with the inodes that they lead to.
     pub(super) fn entries(&self, server: usize) -> BTreeMap<Key, Ino> {
         let dump = ClusterDump {
             map: (*self.map).clone(),

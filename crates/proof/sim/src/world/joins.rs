@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 /// Within so long the administrator has told all servers of a map that are to be told.
 const ANNOUNCEMENT: Moment = SECOND;
-/// What it costs a server at most to look for a newer map.
+/// Most time that a server takes to look for a newer map.
 const LOOK_COST: Moment = 20 * MILLISECOND;
 
 impl World {

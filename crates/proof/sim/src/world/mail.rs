@@ -143,7 +143,7 @@ impl World {
         self.mail_again(from, End::Client(hearer.client), letter);
     }
 
-    /// What an answer says of what was done under grants.
+    /// Notes the operations under grants that an answer says are done.
     fn hear_of_grants(&mut self, asker: Asker, reply: &Reply) {
         let done = match reply {
             Reply::Batch(batch) => batch.done as usize,
@@ -174,8 +174,8 @@ impl World {
         }
     }
 
-    /// Over a connection on which somebody waits for long. What is lost is sent again, as a rule; else one end does not
-    /// hear of the other any more.
+    /// Over a connection on which somebody waits for long. A lost message is sent again, as a rule; else one end does
+    /// not hear of the other any more.
     pub(super) fn mail_again(&mut self, from: End, to: End, letter: Letter) {
         match self.network.send(self.now, from, to).first() {
             Some(&at) => {
@@ -491,7 +491,7 @@ impl World {
     }
 }
 
-/// What a message says, whatever horizon and load go with it.
+/// Text of a message, without the horizon and load that go with it.
 fn said(message: &PeerMessage) -> String {
     match message {
         PeerMessage::Commit {

@@ -26,10 +26,10 @@ use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, BinaryHeap};
 use std::sync::Arc;
 
-/// What a batch costs, and each input in it.
+/// Time that a batch takes, and each input in it.
 const BATCH_COST: Moment = 20 * MICROSECOND;
 const SYNC_COST: Moment = 300 * MICROSECOND;
-/// What it costs to read a key that is not in memory.
+/// Time to read a key that is not in memory.
 const READ_COST: Moment = 100 * MICROSECOND;
 const FLUSH_COST: Moment = 5 * MILLISECOND;
 /// Servers start again that found their disks full.
@@ -80,7 +80,7 @@ pub(crate) struct World {
     stopped: BTreeMap<usize, Stop>,
     /// Inodes that a server had that died and lost what was not synced, until it starts again.
     inodes: BTreeMap<usize, BTreeSet<Ino>>,
-    /// What a server had that died and lost what was not synced, until it starts again.
+    /// Names of a server that died and lost what was not synced, until it starts again.
     unsynced: BTreeMap<usize, BTreeMap<Key, Ino>>,
     /// Names of which records were lost with it.
     lost: BTreeMap<usize, BTreeSet<Key>>,
@@ -186,8 +186,8 @@ impl World {
         }
     }
 
-    /// What the client knows each server as: whom it would connect to now, or, where it has not come through since that let
-    /// go of it, whom it was connected to before.
+    /// Each server as the client knows it: the process that it would connect to now, or, where it has not come through
+    /// since that let go of it, the one that it was connected to before.
     fn known_by(&self, client: usize) -> Vec<Acquaintance> {
         let state = &self.clients[client];
         let of = |(number, server): (usize, &Server)| {

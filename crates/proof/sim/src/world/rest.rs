@@ -22,7 +22,7 @@ impl World {
         maps::check(&self.map, &self.servers, &self.clients, told)?;
         early::check(&mut self.clients, &mut self.history)?;
         // Clients end, so that what they have open goes: not before servers that were restarted would give it away if they
-        // had not been told of it. Whatever clients sent is there by then.
+        // had not been told of it. All requests of clients are there by then.
         let holds = |client: &Client| !client.held().is_empty() || !client.locks().is_empty();
         let pause = match self.clients.iter().any(holds) {
             true => self.scenario.shape.session_timeout.as_nanos() as Moment + GOODBYE_PAUSE,
@@ -56,7 +56,7 @@ impl World {
             }
             self.step()?;
         }
-        // What a crash left behind goes by itself after a while.
+        // The leftovers of a crash go by themselves after a while.
         let patience = self.now + 2 * STAGING_TIMEOUT.as_nanos() as Moment;
         loop {
             let problems = pandofs_check::check(&self.dump());
@@ -72,7 +72,7 @@ impl World {
                 self.step()?;
             }
         }
-        // Whoever asked was answered, or asked again and was answered there.
+        // Each client was answered, or asked again and was answered there.
         for server in &self.servers {
             let left = server
                 .process

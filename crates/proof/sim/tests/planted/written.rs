@@ -119,7 +119,7 @@ pub(crate) fn written_while_cut(seed: u64) -> Scenario {
     written_slowly(seed, 40)
 }
 
-/// What is sent in so many of each 100 ms is late.
+/// Messages sent in so many of each 100 ms are late.
 fn written_slowly(seed: u64, late: i64) -> Scenario {
     let mut scenario = written(seed);
     let slow = (100..WRITTEN).step_by(100).map(|start| Fault::Noise {

@@ -471,7 +471,7 @@ impl Cluster {
     }
 
     /// A server dies and starts again: the store has what was flushed and some of the rest,
-    /// the log everything. What was on its way to it is lost, and clients ask again.
+    /// the log everything. Messages on their way to it are lost, and clients ask again.
     fn restart(&mut self, server: ServerId) {
         self.mail.retain(|letter| letter.to != server);
         self.nodes[usize::from(server.0)].restart(self.now, &mut self.rng);

@@ -100,11 +100,11 @@ pub struct Node {
     pub access: Option<Acl>,
     /// Inherited; of directories only.
     pub default: Option<Acl>,
-    /// What is in it.
+    /// Its contents.
     pub body: Body,
 }
 
-/// What is in an inode.
+/// Contents of an inode.
 #[derive(Clone, Debug)]
 pub enum Body {
     /// A regular file's contents.

@@ -1,9 +1,9 @@
 //! Contents of one file: what programs see, what is on the disk, and the changes between the two.
 //!
-//! Pages that were written reach the disk one by one and in any order, torn into sectors or whole. What
-//! changes the file's map (its size, holes, allocations) goes through the journal, in order; and a page that was
-//! written after the place was cut away or made a hole has new room on the disk, which belongs to the file
-//! only when the journal says so.
+//! Pages that were written reach the disk one by one and in any order, torn into sectors or whole. Changes of
+//! the file's map (its size, holes, allocations) go through the journal, in order; and a page that was written
+//! after the place was cut away or made a hole has new room on the disk, which belongs to the file only when the
+//! journal says so.
 
 use super::luck::{Luck, SECTOR};
 use std::collections::{BTreeMap, VecDeque};

@@ -249,7 +249,7 @@ impl Filesystem for Lossy {
 }
 
 impl Lossy {
-    /// What is done with files and directories that are open.
+    /// Operations on files and directories that are open.
     fn handle_open(&self, header: &Header, operation: Operation<'_>, reply: Reply) {
         let ino = header.node;
         match operation {

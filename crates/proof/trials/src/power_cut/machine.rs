@@ -183,7 +183,7 @@ impl Cluster {
     }
 
     /// The victim dies, its disk loses what was not synced, and it starts as after a start of its machine. `lost` is set
-    /// at the moment. What the disk says of it.
+    /// at the moment. Returns what the disk says of it.
     ///
     /// # Errors
     /// The step that cannot be done.
@@ -275,8 +275,8 @@ impl Cluster {
 }
 
 impl Drop for Cluster {
-    /// Whatever happened: no mount and no process stays. What fails has ended already. No process is started: it would
-    /// close the workers' files, which waits for the victim.
+    /// Leaves no mount and no process, whatever happened. A step that fails has ended already. No process is started:
+    /// it would close the workers' files, which waits for the victim.
     fn drop(&mut self) {
         let detach = |path: &Path| {
             let _ = rustix::mount::unmount(path, UnmountFlags::DETACH);

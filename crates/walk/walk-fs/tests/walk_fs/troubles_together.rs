@@ -114,7 +114,7 @@ fn what_may_not_be_read_is_reported_once() {
         allow(path, 0o000);
     }
     let nobody = || {
-        // Root may read anything. What a thread is its own threads become.
+        // Root may read anything. Threads become the user of the thread that makes them.
         if rustix::process::geteuid().is_root() {
             let nobody = rustix::process::Uid::from_raw(65_534);
             rustix::thread::set_thread_res_uid(nobody, nobody, nobody).unwrap();

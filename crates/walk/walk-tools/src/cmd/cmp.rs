@@ -462,7 +462,7 @@ impl Visitor for Comparer<'_> {
 
     fn task(&mut self, task: &mut Task<'_, Pair>) {
         let piece = postcard::from_bytes::<Piece>(task.what()).ok();
-        // Whatever has brought it here.
+        // A broken task is reported, wherever it comes from.
         let Some(piece) = piece.filter(|it| it.start <= it.end) else {
             return self.trouble(task.path(b""), Errno::BADMSG);
         };

@@ -390,8 +390,8 @@ impl Summer<'_> {
         self.found.lock().broken.extend(broken);
     }
 
-    /// A root is not there. What it would be in was read wholly without it, and has a digest, if
-    /// another one than before.
+    /// A root is not there. The directory that it would be in was read wholly without it, and has a
+    /// digest, if another one than before.
     fn missing(&mut self, root: &[u8]) {
         self.found.lock().broken.push(root.to_vec());
     }
@@ -472,7 +472,7 @@ impl Visitor for Summer<'_> {
 
     fn task(&mut self, task: &mut Task<'_, Below>) {
         let Some((name, number, range)) = piece_of(task.what()) else {
-            // Whatever has brought it here.
+            // A broken task is reported, wherever it comes from.
             return self.trouble(task.path(b""), Errno::BADMSG);
         };
         let (start, end) = (range.start, range.end);

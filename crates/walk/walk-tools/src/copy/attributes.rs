@@ -262,7 +262,7 @@ pub(super) fn differ(way: &Way<'_>, old: &Stat) -> bool {
     };
     let wanted = of(Node::at(way.from, way.name));
     let had = of(Node::at(way.to, way.to_name));
-    // What cannot be read is tried, and reported.
+    // Attributes that cannot be read are set all the same, and errors reported.
     !matches!((wanted, had), (Ok(wanted), Ok(had)) if wanted == had)
 }
 

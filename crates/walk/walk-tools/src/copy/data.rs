@@ -24,7 +24,7 @@ pub struct Methods {
     holes: Holes,
 }
 
-/// Between which file systems something is not done. What one of them cannot do, others may.
+/// Between which file systems something is not done. Others may do what one of them cannot.
 #[derive(Debug, Default)]
 struct Refused {
     everywhere: bool,

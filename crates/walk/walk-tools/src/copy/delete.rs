@@ -62,7 +62,7 @@ impl Mirrored for Doomed {
     }
 }
 
-/// Walks the copy. What is on another file system that is mounted in it stays.
+/// Walks the copy. Other file systems that are mounted in it stay.
 pub(crate) struct Deleter<'d> {
     pub tool: &'static str,
     /// The tree that it is a copy of.

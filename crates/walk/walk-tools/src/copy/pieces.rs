@@ -109,8 +109,8 @@ impl Pieces {
     }
 }
 
-/// Forces a copy to disk, and writes down that these pieces are there. What cannot be written down
-/// is copied again.
+/// Forces a copy to disk, and writes down that these pieces are there. Pieces that cannot be
+/// written down are copied again.
 fn note(dir: BorrowedFd<'_>, copy: &CStr, to: BorrowedFd<'_>, pieces: &[u64]) {
     if fdatasync(to).is_ok()
         && let Ok(known) = openat(dir, &*temporary::known(copy), KNOWN, Mode::empty())

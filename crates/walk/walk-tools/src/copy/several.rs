@@ -181,7 +181,7 @@ fn own(dir: BorrowedFd<'_>, key: &CStr) -> Result<(CString, OwnedFd), Errno> {
     }
 }
 
-/// Takes back a copy that cannot be made. Who has linked to it meanwhile has an empty file, which
+/// Takes back a copy that cannot be made. A link made to it meanwhile leads to an empty file, which
 /// the next run does not take for the copy.
 fn take_back(way: &Way<'_>, dir: BorrowedFd<'_>, key: &CStr, to: &OwnedFd) {
     let _ = unlinkat(dir, key, AtFlags::empty());

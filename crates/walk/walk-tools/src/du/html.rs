@@ -182,7 +182,7 @@ fn draw(
 }
 
 /// Places of areas, the largest first, each as nearly a square as it can be: Bruls, Huizing and van
-/// Wijk, "Squarified Treemaps" (2000). What `whole` has besides them stays empty.
+/// Wijk, "Squarified Treemaps" (2000). The rest of `whole` stays empty.
 fn squares(sizes: &[u64], whole: u64, within: &Rectangle) -> Vec<Rectangle> {
     let scale = within.width * within.height / whole.max(1) as f64;
     let mut places = Vec::with_capacity(sizes.len());

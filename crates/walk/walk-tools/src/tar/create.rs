@@ -322,7 +322,7 @@ impl<'c> Creator<'c> {
         Ok(Flow::Skip)
     }
 
-    /// Writes data to a pipe. What is missing of the file by now is zeros: its header is out.
+    /// Writes data to a pipe. Bytes that the file has lost by now become zeros: its header is out.
     fn stream(
         &mut self,
         file: &OwnedFd,
@@ -518,7 +518,7 @@ impl Visitor for Creator<'_> {
 
     fn task(&mut self, task: &mut Task<'_, InArchive>) {
         let piece = postcard::from_bytes::<Piece>(task.what()).ok();
-        // Whatever has brought it here.
+        // A broken task is reported, wherever it comes from.
         let Some(piece) = piece.filter(|it| it.start <= it.end) else {
             self.failed(task.path(b""), &Trouble::Read(Errno::BADMSG));
             return;

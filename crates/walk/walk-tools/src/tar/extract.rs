@@ -65,8 +65,8 @@ pub(crate) struct Wanted {
 /// all processes.
 ///
 /// # Errors
-/// When the processes do not find together. What could not be made is reported, and counted by the
-/// meter.
+/// When the processes do not find together. Members that could not be made are reported, and
+/// counted by the meter.
 pub(crate) fn extract(
     from: &Source<'_>,
     root: OwnedFd,

@@ -223,7 +223,7 @@ impl Header {
         self.0[at..at + length].copy_from_slice(&text[..length]);
     }
 
-    /// Octal digits and a NUL. What has more digits is in the extended header.
+    /// Octal digits and a NUL. A number with more digits is in the extended header.
     fn number(&mut self, at: usize, room: usize, number: u64) {
         let digits = room - 1;
         let number = number & ((1 << (3 * digits)) - 1);

@@ -1,6 +1,6 @@
 //! Last steps of unpacking: hard links, and attributes of directories.
 //!
-//! Links are made when the files are there. What is made in directories changes their times, and
+//! Links are made when the files are there. Links made in directories change their times, and
 //! may need permission.
 
 use crate::tar::header::Member;
@@ -74,10 +74,10 @@ impl Last {
         self.linked.len() >= WAITING_PATHS
     }
 
-    /// Makes the links that wait. What they lead to is there.
+    /// Makes the links that wait. The files are there.
     ///
     /// # Errors
-    /// When the file cannot be read. What could not be made is reported.
+    /// When the file cannot be read. Links that could not be made are reported.
     pub(super) fn make_links(
         &mut self,
         shared: &Shared<'_>,
@@ -114,7 +114,7 @@ impl Last {
     /// Makes the links, then sets attributes of directories, from the bottom up.
     ///
     /// # Errors
-    /// When the file cannot be read. What could not be made is reported.
+    /// When the file cannot be read. Links that could not be made are reported.
     pub(super) fn finish(mut self, shared: &Shared<'_>, mut resolver: Resolver) -> Result<()> {
         self.make_links(shared, &mut resolver)?;
         let mut directories = self.directories.finish()?;

@@ -21,7 +21,7 @@ pub(crate) enum Nowhere {
     Os(Errno),
 }
 
-/// Directories that this run has made. What was there before is to be left as it is.
+/// Directories that this run has made. Others are to be left as they are.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Own(Arc<Mutex<HashSet<(u64, u64)>>>);
 
@@ -59,7 +59,7 @@ pub(crate) struct Resolver {
     open_from: usize,
 }
 
-/// Directories on a way that are kept open: the last ones. Who comes up from the bottom of a chain
+/// Directories on a way that are kept open: the last ones. Coming up from the bottom of a chain
 /// goes all the way from the root once for each so many.
 const OPEN_DIRECTORIES: usize = 64;
 

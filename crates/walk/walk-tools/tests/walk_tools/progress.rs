@@ -12,9 +12,9 @@ fn slow(options: &str) -> String {
     format!("{program} find --threads 1 {options} tree/d0/fifo -exec sh -c '{wait}' ';' -print")
 }
 
-/// Returns what this command of a shell prints, standard error too. What it waits for appears once
-/// a line was drawn, or at once if none is to be: then it still takes long enough for one to be
-/// seen.
+/// Returns what this command of a shell prints, standard error too. The file that it waits for
+/// appears once a line was drawn, or at once if none is to be: then it still takes long enough for
+/// one to be seen.
 fn shown(dir: &Path, program: &str, arguments: &[&str], is_drawn: bool, patience: &str) -> String {
     let go = dir.join("go");
     let _ = std::fs::remove_file(&go);

@@ -61,7 +61,7 @@ pub(in crate::scenario) fn stopped(
         around(rng, shape, ops, (client, start, end));
         healed = healed.max(end + BACK);
     }
-    // What comes once all is healed comes that much later.
+    // Operations that come once all is healed come that much later.
     for planned in ops
         .iter_mut()
         .filter(|planned| planned.at > TROUBLED + BACK)
