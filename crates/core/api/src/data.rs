@@ -248,7 +248,7 @@ pub enum DataReply {
         total: u64,
         /// Bytes that are free.
         free: u64,
-        /// Bytes that are free for who is not the superuser.
+        /// Bytes that are free for users other than the superuser.
         available: u64,
         /// Inodes on the server's shards.
         inodes: u64,

@@ -346,8 +346,8 @@ pub enum PeerMessage {
         /// Of which the receiver merges what it lacks.
         map: DirMap,
     },
-    /// Load of the sender, for the policies that go by it; `wanted`: what has the receiver? It may be lost: who
-    /// wants it asks again and again.
+    /// Load of the sender, for the policies that go by it; `wanted`: what has the receiver? It may be lost: a
+    /// server that wants it asks again and again.
     Load {
         /// The load as the policies count it, at the time of sending.
         load: ServerLoad,

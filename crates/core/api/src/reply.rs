@@ -189,7 +189,7 @@ pub struct EntriesReply {
     pub map: DirMap,
     /// Of a listing from the start: the directory that this one is in.
     pub parent: Option<Ino>,
-    /// The directory itself, for who has named it by its path.
+    /// The directory itself, for a client that has named it by its path.
     pub dir: Ino,
 }
 

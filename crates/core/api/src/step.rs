@@ -326,8 +326,7 @@ pub struct NewDir {
     pub chosen: Option<(SessionId, Ino)>,
     /// The path that it is placed by.
     pub path: Option<PathName>,
-    /// Its path permissions, where the shard of its name has them valid and the path leads to its
-    /// home.
+    /// Its path permissions, where the shard of its name has them valid and the path leads to its home.
     pub above: Option<AboveSeen>,
 }
 

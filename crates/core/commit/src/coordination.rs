@@ -295,7 +295,7 @@ impl Coordination {
         progress
     }
 
-    /// Asks who is to be asked next, when every own step is prepared.
+    /// Asks the shards that are next, when every own step is prepared.
     pub fn go_on(&mut self) -> Progress {
         let mut progress = Progress::default();
         if self.decision == Decision::Open {

@@ -1,4 +1,4 @@
-//! The horizon: how a coordinator says what has ended everywhere, and what is kept of that by who is told.
+//! The horizon: how a coordinator says what has ended everywhere, and what participants keep of that.
 //!
 //! One operation that cannot end, because a participant's server is away, is named beside the horizon and does not hold it
 //! back: everything that its coordinator begins meanwhile would leave a tombstone at each participant until that server is

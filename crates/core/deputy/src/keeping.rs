@@ -110,7 +110,7 @@ impl Deputy {
     }
 
     /// The shard of which the queue is to be sent before the directory is let go of: its own, or where its name was removed.
-    /// (Its home has the removed one until then, and would show it to whoever waits for the recall.)
+    /// (Its home has the removed one until then, and would show it to a session that waits for the recall.)
     fn holds(&self, dir: Ino) -> ShardId {
         let removing = self.removing.get(&dir).copied();
         removing.unwrap_or(dir.birth_shard())
@@ -311,8 +311,8 @@ impl Deputy {
     /// queued: it may be refused now.
     ///
     /// Of one that is being removed that is its home's grants as well as those of the shard in whose queue its removal is. (The
-    /// removal waits; whoever waits for the recall waits at the home, where the grants would be renewed until they were wanted
-    /// for too long.)
+    /// removal waits; a session that waits for the recall waits at the home, where the grants would be renewed until they were
+    /// wanted for too long.)
     pub fn give_up(&mut self, dir: Ino) {
         let shard = self.holds(dir);
         let Some(of) = self.shards.get_mut(&shard) else {

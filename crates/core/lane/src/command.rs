@@ -27,14 +27,14 @@ pub enum Command<W> {
         /// As it was given with the earlier request.
         ticket: Ticket,
     },
-    /// A request is carried out by an operation over several shards, whose messages follow: for who follows requests.
+    /// A request is carried out by an operation over several shards, whose messages follow: for a trace of requests.
     Coordinates {
         /// As it was given with the request.
         ticket: Ticket,
         /// Another one takes its place when it has to begin again.
         tx: TxId,
     },
-    /// A key that the request needs is damaged: tell who looks after the server, and refuse the request.
+    /// A key that the request needs is damaged: tell the administrator, and refuse the request.
     Unreadable {
         /// The shard that read it.
         shard: ShardId,
@@ -47,7 +47,7 @@ pub enum Command<W> {
     Send {
         /// Another one of the cluster map.
         server: ServerId,
-        /// May be lost: who needs an answer sends it again.
+        /// May be lost: a shard that needs an answer sends it again.
         message: PeerMessage,
     },
     /// Do this to a data object of this server, and report to [`Lane::data_done`](crate::Lane::data_done).

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 /// Inputs that one batch may process, those that shards of the lane sent one another included.
 pub const MAX_BATCH_INPUTS: usize = 4 * MAX_LANE_BATCH;
-/// Interval at which clients are looked for who have waited for recalls for long.
+/// Interval at which the lane looks for clients that have waited for recalls for long.
 pub const RECALLS_LOOK_INTERVAL: Duration = Duration::from_secs(1);
 /// Bytes of applied changes that a lane keeps before its store gets them. Many records write the same
 /// keys (a slot's answer, a partition's count, how far a shard has applied), which cost the store one

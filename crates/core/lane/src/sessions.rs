@@ -117,7 +117,7 @@ mod tests {
         Sessions::new(SESSION_TIMEOUT, START)
     }
 
-    /// Looks every second until `until`; gives who expired, and after how many seconds.
+    /// Looks every second until `until`; gives the sessions that expired, and after how many seconds.
     fn look(sessions: &mut Sessions, until: u64) -> Vec<(u64, SessionId)> {
         let mut seen = Vec::new();
         let from = sessions.last_look.since(START).as_secs() + 1;

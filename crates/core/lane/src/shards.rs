@@ -251,7 +251,7 @@ impl Shards {
         }
     }
 
-    /// As [`Shards::shard`], for who drives shards in another way than a lane.
+    /// As [`Shards::shard`], for drivers of shards other than a lane.
     ///
     /// # Panics
     /// As there.

@@ -5,9 +5,8 @@
 //! A session that reads something under a lease may believe it until the lease is over ([`LEASE`]) or is
 //! recalled, without asking again. A request that changes it [clears](LeaseTable::clear) it first: leases of
 //! other sessions are recalled, no new ones are given, and the change waits until all have answered or
-//! their time is up. A lease is never prolonged; a session that still wants to know asks again. While many are
-//! given new ones are short ([`SHORT_LEASE`]) and then brief ([`BRIEF_LEASE`]), but for those that are said to
-//! last.
+//! their time is up. A lease is never prolonged; a session that still wants to know asks again. While many are given
+//! new ones are short ([`SHORT_LEASE`]) and then brief ([`BRIEF_LEASE`]), but for those that are said to last.
 //!
 //! A *grant* is a lease of a whole directory that only one session has, for as long as it renews its grants: all of a
 //! session end together, and have an incarnation that tells them from those that it had before it lost all.

@@ -214,8 +214,8 @@ impl LeaseTable {
     /// Gives the session a lease of the key, or a new one for the one that it has, and says for how long; `None`
     /// if it gets none now. With `lasts` it is long also when there are many.
     ///
-    /// Where half of many were given, one that the session has for a short term at least is not given anew: who
-    /// makes files, looks at them and lists them would else have three of each.
+    /// Where half of many were given, one that the session has for a short term at least is not given anew: a
+    /// client that makes files, looks at them and lists them would else have three of each.
     pub fn grant(&mut self, session: SessionId, key: LeaseKey, lasts: bool) -> Option<Term> {
         let given: usize = self.ends.iter().map(VecDeque::len).sum();
         if self.closed
@@ -513,8 +513,7 @@ impl LeaseTable {
         }
     }
 
-    /// Waits that are over. The change that waited clears its keys again: it may be that others are
-    /// wanted now.
+    /// Waits that are over. The change that waited clears its keys again: it may be that others are wanted now.
     pub fn take_clear(&mut self) -> Vec<WaitId> {
         let clear = std::mem::take(&mut self.clear);
         for id in &clear {

@@ -40,7 +40,7 @@ pub enum Lock {
     Parent(Ino),
     /// The parent of a directory must not change.
     Ancestor(Ino),
-    /// A directory that is made here: who knows of it already waits until it is there.
+    /// A directory that is made here: a request that names it already waits until it is there.
     Made(Ino),
     /// A line of the path log is about to tell that the directory has changed.
     Path(Ino),

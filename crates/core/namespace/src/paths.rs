@@ -44,8 +44,7 @@ impl Line {
 /// Knowledge of a path here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Known {
-    /// Nothing that is right. A client that finds the path otherwise may have it [kept](crate::ops) with
-    /// this count.
+    /// Nothing that is right. A client that finds the path otherwise may have it [kept](crate::ops) with this count.
     Nothing {
         /// Changes that the path log has seen.
         seen: u64,

@@ -43,8 +43,8 @@ pub fn check_inode(caller: &Credentials, wanted: u16, inode: &InodeRecord) -> Fs
     }
 }
 
-/// In a sticky directory only the owner of a file, of the directory, or who may do what owners may takes a
-/// name away: the user who must own the inode, if it matters.
+/// In a sticky directory only the owner of a file, of the directory, or a caller with owners' rights takes
+/// a name away: the user who must own the inode, if it matters.
 pub fn must_own(caller: &Credentials, parts: &PartsRecord) -> Option<u32> {
     let free = parts.mode & STICKY == 0 || caller.owns(parts.uid);
     (!free).then_some(caller.uid)

@@ -55,7 +55,7 @@ pub enum Body {
     Nothing,
     /// The target's bytes.
     Symlink(#[serde(with = "serde_bytes")] Vec<u8>),
-    /// The first bytes of the file are beside the inode, under a key of their own, so that who reads or changes its
+    /// The first bytes of the file are beside the inode, under a key of their own, so that to read or change its
     /// attributes leaves them where they are; what of its size lies beyond is a hole.
     Inline {
         /// So many, at most `MAX_INLINE_BYTES`; without any there is no such key.
@@ -159,7 +159,7 @@ pub struct PartsRecord {
     /// The latest change of a name here, or of the attributes.
     pub ctime: Time,
     /// In ascending order. None once all that were here have been merged into others and until the home
-    /// has heard of it: before that the home would send others here, who would find nothing.
+    /// has heard of it: before that the home would send clients here, which would find nothing.
     pub parts: Vec<Part>,
     /// Copies of the inode's, changed as `mode` is.
     pub acls: Acls,

@@ -5,12 +5,12 @@
 //! Draws are even on the average only, and a cluster has few shards. So each server has a quota (`quotas`), and shards
 //! and servers are matched as in D. Gale and L. Shapley, "College Admissions and the Stability of Marriage", 1962: a
 //! shard asks for the server of its longest straw, a server keeps as many as its quota of those that drew the longest
-//! straws for it, and who is rejected asks for the server of the next longest.
+//! straws for it, and a rejected shard asks for the server of the next longest.
 //!
 //! Both sides go by the same straws, so only one matching is stable: that which deals the longest of all straws first,
 //! and goes on with the longest of shards without a server for servers with room. When a server joins, others lose the
-//! shards that drew the shortest straws for them, most of them to it; who it takes a shard from in the place of another
-//! one takes that from a third, so a few more move than have to.
+//! shards that drew the shortest straws for them, most of them to it; a server from which it takes a shard in the place
+//! of another one takes that from a third, so a few more move than have to.
 
 use crate::cluster::ServerInfo;
 use pandofs_types::{ServerId, ShardId};

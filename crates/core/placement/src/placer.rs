@@ -40,9 +40,9 @@ pub struct Placing {
 
 /// Objects that a directory, or a part of one that has split, counts as: itself, and files that are
 /// still to be made in it. Where all directories are made before any file, and some before others,
-/// who has the later ones has little for a long time; if they counted as what they are, it would be
-/// given all that follows. (The papers' name spaces have 28 files for each directory; Agrawal et
-/// al., FAST 2007, have a dozen.)
+/// the server of the later ones has little for a long time; if they counted as what they are, it
+/// would be given all that follows. (The papers' name spaces have 28 files for each directory;
+/// Agrawal et al., FAST 2007, have a dozen.)
 pub const OBJECTS_OF_A_DIRECTORY: u64 = 16;
 
 /// The count that is compared: so many inodes, and partitions of directories.

@@ -122,7 +122,7 @@ impl DirPolicy {
 ///
 /// `random` is the shard to take when the policy asks for a random one, drawn by the caller. Under
 /// [`DirPolicy::CrushPath`] it is the one that [`crush_path_shard`] gave for the new path. Under
-/// [`DirPolicy::Adaptive`] the units are as small as may be: who knows the loads has
+/// [`DirPolicy::Adaptive`] the units are as small as may be: a placer that knows the loads has
 /// [`DirBounds::place_directory`].
 pub fn place_directory(
     policy: DirPolicy,

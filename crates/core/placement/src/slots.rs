@@ -173,8 +173,8 @@ fn knows_all(map: &ClusterMap, directory: &DirMap) -> bool {
 }
 
 /// Whether the slots were made for all servers that there are, as far as can be told at once. The shards of those that
-/// joined last have the highest numbers, and who is given slots for new servers is given some on all of them: a directory
-/// that has one there knows them all. One that may have few partitions need not have any there.
+/// joined last have the highest numbers, and a directory that is given slots for new servers is given some on all of
+/// them: a directory that has one there knows them all. One that may have few partitions need not have any there.
 fn is_for(map: &ClusterMap, slots: &[ShardId], set: Option<usize>) -> bool {
     let Some(&newest) = map.shards.last() else {
         return true;

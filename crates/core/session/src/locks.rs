@@ -175,7 +175,7 @@ impl Locks {
         }
     }
 
-    /// An open file is closed for good; who had locked through it.
+    /// An open file is closed for good; returns the owners of its locks.
     pub fn closed(&mut self, ino: Ino, handle: u64) -> Vec<LockOwner> {
         let Some(known) = self.files.get_mut(&ino) else {
             return Vec::new();

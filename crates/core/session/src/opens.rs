@@ -219,9 +219,9 @@ impl Closes {
     /// is open there, and what is open elsewhere as far as known (`open`), on others of them too, as an
     /// inode may have moved there without this client having heard of it. Of what is not there
     /// nothing is counted. The closes queued for these shards are in the counts and therefore
-    /// dropped. The server's registrations are counted before this reads `open`: who opens a file and
-    /// finds that count unchanged after putting it among the open files knows that it is among those
-    /// that are registered, or was opened later.
+    /// dropped. The server's registrations are counted before this reads `open`: a thread that opens a
+    /// file and finds that count unchanged after putting it among the open files knows that it is among
+    /// those that are registered, or was opened later.
     ///
     /// Closes that are queued for or on their way to other shards are not taken off: should the
     /// inode be on one of these, they come from there, and are counted then. Also of an inode that

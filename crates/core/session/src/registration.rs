@@ -136,7 +136,7 @@ impl<K: Copy + PartialEq> Registration<K> {
         match (told, answer) {
             (Some((_, Kind::Locks)), Ok(Reply::LostLocks(lost))) => Ok(lost.clone()),
             (Some((_, Kind::Opens)), Ok(_)) => Ok(Vec::new()),
-            // A shard that is not led there (any more) is told by whoever finds its new server.
+            // A shard that is not led there (any more) is told by the call that finds its new server.
             (Some((of, kind_told)), Err(Refusal::WrongServer { .. })) => {
                 let is_same = |(shard, request): &(ShardId, Request)| {
                     *shard == of && kind(request) == kind_told

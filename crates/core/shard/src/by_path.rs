@@ -46,7 +46,7 @@ pub(crate) fn knowing(request: &ShardRequest) -> Option<SessionId> {
     }
 }
 
-/// The refusal as who sent the request understands it.
+/// The refusal as the sender of the request understands it.
 pub(crate) fn told(request: &Request, refusal: Refusal) -> Refusal {
     match request {
         Request::ByPath(by_path) => ops::by_path::told(by_path, refusal),

@@ -68,8 +68,7 @@ impl Shard {
             self.operations.locks.acquire(tx, &own.locks);
             entries.push((shard, step, own.result));
         }
-        // The entries that splits and merges hand over are in the message that has it performed; nobody
-        // keeps them.
+        // The entries that splits and merges hand over are in the message that has it performed; nobody keeps them.
         let protocol = match origin {
             Origin::Client(_) => self.config.map.settings.commit_protocol,
             Origin::Split { .. } => CommitProtocol::S2pcMp,

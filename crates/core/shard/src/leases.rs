@@ -2,10 +2,10 @@
 //!
 //! A change is looked at when it arrives: what it touches is known then, and leases that other sessions have
 //! of it are recalled. It is put aside until all have answered, or their time is up, and then looked at again
-//! as if it had just come. So no record that is proposed waits for anybody, and nothing is locked by who
-//! waits: operations cannot wait for one another in a circle because of leases. From when it is looked at
-//! until it is applied nobody is given a lease of what it changes; and of what an operation of several shards
-//! has locked, until that has ended.
+//! as if it had just come. So no record that is proposed waits for anybody, and no request that waits has
+//! anything locked: operations cannot wait for one another in a circle because of leases. From when it is
+//! looked at until it is applied nobody is given a lease of what it changes; and of what an operation of
+//! several shards has locked, until that has ended.
 //!
 //! Invariant, asserted as records are applied: no key that is written has a lease of a session other than the
 //! one that asked for the change.

@@ -1,4 +1,4 @@
-//! Notes of what requests wait for, for whoever measures that. Nothing goes by them.
+//! Notes of what requests wait for, for a driver that measures that. Nothing goes by them.
 
 use crate::port::Ticket;
 use pandofs_api::Cause;

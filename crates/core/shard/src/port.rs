@@ -194,8 +194,8 @@ pub enum Output {
     /// Tell the session that leases end, and hand back its answer. The session makes good a lost recall: it
     /// takes leases anew when it loses a connection.
     Recall(Recall),
-    /// A key that the request needs is damaged in the store. Nothing was changed; tell the sender, and who
-    /// looks after the server.
+    /// A key that the request needs is damaged in the store. Nothing was changed; tell the sender, and the
+    /// administrator.
     Unreadable {
         /// As it was given with the request.
         ticket: Ticket,

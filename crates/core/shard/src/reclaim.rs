@@ -121,7 +121,7 @@ impl Reclaims {
         !grace.is_over() && !self.is_of_this_process(ino) && !self.moved_here.contains(&ino)
     }
 
-    /// Whether the inode has no name, and whoever had it open before the restart has had the time to say so.
+    /// Whether the inode has no name, and sessions that had it open before the restart have had the time to say so.
     fn is_due(&self, grace: &Grace, ino: Ino) -> bool {
         let orphan = self.orphans.get(&ino);
         orphan.is_some_and(|orphan| !orphan.unknown || grace.is_over())
@@ -413,7 +413,7 @@ impl Shard {
         let mut txn = self.txn(overlay);
         let left = txn.view().stored_inode(ino)?;
         if left.is_some_and(|inode| inode.kind != FileKind::Dir && inode.nlink == 0) {
-            // It was truncated while it had no name: who has it open keeps it from here on.
+            // It was truncated while it had no name: sessions that have it open keep it from here on.
             txn.put_reclaim(ino, &ReclaimRecord::Orphan);
         } else {
             txn.delete_reclaim(ino);

@@ -446,8 +446,8 @@ impl Shard {
         self.operations.locks.check(&lock, None).is_err()
     }
 
-    /// Operations that hold locks although nothing here waits for their outcome: none, between two batches. For whoever
-    /// looks whether all is well.
+    /// Operations that hold locks although nothing here waits for their outcome: none, between two batches. For
+    /// monitoring.
     pub fn forgotten_locks(&self) -> Vec<TxId> {
         let mut left = self.operations.locks.holders();
         left.retain(|tx| !self.operations.await_outcome(*tx) && !self.reclaims.is_filling(*tx));
@@ -460,7 +460,7 @@ impl Shard {
         self.meta.next_serial -= SERIALS_SKIPPED_AT_START;
     }
 
-    /// Locks an inode for an operation that there is not: for the test of whoever looks whether all is well.
+    /// Locks an inode for an operation that there is not: for tests of monitoring.
     #[cfg(feature = "planted")]
     pub fn plant_lock(&mut self, tx: TxId, ino: Ino) {
         self.operations.locks.acquire(tx, &[Lock::Inode(ino)]);

@@ -422,7 +422,7 @@ impl Shard {
     ///
     /// The bad interleaving if the gate stayed: it is there, and a lock of the moving half still has to go; meanwhile a file
     /// that may be open unknown comes to the moving half by a record of this shard alone, which no gate keeps out; so the
-    /// half has to stay until the grace is over, and with it, for a minute, whoever wants a lock in it.
+    /// half has to stay until the grace is over, and with it, for a minute, requests for locks in it.
     fn put_off_hand(&mut self, dir: Ino) {
         self.lift_gate(dir);
         self.leases.open(dir);

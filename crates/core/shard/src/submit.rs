@@ -489,7 +489,7 @@ impl Shard {
         }
     }
 
-    /// Whether nobody but who asks has the file open that is given a size.
+    /// Whether nobody but the requester has the file open that is given a size.
     fn is_alone(&self, request: &ShardRequest) -> bool {
         match &request.request {
             Request::SetAttr(op::SetAttr { ino, set }) if set.size.is_some() => {

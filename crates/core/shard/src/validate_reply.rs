@@ -118,7 +118,7 @@ fn follow_fits(
     each_fits && follow.len() <= most && shards.len() == follow.len()
 }
 
-/// Exactly what it takes that `goes` changes places; who must own it only the other shard knows.
+/// Exactly what it takes that `goes` changes places; only the other shard knows its required owner.
 fn swap_follow_fits(
     map: &ClusterMap,
     swap: &Swap,

@@ -118,7 +118,7 @@ pub struct Credentials {
     /// Supplementary groups.
     pub groups: Vec<u32>,
     /// Rights beyond those of this user and these groups. As in Linux these decide,
-    /// and not the number of the user: the superuser is who has all of them.
+    /// and not the number of the user: the superuser has all of them.
     pub capabilities: Capabilities,
 }
 

@@ -63,8 +63,7 @@ pub const SPLIT_CHUNK_ENTRIES: usize = 256;
 /// Entries that changed since they were copied, above which they are copied once more before a split's
 /// last step, which holds up requests.
 pub const SPLIT_DELTA_ENTRIES: usize = 64;
-/// For how long a shard keeps to the rate at which it was told to spread a directory. A home that wants it kept tells
-/// it again.
+/// For how long a shard keeps to the rate at which it was told to spread a directory. A home that wants it kept tells it again.
 pub const SPREAD_TERM: Duration = Duration::from_secs(10);
 /// Directories that each shard may have been told rates for at once.
 pub const MAX_SPREAD_DIRS: usize = 1_024;
@@ -220,8 +219,8 @@ pub const MIN_RETRY_PAUSE: Duration = Duration::from_millis(1);
 pub const MAX_RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// How long the notice that a file was closed may wait for others to go with.
 pub const RELEASE_DELAY: Duration = Duration::from_millis(50);
-/// How long a file stays that is held for who has looked its name up, and how long a program's thread that was told
-/// `ESTALE` is taken to be looking again.
+/// How long a file stays that is held for a program that has looked its name up, and how long a program's thread
+/// that was told `ESTALE` is taken to be looking again.
 pub const HOLD: Duration = Duration::from_secs(1);
 /// Files that one client holds so.
 pub const MAX_HELD: usize = 1_024;
@@ -285,8 +284,8 @@ pub const MAX_LOCKS_PER_MESSAGE: usize = 4_096;
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// How long a place in the queue for a lock is kept for a client that is to ask again.
 pub const LOCK_PLACE_KEPT: Duration = Duration::from_secs(5);
-/// How long a request for a lock that does not want to wait is kept all the same, while whoever has the
-/// lock may have closed the file and its mount may be about to unlock it.
+/// How long a request for a lock that does not want to wait is kept all the same, while the owner of
+/// the lock may have closed the file and its mount may be about to unlock it.
 pub const CLOSING_WAIT: Duration = Duration::from_secs(1);
 /// Slots of a session set aside for requests that wait for a lock, so that waiting for one keeps no other
 /// request from being made, least of all the one that unlocks: this is also how many wait at once.
@@ -308,8 +307,8 @@ pub const BRIEF_LEASE: Duration = Duration::from_millis(250);
 pub const BRIEF_LEASE_MARGIN: Duration = Duration::from_millis(50);
 /// Leases of one shard, ones that were given again counted again; beyond, none is given.
 pub const MAX_LEASES_PER_SHARD: usize = 57_344;
-/// With as many, all but those of directories are short: who makes or reads many files once would else keep
-/// everybody, and himself, from getting any for as long as a lease lasts.
+/// With as many, all but those of directories are short: a client that makes or reads many files once would
+/// else keep everybody, and itself, from getting any for as long as a lease lasts.
 pub const MANY_LEASES_PER_SHARD: usize = 24_576;
 /// With as many, all but those of directories are brief.
 pub const VERY_MANY_LEASES_PER_SHARD: usize = 36_864;

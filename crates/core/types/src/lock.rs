@@ -36,7 +36,7 @@ pub struct FileLock {
     pub kind: LockKind,
     /// Tells the owners of a session apart.
     pub owner: u64,
-    /// The process, for who asks who has a lock.
+    /// The process that `F_GETLK` tells.
     pub pid: u32,
     /// Shared, or exclusive.
     pub mode: LockMode,

@@ -74,8 +74,8 @@ impl fmt::Debug for Position {
     }
 }
 
-/// The key of a file system's name hash. Names cannot be chosen to overload one partition by
-/// whoever does not know it.
+/// The key of a file system's name hash. Without it nobody can choose names that overload one
+/// partition.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct HashKey(pub u64, pub u64);
 

@@ -4,7 +4,7 @@
 //! [`Filesystem`], with a [`Reply`] that any thread may give, early or late.
 //!
 //! Invariant: bytes of the kernel give a request or an error answer, never a panic. Each request
-//! that wants an answer gets one exactly once, an error if whoever had the reply dropped it. Nothing
+//! that wants an answer gets one exactly once, an error if its reply was dropped. Nothing
 //! in here knows what an inode is.
 
 pub mod abi;

@@ -1,4 +1,4 @@
-//! Mounting by mount(2), and by fuse3's set-user-id helper for who may not; unmounting alike.
+//! Mounting by mount(2), and by fuse3's set-user-id helper for users that may not; unmounting alike.
 
 use crate::device::{self, Device};
 use rustix::io::Errno;

@@ -43,7 +43,7 @@ impl Notifier {
     }
 
     /// Has the kernel ask for an entry before it believes in it the next time. Unlike with
-    /// [`Self::inval_entry`] it stays where it is for who uses it.
+    /// [`Self::inval_entry`] it stays where it is for programs that use it.
     ///
     /// # Errors
     /// When the kernel refuses; not if it does not know the entry.

@@ -237,8 +237,7 @@ impl Readers {
         let mut is_quiet = false;
         while let Some(is_at_rest) = self.look() {
             if is_at_rest && is_quiet {
-                // A thread that takes a request from now on sees this, or the look after it sees
-                // the thread.
+                // A thread that takes a request from now on sees this, or the look after it sees the thread.
                 self.is_watch_asleep.store(true, SeqCst);
                 match self.look() {
                     Some(true) => {

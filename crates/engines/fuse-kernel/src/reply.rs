@@ -19,7 +19,7 @@ pub struct Reply {
     request: Arc<UnderWay>,
 }
 
-/// A request under way, for who handles it or waits in the course of it.
+/// A request under way, for code that handles it or waits in the course of it.
 #[derive(Clone, Debug)]
 pub struct Pending {
     request: Arc<UnderWay>,
@@ -76,7 +76,7 @@ pub struct Statfs {
     pub blocks: u64,
     /// In units of `block` bytes.
     pub free: u64,
-    /// For who is not the superuser, in units of `block` bytes.
+    /// For users other than the superuser, in units of `block` bytes.
     pub available: u64,
     /// In use and free.
     pub inodes: u64,

@@ -1,4 +1,4 @@
-//! Families of figures: what is given to whoever asks.
+//! Families of figures, as readers get them.
 
 use crate::histogram::Snapshot;
 

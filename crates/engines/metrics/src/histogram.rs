@@ -57,8 +57,7 @@ impl Histogram {
         counts.map(|count| count.load(Ordering::Relaxed)).sum()
     }
 
-    /// Its present counts. While others fill it the sum may be of some more or some fewer than the
-    /// counts.
+    /// Its present counts. While others fill it the sum may be of some more or some fewer than the counts.
     pub fn snapshot(&self) -> Snapshot {
         let counts = self.counts.iter();
         Snapshot {

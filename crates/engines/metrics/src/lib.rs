@@ -1,4 +1,4 @@
-//! Counts and times of a process for whoever watches it: a histogram that is filled without a lock, families of
+//! Counts and times of a process for its monitoring: a histogram that is filled without a lock, families of
 //! figures, and an endpoint that gives them over HTTP in the format of OpenMetrics. A limit to lines of a log, too.
 //!
 //! Invariant: filling a [`Histogram`] takes no lock and waits for nobody, a reader included; the endpoint has a limit

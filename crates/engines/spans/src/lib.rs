@@ -1,6 +1,6 @@
 //! Spans of traces, by OpenTelemetry: what a process did for a request and how long, sent to a collector by OTLP over HTTP.
 //!
-//! Invariant: who begins or ends a span waits for nobody: what has ended goes into a queue with an end
+//! Invariant: a thread that begins or ends a span waits for nobody: ended spans go into a queue with an end
 //! ([`limits::MAX_QUEUED_SPANS`]), which one thread empties; a collector that is slow or away costs spans, which are counted,
 //! and one line in the log. The crate knows nothing of servers, mounts or files.
 //!

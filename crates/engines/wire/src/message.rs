@@ -75,7 +75,7 @@ pub enum RequestBody {
         done: Option<u64>,
     },
     /// The next request on this connection, which has the same number, is part of a trace. It is not answered, nothing goes
-    /// by it, and who follows no requests sends none.
+    /// by it, and a client without traces sends none.
     Trace(TraceContext),
 }
 

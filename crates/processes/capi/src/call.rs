@@ -24,8 +24,7 @@ pub(crate) fn count(name: &'static str, work: impl FnOnce(&mut Call) -> Result<i
         name,
         about: Vec::new(),
     };
-    // State that a panic leaves half done is the client library's, whose locks know no poison, or is dropped
-    // here.
+    // State that a panic leaves half done is the client library's, whose locks know no poison, or is dropped here.
     let done = catch_unwind(AssertUnwindSafe(|| work(&mut call)));
     let failure = match done {
         Ok(Ok(count)) => return count,

@@ -52,7 +52,7 @@ impl StartedBy {
     /// # Errors
     /// When standard output is closed.
     pub(crate) fn report_ready(&self) -> Result<()> {
-        // A part of a cluster is the business of who started that.
+        // A part of a cluster is the business of the command that started that.
         if self.stop_with_parent.is_none() {
             tell_systemd_ready();
         }

@@ -260,7 +260,7 @@ pub(crate) fn offline(map: &ClusterMap, directories: &[PathBuf]) -> Result<Pictu
     Ok(Picture::joined(map, parts))
 }
 
-/// The same as it is stored, all of it in memory, for who wants to go on from there.
+/// The same as it is stored, all of it in memory, for a caller that goes on from there.
 ///
 /// # Errors
 /// As [`offline`].

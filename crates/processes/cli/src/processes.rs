@@ -60,7 +60,7 @@ pub(crate) fn names_mount(process: &Path, point: &Path) -> bool {
     let name = Path::new(OsStr::from_bytes(program)).file_name();
     let is_ours = name.is_some_and(|name| name.as_bytes().starts_with(b"pandofs"));
     // Of others nothing more is read: what is in execve(2), and closes a file whose server is away, shows nothing else
-    // until that is back, and who reads it waits as long.
+    // until that is back, and a reader of it waits as long.
     if !is_ours || arguments.next() != Some(b"mount") {
         return false;
     }

@@ -354,9 +354,8 @@ impl Core {
         Ok(answer)
     }
 
-    /// Entries with what is to be known of each. Other shards are asked for the inodes that the
-    /// answering one does not have, all at once; an inode that has gone meanwhile stays without
-    /// attributes.
+    /// Entries with what is to be known of each. Other shards are asked for the inodes that the answering
+    /// one does not have, all at once; an inode that has gone meanwhile stays without attributes.
     fn complete(&self, caller: &Credentials, entries: Vec<DirEntry>, plus: bool) -> Vec<Entry> {
         for entry in &entries {
             self.learn_entry(entry.ino, entry.shard, entry.inode.is_some());

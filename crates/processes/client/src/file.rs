@@ -181,7 +181,7 @@ pub(crate) struct File {
     known: Mutex<Known>,
     /// Something that may be waited for ([`turns`]) has come to its end.
     settled: Condvar,
-    /// Held while the first bytes are written out: whoever asks meanwhile waits for that.
+    /// Held while the first bytes are written out: requests wait for that meanwhile.
     writing_out: Mutex<()>,
 }
 
@@ -323,9 +323,8 @@ impl File {
         Ok(true)
     }
 
-    /// Ends the write that begins at `start`: its bytes are in the data objects, or not. Readers
-    /// have seen the file as it is now since the write began, so that it never ends sooner in
-    /// between.
+    /// Ends the write that begins at `start`: its bytes are in the data objects, or not. Readers have
+    /// seen the file as it is now since the write began, so that it never ends sooner in between.
     pub(crate) fn end_write_behind(&self, start: u64, result: Result<u32, ClientError>) {
         let mut known = self.known();
         let place = known

@@ -1,6 +1,6 @@
 //! First contact: the cluster map, asked of a server of which only the address is known.
 //!
-//! A server tells whoever looks for another file system which one it has. With that its map can be asked for.
+//! A server tells a client that looks for another file system which one it has. With that its map can be asked for.
 
 use crate::error::{ClientError, Result};
 use pandofs_api::{AdminReply, AdminRequest};

@@ -1,4 +1,4 @@
-//! Levels: what a client has and waits for at a moment, for whoever watches it.
+//! Levels: what a client has and waits for at a moment, for its monitoring.
 
 use crate::Client;
 

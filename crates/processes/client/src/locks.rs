@@ -96,7 +96,7 @@ impl Locks {
         self.lock().closed_by(ino, number);
     }
 
-    /// An open file is closed for good; who had locked through it.
+    /// An open file is closed for good; returns the owners of its locks.
     pub(crate) fn closed(&self, ino: Ino, handle: u64) -> Vec<LockOwner> {
         self.lock().closed(ino, handle)
     }

@@ -94,8 +94,7 @@ impl Client {
                 || self.core().fill_files(caller, &contents),
             );
             for (node, ended) in nodes.into_iter().zip(ended) {
-                // A file that somebody else has removed meanwhile was made and written, as it would have been if it
-                // were open.
+                // A file that somebody else has removed meanwhile was made and written, as it would have been if it were open.
                 if !matches!(&ended, Err(error) if error.is_gone()) {
                     *node = ended;
                 }

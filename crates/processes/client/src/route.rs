@@ -448,7 +448,7 @@ struct Group {
 }
 
 impl Outcome {
-    /// In a few words, for who follows the request.
+    /// In a few words, for the request's span.
     pub(crate) fn text(&self) -> String {
         match self {
             Outcome::Answered(answer) => outcome_of(answer),

@@ -1,4 +1,4 @@
-//! Spans of requests to servers, for who follows operations through all that they cause.
+//! Spans of requests to servers, for traces of operations through all that they cause.
 //!
 //! Code that does something for a program begins a span of its own and says so with [`follow`]; each request that this thread
 //! sends from then on is a part of that, and takes its context along to the server. Without a [`SpanMaker`] a request looks at
@@ -69,8 +69,7 @@ impl Core {
             return;
         };
         let parent = FOLLOWED.get();
-        // A thread of the library sends batches of early operations, long after their callers have gone
-        // on.
+        // A thread of the library sends batches of early operations, long after their callers have gone on.
         if parent.is_none() && !is_batch(call) {
             return;
         }

@@ -2,7 +2,7 @@
 //!
 //! A server keeps what a session has open, also when its last name is removed; but once it has
 //! heard nothing of the session for [`SESSION_TIMEOUT`](pandofs_types::limits::SESSION_TIMEOUT) it
-//! lets go of it, and who removes the file then removes its data. When a server has forgotten the
+//! lets go of it, and a removal of the file then removes its data. When a server has forgotten the
 //! opens that the session had registered with it, the session's open files are doubtful, each of
 //! them, as it may have been on that server, and is asked for before it is used next, and once more
 //! after it was used if the server said so meanwhile. (A mount is stopped for minutes, the file is

@@ -1,4 +1,4 @@
-//! Time that a thread has waited for servers, for who wants to know why something took long.
+//! Time that a thread has waited for servers, to tell why something took long.
 //!
 //! It belongs to the thread as its [cancellation](crate::Cancellation) does, and for the same reason.
 

@@ -61,8 +61,8 @@ impl DeadDirs {
     /// way. No one looks here as long as a server knows it.
     pub(crate) fn removed(&self, attr: Attr) {
         let mut kept = self.lock();
-        // The kernel forgets most of them at once; who keeps so many in use loses what was kept
-        // longest for none.
+        // The kernel forgets most of them at once; a mount that has so many in use loses the one
+        // that was kept longest for none.
         if kept.len() >= MAX_KNOWN_DIRECTORIES {
             kept.retain(|_, kept| kept.opens > 0);
         }

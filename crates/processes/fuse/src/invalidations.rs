@@ -399,7 +399,7 @@ mod tests {
         let heard = std::mem::take(&mut *recorder.heard.lock().unwrap());
         let expected = ["new", "old", "last"];
         assert_eq!(heard, expected.map(|name| ("expire", named(name))));
-        // And again when who asked for it has had time.
+        // And again when the thread that asked for it has had time.
         while recorder.heard.lock().unwrap().is_empty() {
             thread::sleep(Duration::from_millis(1));
         }

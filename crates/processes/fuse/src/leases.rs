@@ -156,7 +156,7 @@ impl PandoFs {
                 let key = self.client.entry_key(dir, name);
                 let leased = self.client.entry_cached_for(key, name, ino);
                 let timeout = (self.cached.kernel_cache).note_name(key, (dir, name), kind, leased);
-                // Again: who hears of a recall takes back what was noted before.
+                // Again: the thread that hears of a recall takes back what was noted before.
                 if timeout.is_zero() || self.client.entry_cached_for(key, name, ino).is_zero() {
                     return Duration::ZERO;
                 }
@@ -202,7 +202,7 @@ impl PandoFs {
         let attrs = entries.iter().zip(&cached);
         let attrs = attrs.map(|(entry, &(_, attr))| (entry.ino, until_late(attr)));
         let mut noted = kernel_cache.note_all(attrs.filter(|(_, attr)| !attr.is_zero()));
-        // Again: who hears of a recall takes back what was noted before.
+        // Again: the thread that hears of a recall takes back what was noted before.
         let still = self.client.listed_cached_for(&keys, entries);
         let mut timeouts = Vec::with_capacity(entries.len());
         let mut without = Vec::with_capacity(entries.len());

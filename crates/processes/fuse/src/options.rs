@@ -61,8 +61,8 @@ pub struct Options {
     pub local_locks: LocalLocks,
     /// More of what the kernel takes as mount data, each as `NAME=VALUE`: the labels of SELinux.
     pub mount_data: Vec<String>,
-    /// Settings that stay as they are while it is mounted, for who wants to change them (see
-    /// [`remount`](crate::remount())).
+    /// Settings that stay as they are while it is mounted, for a caller that wants to change them
+    /// (see [`remount`](crate::remount())).
     pub settings: Vec<Setting>,
     /// Requests that take longer are told to the log; zero: none.
     pub slow: Duration,

@@ -1,9 +1,8 @@
 //! Versions of files whose pages the kernel has, by which it keeps them when a file is opened again.
 //!
-//! A program that opens a file sees what others wrote and closed before. So pages are kept if the shard says at the
-//! opening that nothing has changed since an earlier one: each change of contents has a later time of change. A version
-//! counts from when the file was closed that was opened at it, for only then it is sure that the kernel has dropped
-//! what was older:
+//! A program that opens a file sees what others wrote and closed before. So pages are kept if the shard says at the opening
+//! that nothing has changed since an earlier one: each change of contents has a later time of change. A version counts from
+//! when the file was closed that was opened at it, for only then it is sure that the kernel has dropped what was older:
 //!
 //! ```text
 //! program A:  opens at version 2                               (is woken)  drops pages of version 1

@@ -9,7 +9,7 @@ use std::path::Path;
 /// server takes.
 ///
 /// # Errors
-/// The system's; who is not root may not.
+/// The system's; users other than root may not.
 pub(crate) fn set(mountpoint: &Path, bytes: usize) -> io::Result<()> {
     // Asks no server: the one that would answer may not be there yet.
     let root = rustix::fs::statx(

@@ -125,7 +125,7 @@ pub fn remount(
             given: given.to_vec(),
         };
         let mut message = change.encode().ok_or(RemountError::TooLong)?;
-        // SAFETY: whoever serves the directory's file system and knows the request reads and writes no more than a
+        // SAFETY: a server of the directory's file system that knows the request reads and writes no more than a
         // message; the kernel sees to that, by the size in the request's number.
         let asked = unsafe { ioctl(&root, Updater::<CHANGE, Message>::new(&mut message)) };
         match asked {

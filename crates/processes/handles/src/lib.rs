@@ -79,8 +79,7 @@ pub fn connect(
         Client::open(Path::new(OsStr::from_bytes(cluster)), options)?
     };
     if cache_bytes > 0 {
-        // Cached names are believed until servers recall them; for each caller those that it has found
-        // itself.
+        // Cached names are believed until servers recall them; for each caller those that it has found itself.
         client.take_leases(false, |_| ())?;
     }
     // A wrong address is to be found here, not where a file is looked for.

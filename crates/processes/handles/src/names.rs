@@ -161,7 +161,7 @@ impl Mount {
         Ok(renamed.is_some())
     }
 
-    /// The directory of the other one with this one's caller, who asks also where that directory is gone through.
+    /// The directory of the other one with this one's caller, whose rights count also on the way through it.
     fn of_one_session(&self, other: &Mount) -> Result<Mount> {
         if self.session.number != other.session.number {
             return Err(Failure::Invalid(

@@ -115,8 +115,7 @@ impl Library {
             let fields: [i32; 4] = crate::memory::get(description)?;
             let begins = (description + 8).wrapping_add_signed(fields[2] as isize);
             let end = start + fields[3] as u32 as usize;
-            // A function that makes threads has no description from its call on, as a thread's stack
-            // begins there.
+            // A function that makes threads has no description from its call on, as a thread's stack begins there.
             let end = match functions.get(behind) {
                 Some(next) if address >= end => next.0,
                 _ => end,

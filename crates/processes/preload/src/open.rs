@@ -52,8 +52,7 @@ impl Flags {
     }
 }
 
-/// Outcome of an open: nothing that is the file system's, a descriptor of the kernel's, or one that stands for
-/// this.
+/// Outcome of an open: nothing that is the file system's, a descriptor of the kernel's, or one that stands for this.
 enum Opened {
     Kernel,
     Elsewhere(isize),

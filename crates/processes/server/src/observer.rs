@@ -1,4 +1,4 @@
-//! Observer: whoever watches a running server from another thread of its process.
+//! Observer: a watcher of a running server in another thread of its process.
 
 use crate::mailbox::{Mail, Mailbox};
 use crate::times::{Timed, Times};

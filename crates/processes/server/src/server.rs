@@ -504,7 +504,7 @@ impl ServerHandle {
         }
     }
 
-    /// For whoever watches it.
+    /// For its monitoring.
     pub fn observer(&self) -> Observer {
         Observer {
             mailbox: self.mailbox.clone(),

@@ -66,7 +66,7 @@ impl Slowest {
         self.this.push(ended());
     }
 
-    /// A round of the server took so long: who came at its beginning waited for its end.
+    /// A round of the server took so long: a request that came at its beginning waited for its end.
     pub(crate) fn round(&mut self, now: Instant, took: Duration) {
         self.turn(now);
         self.lag[0] = self.lag[0].max(took);

@@ -6,7 +6,7 @@ use pandofs_metrics::{Histogram, Snapshot};
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// The lane and its helper threads fill them, and whoever watches reads them.
+/// The lane and its helper threads fill them, and an observer reads them.
 #[derive(Debug)]
 pub(crate) struct Times {
     operations: [Histogram; Kind::COUNT],

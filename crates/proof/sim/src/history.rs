@@ -206,8 +206,7 @@ impl History {
             let may = self.attributes.deed(&place).filter(|_| result.is_ok());
             let field = place.0.1;
             let told = may.map(|may| attributes::changed(field, may, attr));
-            // Bytes that a truncation took away since make a file no longer, so that its size is all that is
-            // known.
+            // Bytes that a truncation took away since make a file no longer, so that its size is all that is known.
             let told = match (told, attr, request) {
                 (Some(_), Some(attr), Request::WroteData(_)) => Some(Told::Write(field.of(attr))),
                 (told, ..) => told,

@@ -420,7 +420,7 @@ fn early_and_looked_up(seed: u64) -> Scenario {
     scenario
 }
 
-/// Workers of who looks at what the other one changes early.
+/// Workers of the client that looks at what the other one changes early.
 const LOOKERS: usize = 4;
 
 /// As [`early`], and servers die while names are changed, before others look: by loss of power, or else they are killed.

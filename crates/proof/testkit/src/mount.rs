@@ -539,8 +539,8 @@ fn run_on_file(file: &OwnedFd, op: &Op) -> Outcome {
     Ok(Answer::Done)
 }
 
-/// Through a further open of the same file with `O_APPEND`; who lost the right to open it sets the flag
-/// for the while.
+/// Through a further open of the same file with `O_APPEND`; a caller that lost the right to open it
+/// sets the flag for the while.
 fn append(file: &OwnedFd, data: &[u8]) -> Result<(), Failure> {
     let again = format!("/proc/self/fd/{}", file.as_raw_fd());
     let flags = OFlags::WRONLY | OFlags::APPEND | OFlags::CLOEXEC;

@@ -376,8 +376,8 @@ impl Op {
     }
 }
 
-/// An operation and who asks for it, as a place in [`callers`]. Operations on an open file are asked
-/// for by whoever opened it, whatever stands here.
+/// An operation and its caller, as a place in [`callers`]. Operations on an open file are those of
+/// the caller that opened it, whatever stands here.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Step {
     /// Index in [`callers`].

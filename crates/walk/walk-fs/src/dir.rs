@@ -233,8 +233,8 @@ impl<D> Dir<D> {
 
     /// So many parts are done; whether they were the last.
     pub(crate) fn parts_done(&self, parts: usize) -> bool {
-        // Acquire and release: who does the last part sees what was done to the state by all
-        // others.
+        // Acquire and release: the thread that does the last part sees what all others did to the
+        // state.
         let before = self.pending.fetch_sub(parts, Ordering::AcqRel);
         assert!(before >= parts, "a directory was done twice");
         before == parts

@@ -228,9 +228,9 @@ impl<T> Sharer<T> {
     }
 
     /// While one worker reads a directory with nearly all entries of a tree, the other ranks live
-    /// on the slices that it leaves here. One for each that is refused would not do: who gets so
-    /// little is idle again before the next one is answered, and this rank does nearly all of the
-    /// work.
+    /// on the slices that it leaves here. One for each that is refused would not do: a rank that
+    /// gets so little is idle again before the next one is answered, and this rank does nearly all
+    /// of the work.
     pub(crate) fn wanted(&self) -> usize {
         let for_workers = match self.workers {
             1 => 0,

@@ -12,7 +12,7 @@
 //!    comes back to rank 0, white. Rank 0 ends the walk, with work under way.
 //!
 //! So ranks count as well, which is Safra's version (EWD 998): each keeps the number of messages
-//! *with work* that it sent, less those it received; the token adds the counts up; and who
+//! *with work* that it sent, less those it received; the token adds the counts up; and a rank that
 //! *receives* work turns black. Rank 0 decides that all is done when a token comes back to it, it
 //! is idle, it and the token are white, and the token's sum and its own count make 0.
 //!

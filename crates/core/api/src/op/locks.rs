@@ -83,8 +83,8 @@ impl Operation for GetLock {
 }
 
 /// A descriptor of an open file was closed through which these owners of the session have locked: they may
-/// unlock in a moment. Until then, for [`CLOSING_WAIT`] at most, who asks for one of these locks and does
-/// not want to wait is kept. `Done`.
+/// unlock in a moment. Until then, for [`CLOSING_WAIT`] at most, a request for one of these locks that
+/// does not want to wait is kept. `Done`.
 ///
 /// [`CLOSING_WAIT`]: pandofs_types::limits::CLOSING_WAIT
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

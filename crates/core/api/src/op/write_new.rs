@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// Gives an empty file that is kept inline all of its bytes, from the first on. Bytes that do not fit inline the shard
 /// writes to the file's first data object, and the file is striped when this is answered. `Refusal::NotInline` if the file
-/// is not empty or not inline (any more), or if the bytes are more than a stripe unit. Answers `Inode` (with an empty
-/// body).
+/// is not empty or not inline (any more), or if the bytes are more than a stripe unit. Answers `Inode` (with an empty body).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct WriteNew {
     /// A file.

@@ -104,8 +104,7 @@ fn whoever_wants_it_waits_until_its_server_has_removed_it() {
     assert_eq!(session.deputy.granted_until(top), None);
 }
 
-/// Another session that wants it waits at its home, and would wait as long as the grants there are
-/// renewed.
+/// Another session that wants it waits at its home, and would wait as long as the grants there are renewed.
 #[test]
 fn one_that_is_given_up_before_it_is_removed_has_the_grants_of_its_home_end() {
     let (mut session, _, _, dir) = removed();

@@ -417,8 +417,7 @@ impl Session {
         panic!("{request:?} comes to no end");
     }
 
-    /// No answer tells which directory gave way to a rename, so its grant is recalled, whoever has
-    /// it.
+    /// No answer tells which directory gave way to a rename, so its grant is recalled, whoever has it.
     fn recall_victim(&mut self, request: &Request) {
         if let Request::Rename(op::Rename {
             new_dir, new_name, ..

@@ -65,6 +65,6 @@ pub trait DataObjects {
     /// longer, and makes one if there is none.
     ///
     /// # Errors
-    /// For who asked. Nothing was changed, or an unknown part if the disk failed.
+    /// For the requester. Nothing was changed, or an unknown part if the disk failed.
     fn carry_out(&mut self, request: DataRequest) -> Result<Done<Self::Object>, FsError>;
 }

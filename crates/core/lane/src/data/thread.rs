@@ -47,7 +47,7 @@ pub enum DataOrder<T, O> {
     Answer {
         /// As it was given with the request.
         origin: T,
-        /// For whoever asked.
+        /// For the requester.
         reply: DataReply,
     },
     /// Sync this where that holds up nobody.
@@ -331,7 +331,7 @@ fn outdated<O>(
     let object = objects.object(ino)?;
     let followed = object.as_ref().map_or(0, |object| objects.followed(object));
     if followed_by(request).is_some() {
-        // That it has may not be on disk yet: who wrote so may have been killed before it was.
+        // That it has may not be on disk yet: the process that wrote so may have been killed before it was.
         return Ok(object
             .filter(|_| followed >= wanted)
             .map(|object| Outcome::Sync(Work::Header(object))));

@@ -130,7 +130,7 @@ fn what_a_start_decides_is_on_disk_before_anything_is_asked() {
     assert_eq!(driver.log.unsynced(), 0);
 }
 
-/// The system may have it only in memory, and whoever starts by it says things that come of it.
+/// The system may have it only in memory, and a server that starts by it says things that come of it.
 #[test]
 fn what_was_only_written_is_synced_before_a_start_goes_by_it() {
     let mut driver = Driver::new(5_000);

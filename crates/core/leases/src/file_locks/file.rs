@@ -85,8 +85,8 @@ impl FileLocks {
         self.note(owner, lock);
     }
 
-    /// As [`FileLocks::set`], believing whoever gave it: for who hears of locks later than they are given,
-    /// and not in that order.
+    /// As [`FileLocks::set`], believing the shard that gave it: for a client, which hears of locks later
+    /// than they are given, and not in that order.
     pub fn note(&mut self, owner: Owner, lock: &FileLock) {
         self.cut(owner, lock.kind, lock.range);
         let pieces = self.pieces.entry((lock.kind, owner)).or_default();

@@ -165,8 +165,8 @@ impl<T: Copy> LockTable<T> {
         std::mem::take(&mut self.events)
     }
 
-    /// From now on nothing is given to anybody, and who asks waits, also who does not want to; or that is
-    /// over, and [`LockTable::awaited`] are to be looked at by [`LockTable::wake`].
+    /// From now on nothing is given to anybody, and all that ask wait, also those that do not want to; or
+    /// that is over, and [`LockTable::awaited`] are to be looked at by [`LockTable::wake`].
     pub fn hold(&mut self, hold: bool) {
         self.hold = hold;
     }
@@ -480,7 +480,7 @@ impl<T: Copy> LockTable<T> {
         changed
     }
 
-    /// Forgets a file that is elsewhere now; gives who waited for it.
+    /// Forgets a file that is elsewhere now; gives the requests that waited for it.
     pub fn take(&mut self, ino: Ino) -> Vec<T> {
         let mut tickets = Vec::new();
         while let Some(waiter) = self.files.get(&ino).and_then(|file| file.waiting.first()) {

@@ -571,7 +571,7 @@ fn who_tries_is_kept_while_the_holder_may_have_closed_the_file() {
     table.unlock(FILE, owner(1), LockKind::Flock, LockRange::WHOLE);
     assert_eq!(granted(&mut table), [2]);
 
-    // It was not the last descriptor: who tried is told after a while.
+    // It was not the last descriptor: the one that tried is told after a while.
     let mut table = LockTable::default();
     try_flock(&mut table, 1, true);
     close(&mut table);

@@ -1,5 +1,5 @@
-//! Write at a file's end, wherever that is when the record is applied: who appends from several clients
-//! overwrites nothing.
+//! Write at a file's end, wherever that is when the record is applied: clients that append at the same
+//! time overwrite nothing.
 //!
 //! Of a striped file the shard gives the client the range, and the client writes it. Until it has, and for
 //! good if it dies before, the range reads as zeros.

@@ -56,7 +56,7 @@ fn of_shard<'h, 't, 's>(
     here.iter_mut().find(|txn| txn.shard == shard)
 }
 
-/// Performs steps that are all here and were prepared on the state as it is; the first of the shards is who plans.
+/// Performs steps that are all here and were prepared on the state as it is; the first of the shards plans.
 pub fn execute(
     here: &mut [Txn<'_, '_>],
     prepared: &PreparedSteps,

@@ -10,8 +10,8 @@ const OVER_OWNERS: Capabilities = Capabilities::CHOWN
 
 /// One change that comes to the same as two of the same caller, one after the other, of what is no directory; at the time of
 /// the second. `None` where there may be none: a size is about contents, too; a time that is "now" is that of its own change;
-/// who gives a file away may no longer be allowed what comes next, and takes off set-id bits that stand there, but not ones
-/// that the same change sets.
+/// a caller that gives a file away may no longer be allowed what comes next, and takes off set-id bits that stand there, but
+/// not ones that the same change sets.
 pub fn joined(caller: &Credentials, one: &SetAttr, two: &SetAttr) -> Option<SetAttr> {
     let is_now = |time: &Option<SetTime>| matches!(time, Some(SetTime::Now));
     if one.size.is_some() || two.size.is_some() || is_now(&one.atime) || is_now(&one.mtime) {

@@ -66,7 +66,7 @@ pub struct Choices {
     pub slots: Vec<ShardId>,
     /// Where the directory's policy follows the load: what is placed by.
     pub placing: Option<Placing>,
-    /// Nobody but who asks has the file open that is given a size.
+    /// Nobody but the requester has the file open that is given a size.
     pub alone: bool,
     /// The number of the inode that is made, if the session has chosen it. An operation that makes an inode makes one.
     pub ino: Option<Ino>,
@@ -296,7 +296,7 @@ pub(crate) fn new_dir_attr(ino: Ino, new: &pandofs_api::NewDir) -> pandofs_types
 }
 
 /// The time of an inode's change is later than that of the one before, also where a clock was set back or another one is
-/// asked: who has cached contents tells by it whether they are old. One operation may change it twice.
+/// asked: a client with cached contents tells by it whether they are old. One operation may change it twice.
 pub(crate) fn pass(ctime: &mut Time, to: Time) {
     if to != *ctime {
         *ctime = to.max(Time(ctime.0.saturating_add(1)));

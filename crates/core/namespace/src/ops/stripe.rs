@@ -47,7 +47,7 @@ impl Execute for op::Stripe {
         )?)))
     }
 
-    /// There is less in the store then; but whoever asks wants to write more than it holds.
+    /// There is less in the store then; but the client wants to write more than it holds.
     fn needs_space(&self, view: &View<'_>) -> Result<bool, Stop> {
         Ok(inline_bytes(view, self.ino)?.is_some())
     }

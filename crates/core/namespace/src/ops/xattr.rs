@@ -19,11 +19,11 @@ const CAPABILITY: &[u8] = b"security.capability";
 /// Owner of attributes, which says who may read and change them (xattr(7)).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Namespace {
-    /// Of files and directories: who may read and write these.
+    /// Of files and directories: for callers that may read and write these.
     User,
-    /// Of who may administer the system; nobody else sees them.
+    /// Of administrators of the system; nobody else sees them.
     Trusted,
-    /// Of who may administer the system; everybody reads them.
+    /// Of administrators of the system; everybody reads them.
     Security,
 }
 

@@ -16,9 +16,8 @@ impl Perform for step::DropPart {
             locks_held.check(lock, own)?;
         }
         if view.parts(dir)?.is_none() {
-            // The coordinator named this shard and has not heard yet that the partition here was merged.
-            // It does not come back meanwhile: the shard that has it now is asked as well, and gives
-            // nothing away any more.
+            // The coordinator named this shard and has not heard yet that the partition here was merged. It does
+            // not come back meanwhile: the shard that has it now is asked as well, and gives nothing away any more.
             return Ok(Prepared {
                 locks,
                 ..Prepared::default()

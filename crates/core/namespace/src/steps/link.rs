@@ -43,7 +43,7 @@ impl Perform for step::Link {
         let (ino, time) = (self.ino, self.time);
         let mut inode = txn.view().inode(ino).map_err(no_longer)?;
         if inode.nlink == 0 {
-            // A cut or a filling goes on; whoever finishes it finds that the inode has a name.
+            // A cut or a filling goes on; the one that finishes it finds that the inode has a name.
             if matches!(txn.view().reclaim(ino)?, Some(ReclaimRecord::Orphan)) {
                 txn.delete_reclaim(ino);
                 txn.effects.push(Effect::Reclaim { ino });

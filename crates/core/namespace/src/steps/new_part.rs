@@ -55,7 +55,7 @@ impl Perform for NewPart {
     }
 }
 
-/// Nothing comes in, and who knows of the directory already waits.
+/// Nothing comes in, and requests that name the directory already wait.
 fn locks(part: &NewPart) -> LockSet {
     vec![Lock::Dir(part.dir), Lock::Made(part.dir)]
 }

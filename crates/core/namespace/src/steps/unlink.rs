@@ -42,7 +42,7 @@ impl Perform for step::Unlink {
             forget_inode(txn, ino, inode)?;
         } else {
             txn.put_inode(ino, &inode);
-            // A cut goes on; whoever finishes it finds that the inode has no name.
+            // A cut goes on; the one that finishes it finds that the inode has no name.
             let cut = matches!(
                 txn.view().reclaim(ino)?,
                 Some(ReclaimRecord::Truncate { .. })

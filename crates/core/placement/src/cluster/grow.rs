@@ -50,7 +50,7 @@ impl ClusterMap {
     /// Checks that servers which go by this map may go on by `next`: servers joined after those that are there, each
     /// with shards after those that are there or with none, and nothing else is another than it was. Each addition
     /// makes the epoch larger by 1 and brings at least one server, so `next` is at most as many epochs ahead as servers
-    /// joined: who was away during several additions may go on by the last map, and no map uses up the epochs.
+    /// joined: a server that was away during several additions may go on by the last map, and no map uses up the epochs.
     ///
     /// # Errors
     /// [`MapError::NoSuccessor`].
@@ -58,7 +58,7 @@ impl ClusterMap {
         self.check_next(next, false)
     }
 
-    /// As [`ClusterMap::check_successor`], of the map in the file that a server is started with: whoever starts it may have
+    /// As [`ClusterMap::check_successor`], of the map in the file that a server is started with: its administrator may have
     /// given servers other addresses, once or more often, as when their directory was moved.
     ///
     /// # Errors
@@ -218,8 +218,7 @@ mod tests {
         let led = |id| after.shards_of(ServerId(id)).len();
         assert_eq!([led(2), led(3), led(4)], [16, 64, 1]);
         assert_eq!(after.shards[..64], before.shards[..]);
-        // A server that joins later goes by those that are there, of any weight: 145 shards of 4.5 and
-        // a trace.
+        // A server that joins later goes by those that are there, of any weight: 145 shards of 4.5 and a trace.
         let later = after.with_servers(vec![server(5)]).unwrap();
         assert_eq!(later.shards_of(ServerId(5)).len(), 32);
         // All of weight 0, as only a hand can write it.

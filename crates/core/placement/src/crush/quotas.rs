@@ -188,8 +188,7 @@ mod tests {
             prop_assert_eq!(quotas.iter().sum::<u32>(), u32::from(shards));
             let enough = of.len() <= usize::from(shards);
             prop_assert!(!enough || quotas.iter().all(|&quota| quota > 0));
-            // A server that was given one has too much; the others share what is left of all
-            // shards.
+            // A server that was given one has too much; the others share what is left of all shards.
             let mut given = vec![false; of.len()];
             let (mut left, mut whole): (u128, u128) = (0, 0);
             for _ in 0..=of.len() {

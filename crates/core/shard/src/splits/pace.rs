@@ -55,7 +55,7 @@ impl Paces {
     }
 
     /// How many entries may go in one message now; `None`: none yet. A message has no more than go in a second, so that
-    /// who is sent them never takes the split for one that has stopped.
+    /// the receiver never takes the split for one that has stopped.
     pub(super) fn chunk(&mut self, dir: Ino, now: Option<Steady>) -> Option<usize> {
         let Some(pace) = self.0.get_mut(&dir) else {
             return Some(SPLIT_CHUNK_ENTRIES);

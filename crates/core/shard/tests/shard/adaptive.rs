@@ -253,8 +253,7 @@ fn files_stay_as_directories_do() {
     }
 }
 
-/// The log says where each inode was made: a shard that has heard nothing, or something else, makes it there
-/// again.
+/// The log says where each inode was made: a shard that has heard nothing, or something else, makes it there again.
 #[test]
 fn a_replay_places_everything_where_it_was() {
     let mut cluster = adaptive();

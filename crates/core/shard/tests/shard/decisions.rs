@@ -132,8 +132,7 @@ fn after_a_restart_who_was_to_decide_is_asked_what_it_decided_and_the_request_wa
     let begins = |record: &Record| matches!(record, Record::Request { .. });
     assert!(!again.records.iter().any(begins), "{:?}", again.records);
     assert!(again.outputs.is_empty(), "{:?}", again.outputs);
-    // The participant that was asked has decided nothing. The request is answered, and does not begin another
-    // operation as well.
+    // The participant that was asked has decided nothing. The request is answered, and does not begin another operation as well.
     let refused = answer(&give(&mut cluster, 1, &inquiries[0]));
     let ended = give(&mut cluster, 0, &refused);
     assert!(!ended.records.iter().any(begins), "{:?}", ended.records);

@@ -1,4 +1,4 @@
-//! The gate of a split: who wants a lock in the moving half waits for the last step, and for nothing longer.
+//! The gate of a split: a request for a lock in the moving half waits for the last step, and for nothing longer.
 
 use crate::grants::in_force_of;
 use crate::support::{Cluster, create_file, link, name, sent};

@@ -380,8 +380,7 @@ fn a_directory_that_others_look_at_is_not_granted_for_a_while() {
     later(&mut cluster, LEASE);
     assert!(granted(&mut cluster, HOLDER, dir).is_some());
 
-    // Each recall within a minute doubles the pause. A directory that was refused is leased to
-    // nobody.
+    // Each recall within a minute doubles the pause. A directory that was refused is leased to nobody.
     for pause in [1, 2, 4] {
         let step = ask(&mut cluster, OTHER, unlink(dir, "f"));
         give_up(&mut cluster, &step, &[LeaseKey::Grant(dir)]);

@@ -395,7 +395,7 @@ fn locks_go_with_their_inode_and_who_waits_is_sent_after_it() {
             "{found:?}"
         );
     }
-    // The shard that they went to knows for whom to wait after a restart.
+    // The shard that they went to knows which sessions to wait for after a restart.
     cluster.restart(1);
     let ino = inos[moved[0]];
     let waits = wait(&mut cluster, 8, 1, set(ino, 3, false));

@@ -12,8 +12,7 @@ const PARTITIONS: u32 = 4;
 const DIRECTORIES: usize = 16;
 const FILES: usize = 40;
 
-/// Makes a directory that splits as far as it may and is emptied. The messages of its shards about merging
-/// are lost.
+/// Makes a directory that splits as far as it may and is emptied. The messages of its shards about merging are lost.
 fn empty_and_split(cluster: &mut Cluster, dir: &Name) -> Ino {
     let mkdir = Request::Mkdir(op::Mkdir {
         dir: Ino::ROOT,

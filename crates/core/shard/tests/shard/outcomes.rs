@@ -115,7 +115,7 @@ fn a_step_is_answered_alike_before_and_after_a_restart_when_another_has_ended() 
     assert_eq!(before, after);
 }
 
-/// The change was answered by its coordinator, perhaps, and who asks after that is to meet the new rights.
+/// The change was answered by its coordinator, perhaps, and a request after that is to meet the new rights.
 #[test]
 fn a_name_is_waited_for_while_the_rights_to_its_directory_change() {
     let (mut cluster, [file, _]) = cluster();

@@ -170,8 +170,7 @@ fn comes_here(cluster: &mut Cluster, parent: Ino, text: &str, leads_to: Ino) {
 }
 
 /// The name of a directory that is being made may come to its home, when a part of its parent moves there, before the
-/// outcome has. A client that looked it up, or listed the parent, had the home believe that its state is broken, and
-/// stop.
+/// outcome has. A client that looked it up, or listed the parent, had the home believe that its state is broken, and stop.
 #[test]
 fn a_name_that_comes_to_the_home_of_its_directory_before_that_is_made_is_waited_for() {
     for protocol in [TwoPhase, ThreePhase] {

@@ -79,8 +79,7 @@ fn touch(sequence: u64, age: i64, ino: Ino) -> Input {
     })
 }
 
-/// The coordinator asks for a waiting step again twice a second, for as long as the other operation
-/// lasts.
+/// The coordinator asks for a waiting step again twice a second, for as long as the other operation lasts.
 #[test]
 fn a_step_that_waits_is_not_looked_at_again_for_each_repetition() {
     let mut cluster = Cluster::new(2, DirPolicy::Random, Settings::default());

@@ -60,7 +60,7 @@ fn who_waits_for_its_recall_goes_on_with_it() {
     let step = cluster.input(0, input);
     let mut last = None;
     cluster.carry(step.outputs, &mut last);
-    // The last of the two answers is that of whoever waits longer.
+    // The last of the two answers is that of the request that waits longer.
     assert!(last.is_some(), "the removal does not wait for the recall");
     let gone = call(&mut cluster, 0, OTHER, lookup(Ino::ROOT, "d"));
     assert_eq!(gone, Err(FsError::NotFound.into()));

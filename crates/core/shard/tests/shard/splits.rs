@@ -256,8 +256,7 @@ fn a_crash_at_any_message_of_a_split_leaves_one_owner() {
             }
             let recovered = cluster.restart(crashed).outputs;
             cluster.carry(recovered, &mut None);
-            // Files that may be open on the one that crashed do not move before clients have had the time to say
-            // so.
+            // Files that may be open on the one that crashed do not move before clients have had the time to say so.
             cluster.pass(SESSION_TIMEOUT);
             let mut listed: Vec<_> = list(&mut cluster, &mut map)
                 .into_iter()

@@ -137,8 +137,7 @@ fn a_batch_waits_that_stripes_and_so_does_a_grant_that_tells() {
     assert!(!waits(&ask(&mut cluster, HOLDER, grant)));
 }
 
-/// Its bytes are in its first data object before anybody is answered; the object is asked when the record is on
-/// disk.
+/// Its bytes are in its first data object before anybody is answered; the object is asked when the record is on disk.
 #[test]
 fn a_file_with_something_in_it_is_locked_until_that_is_in_its_data_object() {
     let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());

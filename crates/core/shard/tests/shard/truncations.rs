@@ -163,8 +163,7 @@ fn nobody_is_leased_the_attributes_while_a_cut_is_pending() {
     );
 }
 
-/// Bytes that others have written beyond the end and not reported are cut away before the file ends
-/// there.
+/// Bytes that others have written beyond the end and not reported are cut away before the file ends there.
 #[test]
 fn a_file_that_is_made_longer_is_cut_if_others_have_it_open() {
     for others in [false, true] {

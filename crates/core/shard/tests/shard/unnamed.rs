@@ -250,8 +250,7 @@ fn who_may_not_make_files_there_may_not_make_these() {
     assert!(matches!(refused, Err(Refusal::Malformed(_))), "{refused:?}");
 }
 
-/// A shard that prepared a name for it was told that it can have one, so it stays until that is
-/// decided.
+/// A shard that prepared a name for it was told that it can have one, so it stays until that is decided.
 #[test]
 fn it_is_not_gone_while_another_shard_is_about_to_give_it_a_name() {
     for commit in [true, false] {

@@ -1,4 +1,4 @@
-//! Slot of a thread of a ring: the request that it has in hand, for who answers it.
+//! Slot of a thread of a ring: the request that it has in hand, for the thread that answers it.
 
 use super::entry::RingEntry;
 use crate::errno::Errno;
@@ -121,7 +121,7 @@ impl Slot {
         self.state().entry.is_some()
     }
 
-    /// Gives the entry with this answer in it to who sends it while the request is still handled.
+    /// Gives the entry with this answer in it to the thread that sends it while the request is still handled.
     pub(crate) fn give_away(&self, unique: RequestId, error: Errno) -> Option<RingEntry> {
         let mut state = self.state();
         let mut entry = state.entry.take()?;

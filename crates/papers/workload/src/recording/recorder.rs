@@ -163,7 +163,7 @@ impl Shared {
             });
             if is_ending || written.is_err() {
                 self.is_over.store(true, Ordering::Relaxed);
-                // Under the lock: who found no room either sees that it is over, or waits already.
+                // Under the lock: a thread that found no room either sees that it is over, or waits already.
                 self.lock().lines = Vec::new();
                 self.written.notify_all();
                 return written.map(|()| operations);

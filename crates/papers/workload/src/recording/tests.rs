@@ -227,7 +227,7 @@ fn a_full_disk_ends_the_recording_and_nothing_else() {
     let recording = Recording::start(disk.clone()).unwrap();
     let a = &name("a");
     let deadline = Instant::now() + Duration::from_secs(60);
-    // More than ever waits, so that who had to wait for room would be seen to.
+    // More than ever waits, so that a thread that had to wait for room would show.
     while !recording.shared_is_over() {
         assert!(Instant::now() < deadline, "it goes on with a full disk");
         record(

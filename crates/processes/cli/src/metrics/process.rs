@@ -9,8 +9,7 @@ use std::fs;
 
 const NANOSECONDS: f64 = 1e9;
 
-/// Spans, processor, memory and open files of this process. Figures that the system does not tell are
-/// left out.
+/// Spans, processor, memory and open files of this process. Figures that the system does not tell are left out.
 pub(crate) fn families(spans: Option<&Spans>) -> Vec<Family> {
     let mut families = traces::families(spans);
     families.extend(of_system());

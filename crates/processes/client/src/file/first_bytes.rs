@@ -79,7 +79,7 @@ impl File {
     }
 
     /// Takes the first bytes to write them out; `None` if there are none, or none any more. While the guard is there
-    /// nobody else goes on who asks.
+    /// all other requests wait.
     pub(crate) fn take_first_bytes(&self) -> Option<(FirstBytes, MutexGuard<'_, ()>)> {
         if self.known().first_bytes.is_none() && self.writing_out.try_lock().is_ok() {
             return None;

@@ -547,7 +547,7 @@ fn a_large_write_may_be_answered_before_servers_have_it() {
     bench.client.flush(FILE).unwrap();
     assert_eq!(bench.size(), 50_000);
     assert_eq!(bench.read(10_000, 40_000), more);
-    // A small one is written first: it costs little, and who wrote it learns what came of it.
+    // A small one is written first: it costs little, and its writer learns what came of it.
     bench
         .client
         .write_behind(&ME, FILE, 1, 0, &pattern(100), |result| {

@@ -129,7 +129,7 @@ fn an_open_file_whose_lock_is_lost_is_spoilt_until_it_is_closed() {
     assert_eq!(client.check_locks(FILE, 1), Ok(()));
 }
 
-/// Says "not yet" until somebody asks who does not want to wait.
+/// Says "not yet" until a request comes that does not want to wait.
 fn refusing() -> impl Fn(&RequestBody) -> Reaction + Send + Sync + 'static {
     let cancelled = AtomicBool::new(false);
     move |request| match request {

@@ -277,7 +277,7 @@ fn names_are_told_to_who_syncs_the_directory_and_to_who_syncs_the_file() {
         assert_eq!(bench.sync_root(), Ok(()));
         assert_eq!(bench.sync(), LOST);
         assert_eq!(bench.sync(), Ok(()));
-        // The log has both: who syncs the one has the other.
+        // The log has both: a sync of the one is one of the other.
         change();
         assert_eq!(bench.sync(), Ok(()));
         bench.servers[SHARD].restart_machine();

@@ -14,7 +14,7 @@ pub(crate) struct OpenObject {
     pub ino: Ino,
     pub checked: Checked<File>,
     /// Whether the directory entries are known to be on disk. Not known of an object that was just opened,
-    /// even if it was there: who made it may not have synced it.
+    /// even if it was there: the process that made it may not have synced it.
     entry_synced: AtomicBool,
     /// Changes since it was opened, and how many of them are known to be on disk with their checksums.
     /// Events before it was opened are not.

@@ -59,8 +59,8 @@ pub(super) struct Worker {
     syncers: Vec<Sender<(Waiter, Work)>>,
     mailbox: Mailbox,
     thread: DataThread<DataOrigin, Arc<OpenObject>>,
-    /// An object is being synced to be settled. One at a time: whoever waits for a sync of his own
-    /// should not wait for many of these.
+    /// An object is being synced to be settled. One at a time: a client that waits for a sync of
+    /// its own should not wait for many of these.
     is_settling: bool,
 }
 

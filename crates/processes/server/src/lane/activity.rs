@@ -292,7 +292,7 @@ impl LaneThread {
     }
 }
 
-/// `process 12`, of who is on this machine, or the address of another one.
+/// `process 12`, of a client on this machine, or the address of another one.
 fn whereabouts(connection: &Connection) -> Option<String> {
     match connection.stream.peer_process() {
         Some(process) => Some(format!("process {process}")),

@@ -214,8 +214,7 @@ impl LaneThread {
                         let at = steady(self.started, now);
                         known_since = self.lane.heard(session, at);
                         self.lane.begin_generation(session, generation, at);
-                        // Requests that they still bring were given up, and may have been done again over
-                        // this one.
+                        // Requests that they still bring were given up, and may have been done again over this one.
                         self.close_all(now, |other| other.is_before(session, generation));
                         Role::Client {
                             session,

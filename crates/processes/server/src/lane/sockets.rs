@@ -229,8 +229,7 @@ impl LaneThread {
         }
     }
 
-    /// The lane has let go of a session. Requests that its connections may still bring were sent by a client that
-    /// did not know of that.
+    /// The lane has let go of a session, whose client may still send without knowing it.
     pub(super) fn expired(&mut self, session: SessionId, now: Instant) {
         tracing::info!(
             "client {session} has been silent for too long; its open files are released"

@@ -106,8 +106,7 @@ impl Traces {
         self.data.remove(&at);
     }
 
-    /// A message is sent to another server. Returns the message to send before, if it asks for a step that is
-    /// followed.
+    /// A message is sent to another server. Returns the message to send before, if it asks for a step that is followed.
     pub(super) fn sends(&mut self, server: ServerId, message: &PeerMessage) -> Option<PeerMessage> {
         let PeerMessage::Commit { to, message, .. } = message else {
             return None;

@@ -184,9 +184,9 @@ pub(super) const CASES: &[Case] = &[
         "inherit.set_group_id_only_for_members",
         "inode(7): S_ISGID",
         |_| {
-            // An executable that lends the group's rights cannot be made by who does not have them.
-            // (A file that the group may not execute keeps the bit, which means another thing
-            // there.)
+            // An executable that lends the group's rights cannot be made by a user that does not
+            // have them. (A file that the group may not execute keeps the bit, which means another
+            // thing there.)
             dir("d")?;
             chown("d", None, Some(CREW)).ok()?;
             chmod("d", 0o2777).ok()?;

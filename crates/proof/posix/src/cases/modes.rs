@@ -264,7 +264,7 @@ pub(super) const CASES: &[Case] = &[
                 call()?;
                 same(&format!("mode after {what} of root"), mode_of("a")?, 0o6666)?;
             }
-            // By who had the file open when anybody might write to it.
+            // By a process that had the file open when anybody might write to it.
             let fd = open("a", O::WRONLY, 0).ok()?;
             chmod("a", 0o2600).ok()?;
             as_user(in_crew, || ftruncate(&fd, 3).ok())?;

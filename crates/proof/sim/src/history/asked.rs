@@ -1,4 +1,4 @@
-//! Requests that were answered, for who looks at rights.
+//! Requests that were answered, for the oracle of rights.
 
 use super::attributes::{Field, possible};
 use super::{History, Told};

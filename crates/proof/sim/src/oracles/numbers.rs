@@ -1,5 +1,5 @@
-//! An inode number is given out once: whoever is told of a number is told of the same file each time, which was born at
-//! one time and is of one kind, also when a server lost what it had not synced.
+//! An inode number is given out once: all clients that hear of a number hear of the same file each time, which was born
+//! at one time and is of one kind, also when a server lost what it had not synced.
 
 use super::Finding;
 use pandofs_api::{InodeReply, Reply};

@@ -185,8 +185,7 @@ impl Rights<'_> {
                 self.may_take(*dir, first)
             }
             Request::Rename(op::Rename { dir, new_dir, .. }) => {
-                // A caller that moves a directory to another one has to have the right to write to
-                // it.
+                // A caller that moves a directory to another one has to have the right to write to it.
                 let moved = match dir == new_dir || self.is_root() {
                     true => Either::HOLDS,
                     false => Either::UNKNOWN,

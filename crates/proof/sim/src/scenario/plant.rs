@@ -57,7 +57,7 @@ pub enum Plant {
     KeepsOldMap,
     /// A server that takes up a newer cluster map does not keep it, and starts again by the old one.
     LosesNewMap,
-    /// A client answers names that it believes whoever asks.
+    /// A client answers names that it believes to any caller.
     AnswersAnybody,
     /// Permission bits of a directory change in its inode, and not where its names are.
     KeepsRights,

@@ -86,7 +86,7 @@ pub(crate) struct World {
     lost: BTreeMap<usize, BTreeSet<Key>>,
     random: Rng,
     found: Option<Finding>,
-    /// Early operations that were sent, by who asked for them.
+    /// Early operations that were sent, by the worker that asked for them.
     early: BTreeMap<(SessionId, usize, u64), Vec<u64>>,
     /// Only planted: messages that were sent once.
     said: BTreeSet<String>,

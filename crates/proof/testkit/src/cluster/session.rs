@@ -260,7 +260,7 @@ impl Cluster {
         result
     }
 
-    /// Learns a directory's map from who was asked wrongly, or from the directory's home.
+    /// Learns a directory's map from a shard that was asked wrongly, or from the directory's home.
     fn learn(
         &mut self,
         client: usize,

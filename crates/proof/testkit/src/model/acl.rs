@@ -17,8 +17,7 @@ const GROUP: u16 = 8;
 const MASK: u16 = 16;
 const OTHER: u16 = 32;
 
-/// The value of the attribute that says this. Named users and groups, in ascending order, come with
-/// rights.
+/// The value of the attribute that says this. Named users and groups, in ascending order, come with rights.
 pub fn encode_acl(
     [owner, group, other]: [u16; 3],
     mask: Option<u16>,

@@ -61,7 +61,7 @@ impl Model {
     }
 
     /// Permission bits after the set-id bits were taken off. Set-group-id without group-execute (mandatory
-    /// locking once) stays for who might set it, since Linux 6.2.
+    /// locking once) stays for a caller that might set it, since Linux 6.2.
     fn mode_without_set_id(&self, by: &Credentials, id: NodeId) -> u16 {
         let node = self.node(id);
         if node.kind == FileKind::Dir {

@@ -106,7 +106,7 @@ impl Model {
         Ok(Expected::Done)
     }
 
-    /// The file was opened by who made it.
+    /// The file was opened by the client that made it.
     pub(super) fn keep(&mut self, handle: HandleId, caller: usize, node: NodeId) {
         let (read, write) = (true, true);
         let opened = Handle {

@@ -22,7 +22,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// Times in a round that servers die again at a point after which others come up.
 const MOST_REPEATED: u32 = 2;
 /// Times that a server is ordered to die in what follows a death of its own, before everything is
-/// looked at: one that dies in each start would be given up by who starts it.
+/// looked at: its starter would give up one that dies in each start.
 const MOST_AGAIN: u32 = 3;
 
 /// Counts of what has happened.

@@ -259,7 +259,7 @@ impl<'c> Creator<'c> {
         self.append(&member.headers().0, member, None)
     }
 
-    /// Writes a member, or a link to who has claimed it before.
+    /// Writes a member, or a link to the name that has claimed it before.
     fn append(&self, bytes: &[u8], member: &Member, claim: Option<Claim>) -> Result<(), Trouble> {
         let link = |first: &[u8]| as_link(member, first).headers().0;
         let written = self.archive.sink.append(bytes, claim, link);

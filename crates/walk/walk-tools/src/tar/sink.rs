@@ -80,7 +80,7 @@ impl Sink {
         Ok(())
     }
 
-    /// Writes to a pipe, for who has the turn and a place.
+    /// Writes to a pipe, for the thread that has the turn and a place.
     ///
     /// # Errors
     /// When it cannot be written.

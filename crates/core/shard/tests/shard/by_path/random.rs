@@ -515,7 +515,7 @@ impl World {
                     Answer::Failed(_) => false,
                 };
                 let changing = self.changing.as_ref().map(|(next, ..)| next);
-                // One that is removed may be led to: who is asked for something in it says so.
+                // A path may lead to one that is removed: the shard that is asked for something in it says so.
                 let is_gone = !self
                     .tree()
                     .dirs

@@ -121,8 +121,7 @@ fn errors_are_those_of_a_walk() {
     };
     assert_eq!(open(&other, 4), (1, Ok(true)));
     assert_eq!(open(&other, 2), (1, fs(FsError::Access)));
-    // A caller that may not search a directory above may do nothing, and hears so from the same
-    // shard.
+    // A caller that may not search a directory above may do nothing, and hears so from the same shard.
     let top = client.resolve(&ROOT, b"/level-0").unwrap().ino;
     let set = SetAttr {
         mode: Some(0o700),

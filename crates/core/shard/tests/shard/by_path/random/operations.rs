@@ -111,7 +111,7 @@ impl Operating {
         }
     }
 
-    /// Does it, whoever may.
+    /// Does it, without a look at rights.
     fn perform(&self, tree: &mut Tree, (dir, new_dir): (Id, Id)) {
         let condition = (0o755, self.caller.uid, self.caller.gid, None);
         let Some(at) = tree.dirs.get_mut(&dir) else {
