@@ -88,8 +88,8 @@ pub enum AdminReply {
     Activity(Box<Activity>),
 }
 
-/// How a server's scrubbing goes. Counts are of the pass under way, or else of the last one, unless they
-/// say otherwise.
+/// How a server's scrubbing goes. Counts are of the pass under way, or else of the last one, unless a
+/// field says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubReport {
     /// Whether a pass is under way.

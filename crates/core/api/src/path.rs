@@ -84,7 +84,8 @@ pub struct Above {
 }
 
 impl Above {
-    /// The same for a directory in the one called `parent`, which has this above itself; `None` if that is too much.
+    /// Directories above one that is in `parent`, which has these above itself; `None` if they are
+    /// too many.
     pub fn below(&self, parent: Ino, condition: SearchCondition) -> Option<Above> {
         let mut above = self.clone();
         above.ancestors.push(parent);

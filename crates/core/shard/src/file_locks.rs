@@ -460,7 +460,7 @@ impl Shard {
             }
             Err(stop) => return self.put_off(ticket, request, stop),
         }
-        // Not in memory alone, which has the keys since the check just now: a request half done is not begun again.
+        // A key that has left memory since the check is read from disk: a request half done is not begun again.
         let view = view_of(&self.config, overlay, false);
         self.file_locks
             .request(&mut self.commands, &view, locks, ticket, request)

@@ -73,7 +73,8 @@ pub trait Visitor: Send {
     fn leave(&mut self, _leaving: &mut Leaving<'_, Self::Dir>) {}
 
     /// Once the walk is being ended, in place of [`leave`](Visitor::leave): it is not known whether
-    /// all below the directory was visited. Calls that still come are in the same order as there.
+    /// all below the directory was visited. Calls still come after those for what is in the
+    /// directory, as there.
     fn abandon(&mut self, _leaving: &mut Leaving<'_, Self::Dir>) {}
 
     /// A directory is being opened or its names are being read, or not any more: for visitors that

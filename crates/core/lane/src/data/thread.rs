@@ -331,7 +331,8 @@ fn outdated<O>(
     let object = objects.object(ino)?;
     let followed = object.as_ref().map_or(0, |object| objects.followed(object));
     if followed_by(request).is_some() {
-        // That it has may not be on disk yet: the process that wrote so may have been killed before it was.
+        // The header that says so may not be on disk yet: a process that wrote it may have been killed
+        // before the sync.
         return Ok(object
             .filter(|_| followed >= wanted)
             .map(|object| Outcome::Sync(Work::Header(object))));

@@ -64,7 +64,7 @@ impl Perform for step::Link {
         vec![LeaseKey::Inode(self.ino)]
     }
 
-    // A request to link to a new directory is refused for what that is.
+    // A request to link to a directory in the making is refused because it is one.
     fn dir(&self) -> Option<Ino> {
         Some(self.ino)
     }

@@ -1,7 +1,7 @@
 //! A branch file is made: its inode, on another shard than its entry's.
 //!
 //! It has the lock of an inode until the operation is decided: a client that learnt the number from the answer, and
-//! asks for the file before this shard has heard of the outcome, waits. So does who closes it.
+//! asks for the file before this shard has heard of the outcome, waits. So does a close of it.
 
 use super::{Given, Held, Perform, Prepared};
 use crate::locks::{Lock, LockSet};

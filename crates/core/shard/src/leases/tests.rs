@@ -230,7 +230,7 @@ fn a_change_of_anything_in_a_directory_recalls_its_grant() {
         let is_known = true;
         let own = case.machine.clear(&[Touched { key, is_known }], Some(A));
         assert_eq!(own, Cleared::Yes);
-        // A change that the sender does not know of it has to take in first.
+        // The sender has to take in first a change that it does not know of.
         let is_known = false;
         for session in [A, B] {
             let touched = [Touched { key, is_known }];

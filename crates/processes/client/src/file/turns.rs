@@ -107,7 +107,7 @@ impl File {
         }
     }
 
-    /// Nothing is appended from here meanwhile: a read meanwhile would see zeros.
+    /// Nothing is appended from here meanwhile: a read during an append would see zeros.
     ///
     /// # Errors
     /// `Abandoned` when the caller is gone.

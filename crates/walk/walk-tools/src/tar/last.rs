@@ -1,6 +1,6 @@
 //! Last steps of unpacking: hard links, and attributes of directories.
 //!
-//! Links are made when the files are there. Links made in directories change their times, and
+//! Links are made when the files are there. Anything made in directories changes their times, and
 //! may need permission.
 
 use crate::tar::header::Member;
