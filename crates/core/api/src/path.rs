@@ -84,8 +84,7 @@ pub struct Above {
 }
 
 impl Above {
-    /// Directories above one that is in `parent`, which has these above itself; `None` if they are
-    /// too many.
+    /// Directories above one that is in `parent`, which has these above itself; `None` if they are too many.
     pub fn below(&self, parent: Ino, condition: SearchCondition) -> Option<Above> {
         let mut above = self.clone();
         above.ancestors.push(parent);

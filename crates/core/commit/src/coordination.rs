@@ -55,7 +55,7 @@ pub enum StepState {
 }
 
 impl StepState {
-    /// Whether the participant may be prepared, so that it has to be told the outcome.
+    /// Whether the participant may be prepared, so that it has to hear the outcome.
     fn is_to_be_told(self) -> bool {
         matches!(
             self,
@@ -72,7 +72,7 @@ impl StepState {
 pub enum Decision {
     /// Neither committed nor aborted: locks are held.
     Open,
-    /// The client may be told, and all steps will be performed.
+    /// The client may be answered, and all steps will be performed.
     Committed,
     /// Presumed: a coordination that is gone without having been committed was aborted.
     Aborted(Refused),

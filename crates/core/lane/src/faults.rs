@@ -1,4 +1,4 @@
-//! Fault points: steps of a lane's work of which a test is told, so that it can end the process there.
+//! Fault points: steps of a lane's work that a test hears of, so that it can end the process there.
 
 use crate::error::LaneError;
 use pandofs_api::{DataRequest, PeerMessage};
@@ -64,12 +64,12 @@ pub trait FaultPoints: fmt::Debug + Send {
     fn pass(&mut self, stage: Stage, subject: Subject<'_>) -> Result<(), FaultError>;
 }
 
-/// Somebody who is told of the points, or nobody, which costs one comparison for each point.
+/// A listener for the points, or none, which costs one comparison for each point.
 #[derive(Debug, Default)]
 pub struct Points(pub Option<Box<dyn FaultPoints>>);
 
 impl Points {
-    /// Whether somebody is told.
+    /// Whether there is a listener.
     pub fn are_on(&self) -> bool {
         self.0.is_some()
     }

@@ -325,7 +325,7 @@ impl<W> Lane<W> {
         }
     }
 
-    /// The session may have something here, and may never be heard of: it counts as heard of now.
+    /// The session may have something here, and may never send anything: it counts as if it had sent something now.
     pub(crate) fn expect(&mut self, session: SessionId) {
         self.sessions.expect(session, self.now);
     }

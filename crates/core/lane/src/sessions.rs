@@ -4,7 +4,7 @@ use pandofs_types::{SessionId, Steady};
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-/// Each session that was heard of. A session may have several connections, or none for a while.
+/// Each session that has sent something. A session may have several connections, or none for a while.
 #[derive(Debug)]
 pub(crate) struct Sessions {
     known: BTreeMap<SessionId, Known>,

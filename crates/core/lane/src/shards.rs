@@ -143,7 +143,7 @@ impl Shards {
     ) -> Result<Appended, LaneError> {
         let mut total = Appended::default();
         let mut proposals = Vec::new();
-        // All records, for those who are told of the points.
+        // All records, for the listener to the points.
         let mut passed: Vec<Vec<u8>> = Vec::new();
         loop {
             for &id in &self.touched {

@@ -3,7 +3,7 @@
 //! Each stays until its lease is over or it is recalled. Questions that are answered from here are
 //! not asked.
 //!
-//! An answer is taken in only if nothing was heard since its request was sent that makes it old:
+//! An answer is taken in only if nothing has come since its request was sent that makes it old:
 //! neither a recall of what it is about, nor a change by this session, nor the loss of a
 //! connection. A server may send a recall over one connection before the answer that it is about
 //! has come over another.
@@ -41,9 +41,9 @@ use std::collections::VecDeque;
 use write_leases::WriteLease;
 pub use write_leases::{Begun, Hold};
 
-/// Keys of which it is remembered when something was heard of them last; of others it is taken to
-/// have been as long ago as of the last that is forgotten. Half of what a hash table with 32,768
-/// places holds: one that is fuller, and in which much comes and goes, doubles.
+/// Keys with the time of the last news of each; that of others is taken to be as old as the last
+/// that is forgotten. Half of what a hash table with 32,768 places holds: one that is fuller, and
+/// in which much comes and goes, doubles.
 const REMEMBERED_EVENTS: usize = 32_768 / 8 * 7 / 2;
 
 /// A table whose values stand side by side, and whose memory is not touched before they come, so
@@ -188,7 +188,7 @@ impl State {
                 .is_none_or(|recalled| *recalled <= events)
     }
 
-    /// Returns whether nothing was heard of the key since then.
+    /// Returns whether there was no news of the key since then.
     fn is_current(&self, key: LeaseKey, events: u64) -> bool {
         events >= self.floor
             && self.heard.get(&key).is_none_or(|heard| *heard <= events)

@@ -40,7 +40,7 @@ impl<F> Default for OpenFiles<F> {
 
 impl<F> OpenFiles<F> {
     /// Counts one more open; the value is made by `make` if the file was not open before. With `is_told` a server has
-    /// counted it or will; else it is to be told by [`OpenFiles::untold`].
+    /// counted it or will; else [`OpenFiles::untold`] gives it to be told.
     pub fn opened(
         &mut self,
         ino: Ino,
@@ -109,7 +109,7 @@ impl<F> OpenFiles<F> {
         self.opens.get(&ino).map_or(0, |open| open.untold)
     }
 
-    /// The shard was told of so many opens that it had not heard of.
+    /// The shard has heard of so many more opens.
     pub fn told(&mut self, ino: Ino, times: u32) {
         if let Some(open) = self.opens.get_mut(&ino) {
             open.untold = open.untold.saturating_sub(times);
@@ -125,7 +125,7 @@ impl<F> OpenFiles<F> {
         }
     }
 
-    /// Takes one open off the count. Returns the shard that is to be told, if any; `None` if it is not open.
+    /// Takes one open off the count. Returns the shard to tell, if any; `None` if it is not open.
     fn close(&mut self, ino: Ino) -> Option<Option<ShardId>> {
         let open = self.opens.get_mut(&ino)?;
         // Whichever is closed: those that are left are as many.
@@ -156,7 +156,7 @@ pub struct Batch {
     pub registration: u64,
 }
 
-/// The closes that shards are still to be told of.
+/// The closes still to tell shards.
 #[derive(Debug, Default)]
 pub struct Closes {
     queued: HashMap<ShardId, Vec<Ino>>,
@@ -194,7 +194,7 @@ impl Closes {
         !self.queued.is_empty()
     }
 
-    /// Returns whether all that was closed has been told.
+    /// Returns whether shards have heard of all closes.
     pub fn is_empty(&self) -> bool {
         self.queued.is_empty() && self.sending.is_empty()
     }
@@ -280,7 +280,7 @@ impl Closes {
     }
 
     /// The batch is not on its way any more. Those of its closes that did not count are `left`, and are queued for the
-    /// shards that are to be told.
+    /// shards to tell.
     ///
     /// A shard that the batch's server leads as well (`is_of_server`) is not told if the session was registered there
     /// anew meanwhile (`registrations`: so often until now): that was counted without these closes. Any other server
@@ -331,7 +331,7 @@ impl Batch {
         self.inos.iter().map(|&ino| (ino, self.shard)).collect()
     }
 
-    /// Closes of the batch that did not count, and the shards that are to be told of them, by the shard's answer; `None`: it
+    /// Closes of the batch that did not count, and the shards to tell of them, by the shard's answer; `None`: it
     /// is lost. Then they are not told again, since a close that is counted twice would take a file from a program
     /// that has it open still; one that is lost is made good when the session ends.
     ///

@@ -1,6 +1,6 @@
 //! Registration of what a session has open and locked with one server.
 //!
-//! A server keeps both in memory. A process of it that does not know of them is told before it gets anything else:
+//! A server keeps both in memory. A process of it that does not know them has to hear them before anything else:
 //! first what is open, on each of its shards, then the locks. The driver sends one request after the other and hands
 //! the answers in.
 
@@ -23,9 +23,9 @@ pub struct Registration<K> {
 struct Telling<K> {
     to: K,
     left: VecDeque<(ShardId, Request)>,
-    /// To be told of locks, when the rest has been told.
+    /// To hear of locks, after the rest.
     shards: Vec<ShardId>,
-    /// The last that was told, and not answered yet.
+    /// The last request sent, and not answered yet.
     told: Option<(ShardId, Kind)>,
 }
 
@@ -35,7 +35,7 @@ enum Kind {
     Locks,
 }
 
-/// The server has not taken what it was told.
+/// The server has not taken the request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct NotTaken;
 
@@ -68,7 +68,7 @@ impl<K: Copy + PartialEq> Registration<K> {
         std::mem::replace(&mut self.before, true)
     }
 
-    /// That process is to be told of these opens, and, on these shards, of locks.
+    /// That process is to hear of these opens, and, on these shards, of locks.
     pub fn begin(
         &mut self,
         process: K,
@@ -121,7 +121,7 @@ impl<K: Copy + PartialEq> Registration<K> {
         }
     }
 
-    /// The last that was told was answered with this. Returns the locks that the server has given to others.
+    /// The answer to the last request. Returns the locks that the server has given to others.
     ///
     /// # Errors
     /// It did not take it. A refusal is rare (the shard may be starting): the whole registration begins anew.
@@ -136,7 +136,7 @@ impl<K: Copy + PartialEq> Registration<K> {
         match (told, answer) {
             (Some((_, Kind::Locks)), Ok(Reply::LostLocks(lost))) => Ok(lost.clone()),
             (Some((_, Kind::Opens)), Ok(_)) => Ok(Vec::new()),
-            // A shard that is not led there (any more) is told by the call that finds its new server.
+            // The call that finds the new server of a shard that is not led there (any more) tells that.
             (Some((of, kind_told)), Err(Refusal::WrongServer { .. })) => {
                 let is_same = |(shard, request): &(ShardId, Request)| {
                     *shard == of && kind(request) == kind_told
@@ -151,7 +151,7 @@ impl<K: Copy + PartialEq> Registration<K> {
         }
     }
 
-    /// The last that was told is not answered: the whole registration begins anew.
+    /// The last request is not answered: the whole registration begins anew.
     pub fn given_up(&mut self) {
         self.telling = None;
     }

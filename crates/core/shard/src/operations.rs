@@ -70,7 +70,7 @@ impl Default for Operations {
 }
 
 impl Operations {
-    /// Whether the operation has ended everywhere, as far as this shard was told.
+    /// Whether the operation has ended everywhere, as far as this shard has heard.
     pub(crate) fn has_passed(&self, tx: TxId) -> bool {
         let horizon = self.horizons.get(&tx.coordinator);
         horizon.is_some_and(|horizon| horizon.has_passed(tx.sequence))

@@ -1,4 +1,4 @@
-//! Stripings that a loss of power may take: where a file's data objects are nobody is told before it is on disk that it has some.
+//! Stripings that a loss of power may take: nobody hears where a file's data objects are before it is on disk that it has some.
 //!
 //! (Otherwise: a file is striped, a client writes to its data objects, and this machine loses power and with it the record. The
 //! file is inline again. It is removed, and its objects are nobody's; or it is striped once more, and shows what was in them.)

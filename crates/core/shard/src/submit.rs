@@ -441,7 +441,7 @@ impl Shard {
                 }
                 if let Some(ino) = opened_by(&request.request, &reply) {
                     if self.sessions.opens.is_to_close(ino) {
-                        // An unlink that is about to be applied was told that nobody has the file open.
+                        // The check of an unlink about to be applied has found that nobody has the file open.
                         self.wait(Until::Applied, Input::Request { ticket, request });
                         return Ok(());
                     }

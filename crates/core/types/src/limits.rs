@@ -119,7 +119,7 @@ pub const MAX_LANE_BATCH: usize = 1_024;
 pub const CHECKSUM_BLOCK_BYTES: usize = 4_096;
 /// Bytes a second that a server reads when it scrubs by itself, unless told.
 pub const DEFAULT_SCRUB_RATE: u64 = 16 << 20;
-/// Operations that take longer are told to the log of a server or a mount, unless it is told otherwise.
+/// A server or a mount logs operations that take longer, unless it is set otherwise.
 pub const DEFAULT_SLOW: Duration = Duration::from_secs(1);
 /// How long after the end of a scrub a server begins the next one by itself, unless told.
 pub const DEFAULT_SCRUB_INTERVAL: Duration = Duration::from_secs(14 * 24 * 3_600);

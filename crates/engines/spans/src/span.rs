@@ -91,7 +91,7 @@ impl From<Value> for opentelemetry::Value {
 #[derive(Clone)]
 pub struct Spans {
     tracer: SdkTracer,
-    /// The only one that is told of spans: the provider has it, too.
+    /// The only one that gets spans: the provider has it, too.
     queue: Arc<Queue>,
     counting: Arc<Counting>,
 }

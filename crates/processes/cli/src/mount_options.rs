@@ -78,7 +78,7 @@ pub(crate) struct MountOptions {
     /// Bytes of memory (`memory`): of `mount` an option of its own, of `up` one of another name.
     #[arg(skip)]
     pub memory: Option<u64>,
-    /// Requests that take longer are told to the log (`slow`): as `memory`.
+    /// Requests that take longer are logged (`slow`): as `memory`.
     #[arg(skip)]
     pub slow: Option<Time>,
     /// Where a mount made by mount(8) logs (`log`).

@@ -20,7 +20,7 @@ pub(crate) struct ServerOptions {
     /// least
     #[arg(long, value_name = "BYTES", value_parser = units::parse_bytes, default_value = "768M")]
     pub memory: u64,
-    /// Operations that take longer are told to the logs of servers and mount, with what they waited for; 0: none is
+    /// Operations that take longer are logged by servers and mount, with what they waited for; 0: none is
     #[arg(long, value_name = "TIME", default_value = "1s")]
     pub slow: Time,
 }

@@ -381,7 +381,7 @@ impl Core {
             .sent(batch, &left, &server.registrations, is_of_server);
     }
 
-    /// Sends it once. Returns the closes that did not count, and the shards to be told of them.
+    /// Sends it once. Returns the closes that did not count, and the shards to tell of them.
     fn send_batch(&self, cluster: &Cluster, server: &Server, batch: &Batch) -> Vec<(Ino, ShardId)> {
         if server.is_away() {
             return batch.whole();

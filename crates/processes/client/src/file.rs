@@ -96,7 +96,7 @@ struct Known {
     certain: bool,
     /// Grows with every answer; starts at 1 so that no default token fits.
     generation: u64,
-    /// Of the file, when it was heard of last.
+    /// Of the file, by the last answer.
     truncations: u32,
     pending: Option<Pending>,
     /// No two of them overlap.
@@ -169,7 +169,7 @@ pub(crate) struct Snapshot {
     pub certain: bool,
     /// The file's end, counting writes that are not reported.
     pub end: u64,
-    /// Cuts of the file when it was heard of last.
+    /// Truncations of the file by the last answer.
     pub truncations: u32,
     pub token: Token,
 }
@@ -250,7 +250,7 @@ impl File {
         known.forget_truncation(inode.truncations);
     }
 
-    /// The permission bits when they were heard of last.
+    /// The permission bits by the last answer.
     pub(crate) fn mode(&self) -> u16 {
         self.known().mode
     }

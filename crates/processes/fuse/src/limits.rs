@@ -63,6 +63,6 @@ const _: () = {
 pub(crate) const MAX_SLOW_LINES: u32 = 10;
 /// That period.
 pub(crate) const SLOW_LINES_PERIOD: Duration = Duration::from_secs(10);
-/// A request that is not answered is told to the log when it has taken so many times as long as a slow one, and then each
+/// The mount logs a request that is not answered when it has taken so many times as long as a slow one, and then each
 /// time that it has taken twice as long.
 pub(crate) const STILL_SLOW: u32 = 5;

@@ -64,7 +64,7 @@ pub struct Options {
     /// Settings that stay as they are while it is mounted, for a caller that wants to change them
     /// (see [`remount`](crate::remount())).
     pub settings: Vec<Setting>,
-    /// Requests that take longer are told to the log; zero: none.
+    /// Requests that take longer are logged; zero: none.
     pub slow: Duration,
     /// Makes spans of requests.
     pub spans: Option<Spans>,

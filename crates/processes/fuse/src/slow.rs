@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 /// The log of one mount.
 #[derive(Debug)]
 pub(crate) struct SlowLog {
-    /// Requests that take longer are told; 0: none.
+    /// Requests that take longer are logged; 0: none.
     slow: Duration,
     lines: Mutex<LineLimit>,
 }
@@ -27,7 +27,7 @@ pub(crate) struct Watched {
     node: Ino,
     name: Option<Box<[u8]>>,
     process: u32,
-    /// It is told when it has taken so many times as long as a slow one.
+    /// It is logged when it has taken so many times as long as a slow one.
     told_next: AtomicU32,
 }
 
@@ -40,7 +40,7 @@ impl SlowLog {
         })
     }
 
-    /// To be called on the thread that has the request, when it takes it; `None` if nothing is to be told.
+    /// To be called on the thread that has the request, when it takes it; `None` if nothing is to be logged.
     pub(crate) fn watch(
         self: &Arc<SlowLog>,
         header: &Header,

@@ -9,8 +9,8 @@ use std::time::Duration;
 pub const MAX_SLOW_LINES: u32 = 10;
 /// That period.
 pub const SLOW_LINES_PERIOD: Duration = Duration::from_secs(10);
-/// An operation that is not answered is told to the log when it has taken so many times as long as a slow one, and
-/// then each time that it has taken twice as long.
+/// A server logs an operation that is not answered when it has taken so many times as long as a slow one, and then
+/// each time that it has taken twice as long.
 pub const STILL_SLOW: u32 = 5;
 /// Connections of one lane.
 pub const MAX_CONNECTIONS: usize = 16_384;

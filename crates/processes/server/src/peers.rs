@@ -157,7 +157,7 @@ impl Peers {
         is_news
     }
 
-    /// The server has been heard of: there is no need to wait.
+    /// The server has sent something: there is no need to wait.
     pub(crate) fn is_up(&mut self, server: ServerId, now: Instant) {
         let link = self.link(server);
         if let State::Closed { retry_at } = &mut link.state {

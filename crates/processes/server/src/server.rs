@@ -63,7 +63,7 @@ pub struct Options {
     pub scrub_interval: Duration,
     /// Bytes a second that such a scrub reads at most; 0: as many as can be.
     pub scrub_rate: u64,
-    /// The log is told of operations that take longer; 0: of none.
+    /// Operations that take longer are logged; 0: none.
     pub slow: Duration,
     /// Makes spans of requests that clients follow.
     pub spans: Option<Spans>,

@@ -19,7 +19,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 static THERE: [u8; 1] = [0];
-/// The last that is heard of a process.
+/// The last message of a process.
 static ENDED: [u8; 1] = [1];
 
 /// The thread, as long as there is one.

@@ -8,7 +8,7 @@ pub(crate) struct Watch {
     limit: Duration,
     /// When it looked last.
     looked: Duration,
-    /// By rank, when it was heard of last; nothing of those that are not watched.
+    /// By rank, the time of its last message; nothing of those that are not watched.
     heard: Vec<Option<Duration>>,
 }
 

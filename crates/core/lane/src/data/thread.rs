@@ -266,7 +266,7 @@ impl<T, O: Clone> DataThread<T, O> {
         let reply = match result {
             Ok(()) => DataReply::Done,
             Err(error) => {
-                // So that the truncation is done whole when it comes again. The disk's error was told where it was.
+                // So that the truncation is done whole when it comes again. The disk's error was logged where it came up.
                 let _ = objects.follow(object, before);
                 DataReply::Failed(error)
             }
@@ -331,8 +331,7 @@ fn outdated<O>(
     let object = objects.object(ino)?;
     let followed = object.as_ref().map_or(0, |object| objects.followed(object));
     if followed_by(request).is_some() {
-        // The header that says so may not be on disk yet: a process that wrote it may have been killed
-        // before the sync.
+        // The header that says so may not be on disk yet: a process that wrote it may have been killed before the sync.
         return Ok(object
             .filter(|_| followed >= wanted)
             .map(|object| Outcome::Sync(Work::Header(object))));

@@ -24,7 +24,7 @@ pub(super) struct Paces(BTreeMap<Ino, Pace>);
 struct Pace {
     /// Not 0.
     entries_per_second: u32,
-    /// It has not been told for so long that it is not kept any more.
+    /// No message has renewed it for so long that it is not kept any more.
     until: Steady,
     /// When the next entry may go.
     next: Steady,

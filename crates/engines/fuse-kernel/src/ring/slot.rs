@@ -70,7 +70,7 @@ impl Slot {
         self.queue
     }
 
-    /// The kernel is told of a regular file.
+    /// The answer tells the kernel of a regular file.
     pub(crate) fn tells_of(&self, file: u64) {
         // Only looked at where it is the same mostly: no line of memory goes to and fro.
         if self.regular.load(Ordering::Relaxed) != file {

@@ -45,7 +45,7 @@ pub(crate) struct Mount {
     /// Where the background process logs [default: nowhere]
     #[arg(long, value_name = "FILE", requires = "background")]
     log: Option<PathBuf>,
-    /// Requests that take longer are told to the log, with the servers that they waited for; 0: none is
+    /// Requests that take longer are logged, with the servers that they waited for; 0: none is
     /// [default: 1s]
     #[arg(long, value_name = "TIME")]
     slow: Option<Time>,

@@ -1,4 +1,4 @@
-//! Metrics of servers and mounts: their options, and what is told.
+//! Metrics of servers and mounts: their options and figures.
 
 mod mount;
 mod options;

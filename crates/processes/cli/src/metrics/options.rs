@@ -8,7 +8,7 @@ use std::ffi::OsString;
 use std::io::ErrorKind;
 use std::sync::Arc;
 
-/// Where metrics are told; nowhere unless it is said.
+/// Where metrics are served; nowhere unless it is set.
 #[derive(Args, Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[command(next_help_heading = "Metrics")]
 pub(crate) struct MetricsOptions {
@@ -63,7 +63,7 @@ impl MetricsOptions {
             .collect()
     }
 
-    /// Takes the address, if there is one; nothing is told there yet.
+    /// Takes the address, if there is one; nothing is served there yet.
     ///
     /// # Errors
     /// As [`Self::check`], and when the address cannot be had.

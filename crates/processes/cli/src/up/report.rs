@@ -47,7 +47,7 @@ struct Process {
     /// Another one after it was started again.
     #[serde(skip_serializing_if = "Option::is_none")]
     pid: Option<u32>,
-    /// Where its metrics are told, if they are.
+    /// Where its metrics are served, if they are.
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<String>,
 }

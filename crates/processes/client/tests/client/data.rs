@@ -79,7 +79,7 @@ impl Stored {
         if let RequestBody::Shard(asked) = request
             && let Request::Reopen(_) = asked.request
         {
-            // Each server that is met for the first time is told what is open.
+            // The client tells each server that it meets for the first time what is open.
             return ok(Reply::Done);
         }
         if let RequestBody::AwaitRecalls { done } = request {

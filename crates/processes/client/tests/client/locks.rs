@@ -82,7 +82,7 @@ fn a_restarted_server_is_told_the_locks_that_are_left_before_anything_else() {
         },
         ..lock(owner)
     };
-    // Both shards are told all: the inode may have moved.
+    // The client tells both shards all: the inode may have moved.
     let all = (vec![(FILE, left(1, 15)), (FILE, left(2, 20))], true);
     assert_eq!(told(&server)[2..], [all.clone(), all]);
     let last = server.asked().pop().unwrap();

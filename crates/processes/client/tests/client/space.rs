@@ -55,7 +55,7 @@ impl Stored {
                     Request::GetAttr(_) | Request::Open(_) | Request::ReadInline(_) => {
                         return self.inode();
                     }
-                    // Each server that is met for the first time is told what is open.
+                    // The client tells each server that it meets for the first time what is open.
                     Request::Release(_) | Request::Reopen(_) => return ok(Reply::Done),
                     Request::AppendInline(op::AppendInline { data, .. }) => {
                         if let FileBody::Striped(layout) = self.body {

@@ -80,7 +80,7 @@ pub(crate) struct ThreadParts {
     /// Bytes of records that the store may not have flushed.
     pub unflushed_bytes: u64,
     pub times: Arc<Times>,
-    /// The log is told of operations that take longer; 0: of none.
+    /// Operations that take longer are logged; 0: none.
     pub slow: Duration,
     /// Makes spans of requests that come with a trace.
     pub spans: Option<Spans>,
@@ -168,7 +168,7 @@ struct Pending {
     /// When it was taken from its connection.
     came: Instant,
     about: activity::About,
-    /// It is told to the log when it has taken so many times as long as a slow one.
+    /// It is logged when it has taken so many times as long as a slow one.
     told_next: u32,
     followed: Option<Box<traces::Followed>>,
 }

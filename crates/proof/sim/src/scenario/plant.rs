@@ -51,7 +51,7 @@ pub enum Plant {
     SkipsBatches,
     /// A client takes leases from a restarted server before it has sent what it did under grants from before.
     BeginsAnewAtOnce,
-    /// That something is lost which was answered early is told to nobody.
+    /// A client tells nobody that something is lost which it answered early.
     TellsNoLoss,
     /// The shards of a server that takes up a newer cluster map go on by the old one.
     KeepsOldMap,

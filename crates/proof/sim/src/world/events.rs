@@ -146,7 +146,7 @@ pub(super) enum Event {
         session: SessionId,
         server: usize,
     },
-    /// Nothing was heard of recalls for long.
+    /// Nothing has come of recalls for long.
     Deaf {
         hearer: Hearer,
     },

@@ -19,9 +19,9 @@
 //! header whether a change was cut short:
 //!
 //! - A write: its blocks are taken as they are. Each holds what it held (which was checked if the write
-//!   covers it in part), or what was to be written, or some of both; it was not acknowledged, and
-//!   who asked for it asks again. Keeping the old checksum beside the new one would not do: it knows nothing of a
-//!   block of which a half was copied, which Linux leaves behind when a kill meets a page fault.
+//!   covers it in part), or what was to be written, or some of both; it was not acknowledged, and the client asks
+//!   for it again. Keeping the old checksum beside the new one would not do: it knows nothing of a block of which
+//!   a half was copied, which Linux leaves behind when a kill meets a page fault.
 //! - A cut, a hole, zeros: are done once more, which changes nothing where they were done (zeros as a hole,
 //!   which needs no space). The checksums of the blocks at their ends are in the header, as of these only
 //!   a part changes.
