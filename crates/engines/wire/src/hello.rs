@@ -155,7 +155,7 @@ impl Hello {
     /// Decodes and checks the body of a connection's first frame, at the server of file system `ours`.
     ///
     /// # Errors
-    /// What the server is to answer: `WrongMagic`, `WrongVersion`, `Malformed` or `WrongFileSystem`.
+    /// The refusal that the server is to answer: `WrongMagic`, `WrongVersion`, `Malformed` or `WrongFileSystem`.
     pub fn decode(body: &[u8], ours: FsId) -> Result<Hello, HelloRefusal> {
         let (version, rest) = split_preamble(body)?;
         if version != PROTOCOL_VERSION {

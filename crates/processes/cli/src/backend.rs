@@ -127,7 +127,7 @@ pub(crate) fn caller() -> Credentials {
 /// A client that waits for servers that are away.
 ///
 /// # Errors
-/// What is wrong with the cluster map.
+/// The fault in the cluster map.
 pub(crate) fn connect(cluster: &Cluster) -> Result<Client> {
     connect_within(cluster, None)
 }
@@ -135,7 +135,7 @@ pub(crate) fn connect(cluster: &Cluster) -> Result<Client> {
 /// A client that waits no longer than `patience` for a server that is away.
 ///
 /// # Errors
-/// What is wrong with the cluster map.
+/// The fault in the cluster map.
 pub(crate) fn connect_within(cluster: &Cluster, patience: Option<Duration>) -> Result<Client> {
     let options = pandofs_client::Options {
         soft: patience,

@@ -72,7 +72,7 @@ impl FsOptions {
     /// The first map of a new file system with servers 0, 1, … at these addresses.
     ///
     /// # Errors
-    /// What is wrong with the settings.
+    /// The fault in the settings.
     pub(crate) fn create_map(&self, addresses: Vec<String>) -> Result<ClusterMap> {
         let given = (&self.weights[..], &self.domains[..]);
         let servers = weights::servers(0, addresses, given, ["--weights", "--domains"])?;

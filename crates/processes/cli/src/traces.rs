@@ -25,7 +25,7 @@ pub(crate) struct TracesOptions {
 
 impl TracesOptions {
     /// # Errors
-    /// What cannot be sent to, of these options or of the environment.
+    /// The address, of these options or of the environment, that cannot be sent to.
     pub(crate) fn check(&self) -> Result<()> {
         self.config().map(drop)
     }

@@ -23,7 +23,7 @@ pub(crate) enum Unmounted {
 /// Unmounts `point` once; with `lazy` it is out of sight at once and gone when its last user is.
 ///
 /// # Errors
-/// Whatever it is but that it is in use, with what to do.
+/// Any failure but that it is in use, with what to do.
 pub(crate) fn unmount(point: &Path, lazy: bool) -> Result<Unmounted> {
     let flags = if lazy {
         UnmountFlags::DETACH

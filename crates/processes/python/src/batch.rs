@@ -32,7 +32,7 @@ struct State<T> {
 /// threads of Python go on. The work is given the place of the first of its items. Answers in the order of the items.
 ///
 /// # Errors
-/// What the handler of a signal raises: then some of the work is done and some is not.
+/// The exception that the handler of a signal raises: then some of the work is done and some is not.
 pub(crate) fn each<I: Sync, T: Send>(
     py: Python<'_>,
     items: &[I],

@@ -90,7 +90,7 @@ pub(crate) fn open_or_create(
 /// asked before anything is written to it.
 ///
 /// # Errors
-/// What there is.
+/// When it holds something of no cluster, which the error names.
 pub(crate) fn check_directory(dir: &DataDir) -> Result<()> {
     if !dir.cluster_map().exists()
         && let Some(foreign) = dir.foreign_entry()?
@@ -107,7 +107,7 @@ pub(crate) fn check_directory(dir: &DataDir) -> Result<()> {
 /// Whether a file system can be made with these options, wherever its servers are to listen.
 ///
 /// # Errors
-/// What is wrong with them.
+/// The fault in them.
 pub(crate) fn check_options(wanted: &NewCluster<'_>) -> Result<()> {
     let addresses = (0..wanted.count()?).map(|id| format!("unix:/{id}"));
     wanted.options.create_map(addresses.collect()).map(drop)

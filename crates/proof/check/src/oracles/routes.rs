@@ -38,7 +38,7 @@ pub(crate) fn check(tables: &Tables, report: &mut Report<'_>) {
 /// `most` questions.
 ///
 /// # Errors
-/// What went wrong on the way.
+/// The mistake on the way.
 pub fn probes(tables: &Tables, dir: Ino, map: &DirMap, most: usize) -> Result<(), String> {
     let of_it = tables.parts.iter().filter(|((_, of), _)| *of == dir);
     let records: Vec<_> = of_it.map(|((shard, _), record)| (*shard, record)).collect();

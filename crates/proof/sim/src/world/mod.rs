@@ -278,7 +278,7 @@ impl World {
     /// Runs to the end.
     ///
     /// # Errors
-    /// What an oracle found.
+    /// The finding of an oracle.
     pub(crate) fn run(mut self) -> (Result<(), Finding>, Trace, Counted) {
         let done = self.troubles().and_then(|()| self.rest());
         for client in &self.clients {
