@@ -104,7 +104,7 @@ impl Client {
         left(until.max(granted))
     }
 
-    /// The rest of the leases of the names and attributes of listed entries, a
+    /// The rest of the leases, or of the grant, of the names and attributes of the listed entries of a directory, a
     /// [key](Client::entry_key) for each. The attributes of directories are to be [asked
     /// for](Client::attr_cached_for) one by one.
     pub fn listed_cached_for(
@@ -114,17 +114,28 @@ impl Client {
     ) -> Vec<(Duration, Duration)> {
         let core = self.core();
         let until = core.lease_cache.listed_until(keys, entries);
+        let granted = keys.first().and_then(|key| match *key {
+            LeaseKey::Entry { dir, .. } => core.grants.granted_until(dir),
+            _ => None,
+        });
         let now = boottime::now();
         let left = |until: Option<Boottime>| left_from(now, until);
-        let cached = |(until, entry): (ListedUntil, &Entry)| {
+        let cached = |((until, entry), &key): ((ListedUntil, &Entry), &LeaseKey)| {
             let attr = match &entry.attr {
-                // This client may know better than servers what it has written.
-                Some(attr) if core.opens.file(attr.ino).is_some() => self.attr_cached_for(attr),
+                // This client may know better than servers what it has written or changed.
+                Some(attr) if granted.is_some() || core.opens.file(attr.ino).is_some() => {
+                    self.attr_cached_for(attr)
+                }
                 _ => left(until.attr),
             };
-            (left(until.name), attr)
+            let name = match granted {
+                Some(_) => core.grants.entry_until(key, &entry.name, entry.ino),
+                None => None,
+            };
+            (left(until.name.max(name)), attr)
         };
-        until.into_iter().zip(entries).map(cached).collect()
+        let entries = until.into_iter().zip(entries);
+        entries.zip(keys).map(cached).collect()
     }
 
     /// The rest of the lease of a directory's attributes, whatever they are: the time in which no
