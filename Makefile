@@ -124,6 +124,8 @@ bench: ## Measure beside ext4, bindfs and an in-memory FUSE file system, and lar
 	cargo build --release $(BENCHMARKS)
 	target=$$(scripts/cargo-target.sh)/release && $$target/pandofs-bench run --pandofs $$target/pandofs \
 		--memfs $$target/examples/memfs --commit "$$(git describe --always --dirty)" $(BENCH) && \
+		$$target/pandofs-bench work --pandofs $$target/pandofs --memfs $$target/examples/memfs \
+			--commit "$$(git describe --always --dirty)" && \
 		$$target/pandofs-bench neighbours --pandofs $$target/pandofs \
 			--commit "$$(git describe --always --dirty)" && \
 		$$target/pandofs-bench caches --pandofs $$target/pandofs \

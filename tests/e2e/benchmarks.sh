@@ -20,6 +20,17 @@ for target in memfs mount library; do
     expect_equal "figures of $target" "$(grep -c "\"target\":\"$target\"" "$SCRATCH/figures.jsonl")" 2
 done
 
+# A person's work, each phase of one round.
+mkdir "$SCRATCH/source" && cp -r "$(dirname "$0")" "$SCRATCH/source/tree"
+"$programs/pandofs-bench" work --pandofs "$PANDOFS" --memfs "$programs/examples/memfs" --tree "$SCRATCH/source/tree" \
+    --targets memfs,mount --files 60 --rounds 1 --scratch "$SCRATCH" --json "$SCRATCH/work.jsonl" >"$SCRATCH/table" \
+    2>"$SCRATCH/log" || fail "$(cat "$SCRATCH/log")"
+cat "$SCRATCH/table"
+for target in memfs mount; do
+    expect_equal "figures of work on $target" "$(jq -s "map(select(.figure == \"work\" and .series == \"$target\" and
+        .y > 0)) | length" "$SCRATCH/work.jsonl")" 12
+done
+
 # What neighbours wait: each of two, for five operations, while each of four tools runs and before it.
 "$programs/pandofs-bench" neighbours --pandofs "$PANDOFS" --entries 3000 --idle 0.1 --scratch "$SCRATCH" \
     --json "$SCRATCH/neighbours.jsonl" >"$SCRATCH/table" 2>"$SCRATCH/log" || fail "$(cat "$SCRATCH/log")"

@@ -16,6 +16,7 @@ mod report;
 mod rounds;
 mod running;
 mod target;
+mod work;
 mod worker;
 
 use anyhow::{Context, Result};
@@ -38,6 +39,8 @@ enum Command {
     Neighbours(neighbours::Options),
     /// Mounts that cache under leases beside mounts that cache until a time-out.
     Caches(caches::Options),
+    /// A source tree unpacked, searched, copied, removed and cloned, and small files.
+    Work(work::Options),
     /// Large files from end to end: bytes a second, by fio.
     Data(data::DataRun),
     /// The commit protocols: messages, records and forces, what the log costs, and how long a
@@ -79,6 +82,7 @@ fn main() -> Result<()> {
         Command::Run(run) => compare(&run),
         Command::Neighbours(options) => neighbours::run(&options),
         Command::Caches(options) => caches::run(&options),
+        Command::Work(options) => work::run(&options),
         Command::Data(run) => data::compare(&run),
         Command::Commit(options) => commit::run(&options),
     }

@@ -232,7 +232,9 @@ pub(crate) fn all_answer(setup: &Setup, data: &Path) -> Result<bool> {
     Ok(status.status()?.success())
 }
 
-fn succeed(command: &mut Command) -> Result<()> {
+/// # Errors
+/// When it cannot be run, or fails.
+pub(crate) fn succeed(command: &mut Command) -> Result<()> {
     let status = command
         .status()
         .with_context(|| format!("cannot run {command:?}"))?;

@@ -2,10 +2,11 @@
 
 use pandofs_fuse_kernel::{
     Entry, Errno, FileAttr, FileHandle, FileType, Filesystem, Header, Listing, Make, Negotiation,
-    Operation, ROOT, Read, Reply, Request, SetAttr, SetTime, Statfs, Timestamp, Write,
+    Operation, ROOT, Read, Rename, Reply, Request, SetAttr, SetTime, Statfs, Timestamp, Write,
 };
 use std::collections::{BTreeMap, HashMap};
 use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard, RwLockWriteGuard};
 use std::time::{Duration, SystemTime};
@@ -14,7 +15,7 @@ use std::time::{Duration, SystemTime};
 const TIMEOUT: Duration = pandofs_types::limits::DEFAULT_CACHE_TIMEOUT;
 /// Locks over the table of inodes.
 const TABLE_SHARDS: usize = 64;
-/// Cookies 1 and 2 are `.` and `..`; an entry's is its inode number plus this.
+/// Cookies 1 and 2 are `.` and `..`; an entry's is its number plus this.
 const FIRST_COOKIE: u64 = 2;
 
 type Table = [RwLock<HashMap<u64, Arc<RwLock<Node>>>>; TABLE_SHARDS];
@@ -27,10 +28,12 @@ pub(crate) struct MemFs {
 struct Node {
     attr: FileAttr,
     parent: u64,
+    /// Of a symbolic link its target.
     data: Vec<u8>,
-    names: HashMap<OsString, u64>,
-    /// Inode numbers only grow, so they are the stable order of a directory.
-    order: BTreeMap<u64, (OsString, FileType)>,
+    /// The number of the inode, and of the entry.
+    names: HashMap<OsString, (u64, u64)>,
+    /// Numbers of entries only grow, so they are the stable order of a directory.
+    order: BTreeMap<u64, (OsString, u64, FileType)>,
 }
 
 fn read<T>(lock: &RwLock<T>) -> RwLockReadGuard<'_, T> {
@@ -94,36 +97,80 @@ impl MemFs {
 
     fn find(&self, parent: u64, name: &OsStr) -> Result<FileAttr, Errno> {
         let dir = self.node(parent)?;
-        let ino = read(&dir).names.get(name).copied().ok_or(Errno::ENOENT)?;
+        let (ino, _) = read(&dir).names.get(name).copied().ok_or(Errno::ENOENT)?;
         self.attr(ino)
     }
 
     fn make(&self, header: &Header, made: &Make<'_>, kind: FileType) -> Result<FileAttr, Errno> {
-        let (parent, name) = (header.node, made.name);
-        let dir = self.node(parent)?;
+        let dir = self.node(header.node)?;
         let mut dir = write(&dir);
+        if dir.names.contains_key(made.name) {
+            return Err(Errno::EEXIST);
+        }
+        let attr = self.insert(header.node, kind, made.mode, header.uid, header.gid);
+        // An inode's number serves as the entry's, too.
+        dir.add(attr.ino, made.name, &attr);
+        Ok(attr)
+    }
+
+    fn symlink(&self, header: &Header, name: &OsStr, target: &OsStr) -> Result<FileAttr, Errno> {
+        let made = Make {
+            name,
+            mode: 0o777,
+            umask: 0,
+        };
+        let attr = self.make(header, &made, FileType::Symlink)?;
+        let node = self.node(attr.ino)?;
+        let mut node = write(&node);
+        node.data = target.as_bytes().to_vec();
+        node.attr.size = node.data.len() as u64;
+        Ok(node.attr)
+    }
+
+    fn link(&self, parent: u64, ino: u64, name: &OsStr) -> Result<FileAttr, Errno> {
+        let (dir, node) = (self.node(parent)?, self.node(ino)?);
+        let (mut dir, mut node) = (write(&dir), write(&node));
         if dir.names.contains_key(name) {
             return Err(Errno::EEXIST);
         }
-        let attr = self.insert(parent, kind, made.mode, header.uid, header.gid);
-        dir.names.insert(name.to_owned(), attr.ino);
-        dir.order.insert(attr.ino, (name.to_owned(), kind));
-        dir.changed(attr.ctime);
-        Ok(attr)
+        node.attr.nlink += 1;
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        dir.add(number, name, &node.attr);
+        Ok(node.attr)
+    }
+
+    /// Without care for what others do at the same time, or for who is in whom: enough for a yardstick.
+    fn rename(&self, parent: u64, rename: &Rename<'_>) -> Result<(), Errno> {
+        if rename.flags != 0 {
+            return Err(Errno::EINVAL);
+        }
+        let attr = self.find(parent, rename.name)?;
+        match self.remove(rename.new_dir, rename.new_name) {
+            Ok(()) | Err(Errno::ENOENT) => {}
+            Err(error) => return Err(error),
+        }
+        write(&*self.node(parent)?).take(rename.name);
+        let number = self.next.fetch_add(1, Ordering::Relaxed);
+        write(&*self.node(rename.new_dir)?).add(number, rename.new_name, &attr);
+        write(&*self.node(attr.ino)?).parent = rename.new_dir;
+        Ok(())
     }
 
     fn remove(&self, parent: u64, name: &OsStr) -> Result<(), Errno> {
         let dir = self.node(parent)?;
         let mut dir = write(&dir);
-        let ino = *dir.names.get(name).ok_or(Errno::ENOENT)?;
-        if !read(&*self.node(ino)?).names.is_empty() {
+        let (ino, _) = *dir.names.get(name).ok_or(Errno::ENOENT)?;
+        let node = self.node(ino)?;
+        let mut node = write(&node);
+        if !node.names.is_empty() {
             return Err(Errno::ENOTEMPTY);
         }
-        dir.names.remove(name);
-        dir.order.remove(&ino);
-        dir.changed(Timestamp::from(SystemTime::now()));
+        dir.take(name);
+        node.attr.nlink -= 1;
         // A file that is still open loses its data: enough for a yardstick.
-        write(&self.table[ino as usize % TABLE_SHARDS]).remove(&ino);
+        if node.attr.nlink == 0 || node.attr.kind == FileType::Directory {
+            write(&self.table[ino as usize % TABLE_SHARDS]).remove(&ino);
+        }
         Ok(())
     }
 
@@ -143,11 +190,11 @@ impl MemFs {
                 return Ok(());
             }
         }
-        for (&ino, (name, kind)) in dir
+        for (&number, (name, ino, kind)) in dir
             .order
             .range((offset.max(FIRST_COOKIE) - FIRST_COOKIE) + 1..)
         {
-            if !add(ino + FIRST_COOKIE, ino, *kind, name) {
+            if !add(number + FIRST_COOKIE, *ino, *kind, name) {
                 return Ok(());
             }
         }
@@ -156,6 +203,20 @@ impl MemFs {
 }
 
 impl Node {
+    fn add(&mut self, number: u64, name: &OsStr, attr: &FileAttr) {
+        self.names.insert(name.to_owned(), (attr.ino, number));
+        let entry = (name.to_owned(), attr.ino, attr.kind);
+        self.order.insert(number, entry);
+        self.changed(Timestamp::from(SystemTime::now()));
+    }
+
+    fn take(&mut self, name: &OsStr) {
+        if let Some((_, number)) = self.names.remove(name) {
+            self.order.remove(&number);
+        }
+        self.changed(Timestamp::from(SystemTime::now()));
+    }
+
     fn changed(&mut self, now: Timestamp) {
         self.attr.mtime = now;
         self.attr.ctime = now;
@@ -189,6 +250,15 @@ impl Filesystem for MemFs {
                 Ok(attr) => reply.created(&cached(attr), FileHandle(0), 0),
                 Err(error) => reply.error(error),
             },
+            Operation::Symlink { name, target } => {
+                entry(reply, self.symlink(header, name, target));
+            }
+            Operation::Readlink => match self.node(ino) {
+                Ok(node) => reply.data(&read(&node).data),
+                Err(error) => reply.error(error),
+            },
+            Operation::Link { node, name } => entry(reply, self.link(ino, node, name)),
+            Operation::Rename(rename) => reply.done(self.rename(ino, &rename)),
             Operation::Unlink { name } | Operation::Rmdir { name } => {
                 reply.done(self.remove(ino, name));
             }
