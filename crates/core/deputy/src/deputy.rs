@@ -318,6 +318,11 @@ impl Deputy {
                 Executed::Changed { .. } | Executed::Undecided => None,
             };
         }
+        let located = of.image.located(&map, offer.request);
+        let offer = &Offer {
+            request: located.as_ref().unwrap_or(offer.request),
+            ..*offer
+        };
         let operation = EarlyOperation::of(offer.request)?;
         if self.moving > 0 {
             return Some(Taken::Wait);

@@ -171,6 +171,23 @@ impl Image {
         entry.ok().flatten()
     }
 
+    /// The write that an append comes to here: nobody else can append to an inode that the session has made, so that its shard
+    /// writes where this one is answered to have been written.
+    pub(crate) fn located(&self, map: &ClusterMap, request: &Request) -> Option<Request> {
+        let Request::AppendInline(append) = request else {
+            return None;
+        };
+        if !self.made.contains(&append.ino) {
+            return None;
+        }
+        let inode = self.view(map).inode(append.ino).ok()?;
+        Some(Request::WriteInline(op::WriteInline {
+            ino: append.ino,
+            offset: inode.size,
+            data: append.data.clone(),
+        }))
+    }
+
     /// The directory that a name leads to, and its home, if that is another shard.
     pub(crate) fn removed_elsewhere(
         &self,

@@ -202,6 +202,9 @@ impl Queue {
         }
         match merged(caller, &before.early, early) {
             Some(merged) => {
+                let bytes = OPERATION_BYTES + bytes_of(&merged.operation);
+                self.bytes = self.bytes - before.bytes + bytes;
+                before.bytes = bytes;
                 before.early = merged;
                 true
             }

@@ -2,7 +2,7 @@
 
 use crate::server::{SHARD, Session, create, ino_of, mkdir, unlink, write};
 use pandofs_api::op::EarlyOperation;
-use pandofs_api::{Reply, Request, op};
+use pandofs_api::{FileBody, Reply, Request, op};
 use pandofs_types::{Attr, Credentials, Ino, SetAttr, SetTime, Time};
 
 fn set(ino: Ino, set: SetAttr) -> Request {
@@ -154,4 +154,61 @@ fn a_file_that_gave_way_is_not_changed_before_that() {
         sent(&mut session),
         ["create", "setattr", "unlink", "setattr"]
     );
+}
+
+fn append(ino: Ino, data: &[u8]) -> Request {
+    Request::AppendInline(op::AppendInline {
+        ino,
+        data: data.to_vec(),
+    })
+}
+
+/// A session that has appended to a file and written to it, the file, and what the session heard last of it.
+fn logged() -> (Session, Ino, Attr) {
+    let mut session = Session::new();
+    let top = session.granted_dir("top");
+    let log = ino_of(&session.ask(create(top, "log")).unwrap());
+    let mut size = 0;
+    for line in [&b"one "[..], b"two ", b"three "] {
+        size += line.len() as u64;
+        let told = attr(session.ask(append(log, line)).unwrap());
+        assert_eq!(told.size, size);
+    }
+    // Not what is written elsewhere in it, or goes on behind an operation of another kind.
+    session.ask(write(log, 0, b"ONE")).unwrap();
+    session.ask(owner(log)).unwrap();
+    let heard = attr(session.ask(append(log, b"four")).unwrap());
+    (session, log, heard)
+}
+
+#[test]
+fn what_goes_on_where_the_last_write_ended_is_one_operation() {
+    let (mut session, _, _) = logged();
+    let names = ["create", "write", "write", "setattr", "write"];
+    assert_eq!(sent(&mut session), names);
+}
+
+#[test]
+fn a_log_is_stored_as_it_was_appended_to() {
+    let (mut session, log, heard) = logged();
+    sends_all(&mut session, log, &heard);
+    let read = Request::ReadInline(op::ReadInline { ino: log });
+    match session.server.ask(&Credentials::ROOT, &read).unwrap() {
+        Reply::Inode(inode) => match inode.body {
+            FileBody::Inline { data, .. } => assert_eq!(data, b"ONE two three four"),
+            other => panic!("{other:?}"),
+        },
+        other => panic!("{other:?}"),
+    }
+}
+
+/// Its shard knows what to do with what is too much to be kept inline.
+#[test]
+fn an_append_that_does_not_fit_is_the_shards() {
+    let mut session = Session::new();
+    let top = session.granted_dir("top");
+    let log = ino_of(&session.ask(create(top, "log")).unwrap());
+    session.ask(append(log, b"one")).unwrap();
+    let refused = session.ask(append(log, &vec![7; 1 << 20])).unwrap_err();
+    assert!(format!("{refused:?}").contains("NotInline"), "{refused:?}");
 }

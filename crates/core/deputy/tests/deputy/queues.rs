@@ -49,7 +49,8 @@ fn a_full_queue_is_waited_for() {
     let top = session.granted_dir("top");
     let file = ino_of(&session.ask(create(top, "file")).unwrap());
     for at in 1..MAX_QUEUED_OPERATIONS as u64 {
-        session.ask(write(file, at % 16, b"x")).unwrap();
+        // None goes on where the last one ended.
+        session.ask(write(file, at % 16 * 2, b"x")).unwrap();
     }
     let Taken::Drain { until, .. } = session.offer(&write(file, 0, b"x")) else {
         panic!("the queue is full");
