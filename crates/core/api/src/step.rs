@@ -62,7 +62,7 @@ pub enum Step {
 
 impl Step {
     /// The session that has done the step under its grant before any server heard of it.
-    pub fn holder(&self) -> Option<SessionId> {
+    pub fn holder(&self) -> Option<Holder> {
         match self {
             Step::DropDir(step) => step.holder,
             _ => None,
@@ -146,7 +146,16 @@ pub struct DropDir {
     /// In a sticky directory the user who has to own it; `None` where anybody may.
     pub must_own: Option<u32>,
     /// The session that has removed it under its grant, which ends with the directory.
-    pub holder: Option<SessionId>,
+    pub holder: Option<Holder>,
+}
+
+/// A session that has done a step under its grants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Holder {
+    /// Which.
+    pub session: SessionId,
+    /// Of its grants of the step's shard. If these are over the step is taken as any other session's.
+    pub incarnation: u64,
 }
 
 /// Frees the empty partitions of a directory on a shard that is not its home.

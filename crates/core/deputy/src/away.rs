@@ -68,7 +68,10 @@ impl Deputy {
         if there.is_over(offer.now) || there.recalled.contains(&dir) {
             return None;
         }
-        let away = Away::Removed(dir);
+        let away = Away::Removed {
+            dir,
+            incarnation: there.incarnation,
+        };
         self.execute_on_both((shard, home), offer, subjects, (away, there.left()))
     }
 
@@ -85,7 +88,7 @@ impl Deputy {
         let of = self.shards.get(&shard)?;
         let ino = match away {
             Away::Made(dir) => Some(dir),
-            Away::Removed(_) => None,
+            Away::Removed { .. } => None,
         };
         let choices = Choices {
             time: of.time(offer.now, offer.clock),
@@ -121,7 +124,7 @@ impl Deputy {
                 there.unordered.pop_front();
                 self.away.insert(dir, shard);
             }
-            Away::Removed(dir) => {
+            Away::Removed { dir, .. } => {
                 self.removing.insert(dir, shard);
             }
         }
@@ -186,7 +189,7 @@ impl Deputy {
             Away::Made(dir) => {
                 self.away.remove(&dir);
             }
-            Away::Removed(dir) => {
+            Away::Removed { dir, .. } => {
                 let queue = self.removing.remove(&dir);
                 if let Some(of) = queue.and_then(|shard| self.shards.get_mut(&shard)) {
                     of.recalled.remove(&dir);

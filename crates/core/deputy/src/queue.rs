@@ -53,7 +53,11 @@ pub(crate) struct Order {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Away {
     Made(Ino),
-    Removed(Ino),
+    Removed {
+        dir: Ino,
+        /// Of the grants of its home.
+        incarnation: u64,
+    },
 }
 
 /// Operations that have left a queue.
@@ -343,14 +347,21 @@ impl Queued {
                     ino,
                 }))
             }
-            (Away::Removed(ino), EarlyOperation::Rmdir(rmdir)) => {
+            (
+                Away::Removed {
+                    dir,
+                    incarnation: home_incarnation,
+                },
+                EarlyOperation::Rmdir(rmdir),
+            ) => {
                 let rmdir = rmdir.clone();
                 Some(Request::RmdirAway(RmdirAway {
                     incarnation,
+                    home_incarnation,
                     rmdir,
                     time,
                     random,
-                    ino,
+                    ino: dir,
                 }))
             }
             (away, operation) => panic!("{away:?} is not what comes of {operation:?}"),

@@ -108,8 +108,8 @@ impl Shard {
         all: &[StepResult],
         choices: &Choices,
     ) -> Result<(), Stop> {
-        if let Some(session) = step.holder() {
-            self.leases.written_by(session);
+        if let Some(holder) = step.holder() {
+            self.leases.written_by(holder.session);
         }
         let given = Given { own, all, choices };
         steps::of(step).execute(&mut self.txn(overlay), &given)

@@ -10,6 +10,8 @@ use serde::{Deserialize, Serialize};
 pub struct RmdirAway {
     /// Of the grants of the shard under which it was executed: nothing is done if these are over.
     pub incarnation: u64,
+    /// The same of the directory's home: if those are over it is removed there as by any other session.
+    pub home_incarnation: u64,
     /// As the program asked for it.
     pub rmdir: Rmdir,
     /// By the clock of the name's server, as far as the session knows it.

@@ -1,7 +1,9 @@
 //! Directories that are removed on another shard than their names'.
 
 use crate::away::{AWAY, make_away, with_both};
-use crate::server::{SHARD, Session, at, create, ino_of, lookup, rmdir, unlink};
+use crate::server::{
+    INCARNATION, SHARD, Session, at, create, ino_of, lookup, mkdir, rmdir, unlink,
+};
 use pandofs_api::op::{GetAttr, RmdirAway};
 use pandofs_api::{Refusal, Reply, Request};
 use pandofs_deputy::{Recalled, Taken, ToSend};
@@ -54,6 +56,31 @@ fn it_is_sent_by_itself_after_what_was_done_in_it() {
     let lost = session.deputy.alone_answered(SHARD, Some(Ok(())));
     assert_eq!(lost, []);
     assert_eq!(session.deputy.all_queued(), []);
+}
+
+/// The session may have other grants of its home by the time it is sent.
+#[test]
+fn it_goes_by_the_grants_under_which_it_was_removed() {
+    let (mut session, top, ..) = removed();
+    assert!(session.send());
+    session.deputy.lost([AWAY]);
+    session.deputy.tick(at(session.now));
+    while !matches!(
+        session.offer(&mkdir(top, &format!("b{}", session.now))),
+        Taken::WantsBeginning { shard: AWAY }
+    ) {}
+    let (now, mut begun) = (at(session.now), session.server.begun());
+    begun.incarnation = INCARNATION + 1;
+    session.deputy.begun(AWAY, now, Some(begun), now);
+    let Some(ToSend::Alone {
+        request: Request::RmdirAway(removal),
+        ..
+    }) = to_send(&mut session, SHARD)
+    else {
+        panic!("it is sent by itself");
+    };
+    let by = (removal.incarnation, removal.home_incarnation);
+    assert_eq!(by, (INCARNATION, INCARNATION));
 }
 
 #[test]
@@ -155,7 +182,7 @@ fn what_was_queued_there_afterwards_takes_nothing_along() {
     let (mut session, top, _, _) = removed();
     assert!(session.send());
     let other = loop {
-        let made = session.ask(crate::server::mkdir(top, &format!("b{}", session.now)));
+        let made = session.ask(mkdir(top, &format!("b{}", session.now)));
         let made = ino_of(&made.expect("it is made"));
         if made.birth_shard() == AWAY {
             break made;

@@ -19,7 +19,7 @@ use std::time::Duration;
 
 pub(crate) const SESSION: SessionId = SessionId(9);
 pub(crate) const SHARD: ShardId = ShardId(0);
-const INCARNATION: u64 = 77;
+pub(crate) const INCARNATION: u64 = 77;
 
 pub(crate) fn name(text: &str) -> Name {
     Name::new(text.as_bytes()).unwrap()

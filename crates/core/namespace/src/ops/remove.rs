@@ -5,7 +5,7 @@ use crate::permission::must_own;
 use crate::touches::entry_key;
 use crate::{Context, Stop, View};
 use pandofs_api::{Step, op, step};
-use pandofs_types::{FileKind, FsError, Ino, LeaseKey, Name, SessionId};
+use pandofs_types::{FileKind, FsError, Ino, LeaseKey, Name};
 
 impl Execute for op::Unlink {
     fn check(&self, view: &View<'_>, cx: &Context<'_>) -> Result<Checked, Stop> {
@@ -32,7 +32,7 @@ impl Execute for op::Rmdir {
 pub(super) enum Kind {
     /// A directory, which the session has removed under its grant if one is named.
     Dir {
-        holder: Option<SessionId>,
+        holder: Option<step::Holder>,
     },
     Other,
 }

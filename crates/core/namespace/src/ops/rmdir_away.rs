@@ -5,7 +5,7 @@ use super::remove::{self, Kind};
 use super::{Checked, Execute, PlanAnswer};
 use crate::touches::entry_key;
 use crate::{Context, Stop, View};
-use pandofs_api::op;
+use pandofs_api::{op, step};
 use pandofs_types::{FsError, LeaseKey};
 
 impl Execute for op::RmdirAway {
@@ -15,7 +15,10 @@ impl Execute for op::RmdirAway {
             choices: &choices,
             ..*cx
         };
-        let holder = Some(cx.session);
+        let holder = Some(step::Holder {
+            session: cx.session,
+            incarnation: self.home_incarnation,
+        });
         let name = (self.rmdir.dir, &self.rmdir.name);
         let plan = remove::plan(view, &cx, name, Kind::Dir { holder })?;
         // The grant was lost, and others have put another directory there since.

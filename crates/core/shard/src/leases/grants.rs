@@ -131,6 +131,19 @@ impl Leases {
         self.clear_table(touched, Some(session))
     }
 
+    /// As [`Leases::clear`], for a step that the session has done under grants that are over: others may have been let in since,
+    /// so that all leases and grants of it end, the session's own as well. (A removes a directory early and is cut off; B is
+    /// granted it, makes a file in it, and the shard restarts before it hears of the file: as A's own the removal would wait
+    /// for nobody, and B's file would be lost.)
+    ///
+    /// After a restart the session itself is not waited for: it may come back only when the step is done.
+    pub(crate) fn clear_late(&mut self, touched: &[Touched], session: SessionId) -> Cleared {
+        if self.holders.others_are_missing(session) {
+            return Cleared::Early;
+        }
+        self.clear_table(touched, None)
+    }
+
     /// Whether a record that is proposed changes any of these.
     pub(crate) fn are_changing(&self, mut keys: impl Iterator<Item = LeaseKey>) -> bool {
         !self.changing.is_empty() && keys.any(|key| self.changing.contains_key(&key))

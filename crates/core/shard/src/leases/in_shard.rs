@@ -5,6 +5,7 @@ use crate::port::{Input, Output};
 use crate::record::Record;
 use crate::shard::Shard;
 use crate::waiting::Until;
+use pandofs_api::step::Holder;
 use pandofs_api::{CommitMessage, Horizon, PeerMessage, Refusal, Reply, ShardRequest, Step};
 use pandofs_namespace::touches::Touched;
 use pandofs_namespace::{Stop, View, keys, steps};
@@ -38,18 +39,26 @@ impl Shard {
             // It came again.
             return None;
         }
-        // Its grant goes with what it has removed. (Were it recalled, the session would wait for the end of the removal before
-        // it gives it up, and the removal for that.)
+        // Its grant goes with what it has removed, if it is in force still. (Were it recalled, the session would wait for the end
+        // of the removal before it gives it up, and the removal for that.)
         let mut holder = None;
         let mut keys: Vec<LeaseKey> = Vec::new();
         for step in steps {
             keys.extend(steps::of(step).touches(view));
             holder = holder.or(step.holder());
         }
-        let is_known = holder.is_some();
-        let touched: Vec<_> = keys.iter().map(|&key| Touched { key, is_known }).collect();
+        let is_own = holder.is_some_and(|holder: Holder| {
+            let (session, incarnation) = (holder.session, holder.incarnation);
+            self.leases.are_in_force(session, incarnation)
+        });
+        let known = |&key| Touched {
+            key,
+            is_known: is_own,
+        };
+        let touched: Vec<_> = keys.iter().map(known).collect();
         let cleared = match holder {
-            Some(session) => self.leases.clear_batch(&touched, session),
+            Some(holder) if is_own => self.leases.clear_batch(&touched, holder.session),
+            Some(holder) => self.leases.clear_late(&touched, holder.session),
             None => self.leases.clear(&touched, None),
         };
         if cleared == Cleared::Yes {

@@ -97,14 +97,23 @@ pub(crate) fn make(cluster: &mut Cluster, text: &str, ino: Ino) -> Result<Reply,
 
 /// Executes this in a batch of the holder, with a number taken for it; the reply, and the number.
 fn batch(cluster: &mut Cluster, request: &Request) -> (Box<BatchReply>, Ino) {
+    let (batch, first) = batch_of(cluster, HOLDER, request);
+    let Ok(Reply::Batch(reply)) = call(cluster, HOME.0, HOLDER, batch) else {
+        panic!("the batch is executed");
+    };
+    (reply, first)
+}
+
+/// A batch for the second shard in which a session has executed this, with a number taken for it, which comes with it.
+pub(crate) fn batch_of(cluster: &mut Cluster, session: u64, request: &Request) -> (Request, Ino) {
     let take = Request::TakeNumbers(op::TakeNumbers {
         count: 1,
         unordered: 0,
     });
-    let Ok(Reply::Numbers { first, .. }) = call(cluster, HOME.0, HOLDER, take) else {
+    let Ok(Reply::Numbers { first, .. }) = call(cluster, HOME.0, session, take) else {
         panic!("there is a number");
     };
-    let incarnation = in_force(cluster, HOME.0);
+    let incarnation = in_force_of(cluster, session, HOME.0);
     let batch = Request::Batch(op::Batch {
         incarnation,
         callers: vec![Credentials::ROOT],
@@ -117,10 +126,7 @@ fn batch(cluster: &mut Cluster, request: &Request) -> (Box<BatchReply>, Ino) {
             operation: EarlyOperation::of(request).expect("it may be early"),
         }],
     });
-    let Ok(Reply::Batch(reply)) = call(cluster, HOME.0, HOLDER, batch) else {
-        panic!("the batch is executed");
-    };
-    (reply, first)
+    (batch, first)
 }
 
 pub(crate) fn are_replayed(cluster: &Cluster) {

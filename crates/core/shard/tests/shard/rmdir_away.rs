@@ -1,12 +1,14 @@
 //! Directories that a session has removed on another shard than their names' before servers hear of it.
 
-use crate::grants::{HOLDER, OTHER, answer, in_force, in_force_of, lookup, made, recalls, unlink};
-use crate::mkdir_away::{HOME, are_replayed, call, cluster, cluster_with, make};
+use crate::grants::{
+    HOLDER, OTHER, answer, batch_reply, in_force, in_force_of, lookup, made, recalls, unlink,
+};
+use crate::mkdir_away::{HOME, are_replayed, batch_of, call, cluster, cluster_with, make};
 use crate::support::{Cluster, create_file, name};
 use pandofs_api::{Refusal, Reply, Request, op};
 use pandofs_placement::Settings;
 use pandofs_shard::{Input, Output};
-use pandofs_types::limits::MAX_TIME_AHEAD;
+use pandofs_types::limits::{LEASE, MAX_TIME_AHEAD};
 use pandofs_types::{FsError, Ino, SessionId, Time};
 
 /// A directory on the second shard that is granted to the holder.
@@ -18,8 +20,10 @@ fn granted() -> (Cluster, Ino) {
 
 fn away(cluster: &mut Cluster, ino: Ino) -> Request {
     let incarnation = in_force(cluster, 0);
+    let home_incarnation = in_force(cluster, HOME.0);
     Request::RmdirAway(op::RmdirAway {
         incarnation,
+        home_incarnation,
         rmdir: op::Rmdir {
             dir: Ino::ROOT,
             name: name("d"),
@@ -100,6 +104,57 @@ fn one_that_another_session_removes_is_recalled_first() {
     let step = cluster.input(HOME.0, Input::Recalled { session, number });
     cluster.carry(step.outputs, &mut last);
     assert_eq!(last, Some(Ok(Reply::Removed { ino: dir })));
+    are_replayed(&cluster);
+}
+
+/// The holder has removed the directory; its grants at the home are over, and another session has it. Of those at the name's
+/// shard nobody wants any.
+fn passed_on() -> (Cluster, Ino, Request) {
+    let (mut cluster, dir) = granted();
+    let removal = away(&mut cluster, dir);
+    let input = cluster.request_by(OTHER, HOME.0, lookup(dir, "f"));
+    let step = cluster.input(HOME.0, input);
+    assert_eq!(recalls(&step).len(), 1, "the holder does not hear of it");
+    cluster.now += LEASE.as_nanos() as i64;
+    let mut answered = None;
+    for _ in 0..2 {
+        let step = cluster.input(HOME.0, Input::Tick);
+        cluster.carry(step.outputs, &mut answered);
+    }
+    assert_eq!(answered, Some(Err(FsError::NotFound.into())));
+    cluster.now += LEASE.as_nanos() as i64;
+    in_force_of(&mut cluster, OTHER, HOME.0);
+    let granted = call(
+        &mut cluster,
+        HOME.0,
+        OTHER,
+        Request::Grant(op::Grant { dir }),
+    );
+    assert!(matches!(granted, Ok(Reply::Granted(Some(_)))));
+    (cluster, dir, removal)
+}
+
+/// A removes a directory under its grants, and stands still; its time is up at the home, and B has the directory and makes a
+/// file in it, of which the home has not heard when it restarts: the removal comes first.
+#[test]
+fn one_that_another_session_has_since_stays_when_its_home_restarts() {
+    let (mut cluster, dir, request) = passed_on();
+    let (batch, file) = batch_of(&mut cluster, OTHER, &create_file(dir, name("f")));
+    cluster.restart(HOME.0);
+    let input = cluster.request_by(HOLDER, 0, request);
+    let step = cluster.input(0, input);
+    let mut removed = None;
+    cluster.carry(step.outputs, &mut removed);
+    assert_eq!(removed, None, "it waits for who may have it");
+    let executed = batch_reply(call(&mut cluster, HOME.0, OTHER, batch).expect("it is executed"));
+    assert_eq!((executed.done, executed.refused), (1, None));
+    for session in [HOLDER, OTHER].map(SessionId) {
+        let step = cluster.input(HOME.0, Input::TakesLeases { session });
+        cluster.carry(step.outputs, &mut removed);
+    }
+    assert_eq!(removed, Some(Err(FsError::NotEmpty.into())));
+    let found = call(&mut cluster, HOME.0, OTHER, lookup(dir, "f")).expect("it is there");
+    assert_eq!(made(found), file);
     are_replayed(&cluster);
 }
 

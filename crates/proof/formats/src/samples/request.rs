@@ -366,6 +366,7 @@ pub fn requests() -> Named<Request> {
     all.push(("MkdirAway", away));
     let away = Request::RmdirAway(op::RmdirAway {
         incarnation: u64::MAX,
+        home_incarnation: 5,
         rmdir: op::Rmdir {
             dir,
             name: name("branch"),

@@ -256,7 +256,10 @@ pub fn steps() -> Named<Step> {
             Step::DropDir(step::DropDir {
                 dir,
                 must_own: Some(1000),
-                holder: Some(SessionId(7)),
+                holder: Some(step::Holder {
+                    session: SessionId(7),
+                    incarnation: u64::MAX,
+                }),
             }),
         ),
         ("DropPart", Step::DropPart(step::DropPart { dir })),
