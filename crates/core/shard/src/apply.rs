@@ -168,8 +168,11 @@ impl Shard {
                 self.apply_leaseholder(overlay, session, has);
                 Ok(())
             }
-            Record::Grantholder { session, has } => {
-                self.apply_grantholder(overlay, session, has);
+            Record::Grantholder {
+                session,
+                incarnation,
+            } => {
+                self.apply_grantholder(overlay, session, incarnation);
                 Ok(())
             }
             Record::SkipSerials { next } => {

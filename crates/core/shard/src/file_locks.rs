@@ -29,7 +29,7 @@ use pandofs_namespace::{Locks, Stop, View, keys};
 use pandofs_storage::store::Overlay;
 use pandofs_types::limits::{CLOSING_WAIT, LOCK_WAIT, MAX_LOCKS_PER_MESSAGE, MAX_MOVED_LOCKS};
 use pandofs_types::{FileLock, FsError, Ino, SessionId, ShardId, SlotId, Steady};
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::ops::ControlFlow;
 use std::time::Duration;
 
@@ -476,7 +476,7 @@ impl Shard {
         let record = self.meta.applied;
         let kept = Input::LockHolderKept { session, record };
         let key = keys::lock_holder(self.config.shard, session);
-        self.apply_holder(overlay, key, has, kept);
+        self.apply_holder(overlay, key, has.then(|| vec![1]), kept);
     }
 
     /// Stores under this key that a session may hold something, or that it does not any more. `kept` is handed back when
@@ -485,14 +485,14 @@ impl Shard {
         &mut self,
         overlay: &mut Overlay<'_>,
         key: Vec<u8>,
-        has: bool,
+        value: Option<Vec<u8>>,
         kept: Input,
     ) {
-        if !has {
+        let Some(value) = value else {
             overlay.delete(key);
             return;
-        }
-        overlay.put(key, vec![1]);
+        };
+        overlay.put(key, value);
         if !self.commands.replaying {
             self.commands.when_durable(kept);
         }
@@ -516,23 +516,24 @@ impl Shard {
         overlay: &Overlay<'_>,
         now: Steady,
     ) -> Result<(), Stop> {
-        let found = self.stored_holders(overlay, keys::Kind::LockHolder)?;
-        self.file_locks = FileLocks::recovered(found, now);
+        let found = self.stored_holders(overlay, keys::Kind::LockHolder, |_| Ok(()))?;
+        self.file_locks = FileLocks::recovered(found.into_keys().collect(), now);
         Ok(())
     }
 
-    /// Sessions that the store has as ones that may hold something of this kind.
-    pub(crate) fn stored_holders(
+    /// Sessions that the store has as ones that may hold something of this kind, and what it says of each.
+    pub(crate) fn stored_holders<T>(
         &self,
         overlay: &Overlay<'_>,
         kind: keys::Kind,
-    ) -> Result<BTreeSet<SessionId>, Stop> {
+        read: impl Fn(&[u8]) -> Result<T, Stop>,
+    ) -> Result<BTreeMap<SessionId, T>, Stop> {
         let prefix = keys::prefix(kind, self.config.shard);
-        let mut found = BTreeSet::new();
-        view_of(&self.config, overlay, false).scan_prefix(&prefix, &mut |key, _| {
+        let mut found = BTreeMap::new();
+        view_of(&self.config, overlay, false).scan_prefix(&prefix, &mut |key, value| {
             let session = keys::parse_ino(key)
                 .ok_or_else(|| Stop::Broken("the key of a session is short".to_string()))?;
-            found.insert(SessionId(session.0));
+            found.insert(SessionId(session.0), read(value)?);
             Ok(ControlFlow::Continue(()))
         })?;
         Ok(found)

@@ -23,6 +23,8 @@ enum Offer {
     Directory {
         image: Image,
         parts: Box<PartsRecord>,
+        /// Of the grants that the session has or may have.
+        incarnation: u64,
     },
 }
 
@@ -197,14 +199,19 @@ impl Shard {
         let config = self.config.clone();
         let view = view_of(&config, overlay, self.goes_by_memory());
         let session = request.key.session;
-        let granted = match self.offer(&view, session, dir) {
+        let fresh = (env.random)();
+        let granted = match self.offer(&view, session, dir, fresh) {
             Ok(Offer::Nothing) => None,
             Ok(Offer::Later) => {
                 self.wait(Until::Applied, Input::Request { ticket, request });
                 return Ok(());
             }
-            Ok(Offer::Directory { image, parts }) => {
-                let (random, fresh) = ((env.random)(), (env.random)());
+            Ok(Offer::Directory {
+                image,
+                parts,
+                incarnation,
+            }) => {
+                let random = (env.random)();
                 let terms = GrantTerms {
                     time: env.now,
                     placing: self.placing_in(&parts, random),
@@ -212,7 +219,7 @@ impl Shard {
                 };
                 let pairs = image.pairs.into_iter();
                 let pairs = pairs.map(|(key, value)| (key.into(), value.into()));
-                let incarnation = self.leases.grant_dir(session, dir, fresh);
+                let incarnation = self.leases.grant_dir(session, dir, incarnation);
                 incarnation.map(|incarnation| Granted {
                     incarnation,
                     terms,
@@ -231,19 +238,25 @@ impl Shard {
         Ok(())
     }
 
-    fn offer(&mut self, view: &View<'_>, session: SessionId, dir: Ino) -> Result<Offer, Stop> {
+    fn offer(
+        &mut self,
+        view: &View<'_>,
+        session: SessionId,
+        dir: Ino,
+        fresh: u64,
+    ) -> Result<Offer, Stop> {
         self.operations.locks.check(&Lock::Made(dir), None)?;
         let inode = view.inode(dir)?;
         if inode.kind != FileKind::Dir {
             return Err(FsError::NotDir.into());
         }
         let applied = self.meta.applied;
-        if !self
-            .leases
-            .takes_grants(&mut self.commands, applied, session)
-        {
+        let Some(incarnation) =
+            self.leases
+                .takes_grants(&mut self.commands, applied, session, fresh)
+        else {
             return Ok(Offer::Nothing);
-        }
+        };
         let parts = view
             .parts(dir)?
             .ok_or_else(|| Stop::Broken(format!("directory {dir} has no partition at home")))?;
@@ -280,6 +293,7 @@ impl Shard {
         Ok(Offer::Directory {
             image,
             parts: Box::new(parts),
+            incarnation,
         })
     }
 
@@ -291,14 +305,12 @@ impl Shard {
         session: SessionId,
     ) {
         let applied = self.meta.applied;
+        let (random, fresh) = ((env.random)(), (env.random)());
         let takes = self
             .leases
-            .takes_grants(&mut self.commands, applied, session);
-        let (random, fresh) = ((env.random)(), (env.random)());
-        let incarnation = match takes {
-            true => self.leases.begin_grants(session, fresh),
-            false => None,
-        };
+            .takes_grants(&mut self.commands, applied, session, fresh);
+        let incarnation =
+            takes.and_then(|incarnation| self.leases.begin_grants(session, incarnation));
         let granted = incarnation.map(|incarnation| {
             let terms = GrantTerms {
                 time: env.now,

@@ -35,7 +35,7 @@ use pandofs_types::limits::{LEASE, LEASE_QUIET};
 use pandofs_types::{
     FileKind, FsError, HashKey, Ino, LeaseKey, Leased, Name, SessionId, ShardId, Steady, Term,
 };
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// The machine of a shard's leases: changes, reads, recalls' answers and ticks in, [`Commands`] out.
 #[derive(Debug, Default)]
@@ -165,10 +165,10 @@ fn note(noted: &mut HashMap<Ino, Changed>, dir: Ino, by: Option<SessionId>, at: 
 }
 
 impl Leases {
-    /// The state after a start: these sessions may have had leases, and these grants.
+    /// The state after a start: these sessions may have had leases, and these grants of these incarnations.
     pub(crate) fn recovered(
         found: BTreeSet<SessionId>,
-        granted: BTreeSet<SessionId>,
+        granted: BTreeMap<SessionId, u64>,
         now: Steady,
     ) -> Leases {
         let mut leases = Leases {
@@ -176,7 +176,8 @@ impl Leases {
             now,
             ..Leases::default()
         };
-        leases.grants.holders = Holders::recovered(granted);
+        leases.grants.holders = Holders::recovered(granted.keys().copied().collect());
+        leases.grants.incarnations = granted;
         leases.grace = leases.until();
         leases
     }
@@ -473,12 +474,8 @@ impl Leases {
             commands.outputs.push(Output::Recall(recall));
         }
         for session in self.table.take_over() {
-            match self.grants.holders.remove(session) {
-                true => {
-                    let has = false;
-                    commands.propose(&Record::Grantholder { session, has });
-                }
-                false => self.table.end_over(session),
+            if !self.has_no_grants(commands, session) {
+                self.table.end_over(session);
             }
         }
         for id in self.table.take_clear() {
@@ -494,6 +491,8 @@ impl Leases {
         }
         self.takers.insert(session);
         self.table.drop_session(session);
+        // Batches of its older grants that are still on their way are refused, also after a restart.
+        self.has_no_grants(commands, session);
         self.came(commands, session);
     }
 
@@ -509,10 +508,7 @@ impl Leases {
             let has = false;
             commands.propose(&Record::Leaseholder { session, has });
         }
-        if self.grants.holders.remove(session) {
-            let has = false;
-            commands.propose(&Record::Grantholder { session, has });
-        }
+        self.has_no_grants(commands, session);
         self.came(commands, session);
     }
 
@@ -538,7 +534,12 @@ impl Leases {
                 commands.propose(&Record::Leaseholder { session, has });
             }
             for session in self.grants.holders.give_up_missing() {
-                commands.propose(&Record::Grantholder { session, has });
+                self.grants.incarnations.remove(&session);
+                let incarnation = None;
+                commands.propose(&Record::Grantholder {
+                    session,
+                    incarnation,
+                });
             }
             commands.release(Until::Leaseholders);
         }

@@ -151,8 +151,8 @@ pub enum Record {
     Grantholder {
         /// The client.
         session: SessionId,
-        /// False: nothing is left.
-        has: bool,
+        /// Of the grants that it may have; `None`: nothing is left.
+        incarnation: Option<u64>,
     },
 }
 

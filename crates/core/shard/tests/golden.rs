@@ -142,7 +142,7 @@ fn records() -> Vec<(&'static str, Record)> {
             "Grantholder",
             Record::Grantholder {
                 session: SessionId(0x0123_4567_89ab_cdef),
-                has: true,
+                incarnation: Some(u64::MAX),
             },
         ),
     ]

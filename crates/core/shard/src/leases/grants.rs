@@ -11,8 +11,8 @@
 //! when it is on disk that the session has none. (If they were before: A makes a name under a grant and stands still; its time is up, and B makes the same name; this shard restarts
 //! and takes A for one that has grants of before; A goes on, and what it did is executed over what B did.)
 //!
-//! After a restart that holds as well: sessions that may have had grants are on disk, and whoever looks at names waits for
-//! them as changes do for leases.
+//! After a restart that holds as well: sessions that may have had grants are on disk with the incarnation of these, and whoever
+//! looks at names waits for them as changes do for leases.
 
 use super::{Changed, Cleared, Leases, note};
 use crate::commands::Commands;
@@ -24,12 +24,15 @@ use pandofs_types::limits::{
     GRANT_RECALLS_TERM, LEASE, LEASE_QUIET, MAX_GRANT_QUIET, MAX_GRANTS_PER_SHARD,
 };
 use pandofs_types::{Ino, LeaseKey, SessionId, Steady};
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 /// Sessions that may have grants, and directories that had better not be granted.
 #[derive(Debug, Default)]
 pub(super) struct Grants {
     pub holders: Holders,
+    /// Of the grants that each holder has, may have had before a restart, or will have.
+    pub incarnations: BTreeMap<SessionId, u64>,
     /// Only planted: what was executed under grants that are over is executed.
     pub takes_late: bool,
     /// Sessions that were leased something of a directory, in the last [`LEASE`].
@@ -149,33 +152,54 @@ impl Leases {
         !self.changing.is_empty() && keys.any(|key| self.changing.contains_key(&key))
     }
 
-    /// Whether the session may have grants, of which the last record applied is `applied`: it takes leases and is on disk as
-    /// one that may have some. If it is not yet, this is proposed.
+    /// The incarnation of the grants that the session may have, of which the last record applied is `applied`: it takes leases
+    /// and is on disk as one that may have some. If it is not yet, this is proposed, with a `fresh` incarnation.
     pub(crate) fn takes_grants(
         &mut self,
         commands: &mut Commands,
         applied: u64,
         session: SessionId,
-    ) -> bool {
+        fresh: u64,
+    ) -> Option<u64> {
         if !self.takers.contains(&session)
             || applied < self.not_before
             || self.holders.are_missing()
         {
-            return false;
+            return None;
         }
-        let has = true;
-        for (holders, record) in [
-            (&mut self.holders, Record::Leaseholder { session, has }),
-            (
-                &mut self.grants.holders,
-                Record::Grantholder { session, has },
-            ),
-        ] {
-            if !holders.is_kept(session) && !holders.is_being_kept(session) {
-                holders.keep(session, commands.propose(&record));
-            }
+        let is_new = |of: &Holders| !of.is_kept(session) && !of.is_being_kept(session);
+        if is_new(&self.holders) {
+            let has = true;
+            let record = commands.propose(&Record::Leaseholder { session, has });
+            self.holders.keep(session, record);
         }
-        self.holders.is_kept(session) && self.grants.holders.is_kept(session)
+        let grants = &mut self.grants;
+        if is_new(&grants.holders) {
+            let incarnation = Some(fresh);
+            let record = commands.propose(&Record::Grantholder {
+                session,
+                incarnation,
+            });
+            grants.holders.keep(session, record);
+            grants.incarnations.insert(session, fresh);
+        }
+        let is_kept = self.holders.is_kept(session) && grants.holders.is_kept(session);
+        let known = grants.incarnations.get(&session).copied();
+        known.filter(|_| is_kept)
+    }
+
+    /// The session has no grants any more; whether a record is to say so, which is proposed.
+    pub(super) fn has_no_grants(&mut self, commands: &mut Commands, session: SessionId) -> bool {
+        let is_one = self.grants.holders.remove(session);
+        if is_one {
+            self.grants.incarnations.remove(&session);
+            let incarnation = None;
+            commands.propose(&Record::Grantholder {
+                session,
+                incarnation,
+            });
+        }
+        is_one
     }
 
     /// Whether others look at the directory, or want it.
@@ -232,10 +256,13 @@ impl Leases {
     }
 
     /// Whether what the session has executed under grants of this incarnation may be executed here: they are not over, or
-    /// are of before the restart, since when nobody else was let in.
+    /// are the last of before the restart, since when nobody else was let in. (Of the last: A executes something early and
+    /// stands still until B is let in; A has grants anew; this shard restarts, and A's first batch comes only now.)
     pub(crate) fn are_in_force(&self, session: SessionId, incarnation: u64) -> bool {
+        let is_of_before = self.grants.holders.is_missing(session)
+            && self.grants.incarnations.get(&session) == Some(&incarnation);
         self.table.incarnation(session) == Some(incarnation)
-            || self.grants.holders.is_missing(session)
+            || is_of_before
             || self.grants.takes_late
     }
 

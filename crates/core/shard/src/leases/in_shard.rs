@@ -7,6 +7,7 @@ use crate::shard::Shard;
 use crate::waiting::Until;
 use pandofs_api::step::Holder;
 use pandofs_api::{CommitMessage, Horizon, PeerMessage, Refusal, Reply, ShardRequest, Step};
+use pandofs_namespace::records::{decode, encode};
 use pandofs_namespace::touches::Touched;
 use pandofs_namespace::{Stop, View, keys, steps};
 use pandofs_storage::store::Overlay;
@@ -109,21 +110,22 @@ impl Shard {
         let record = self.meta.applied;
         let kept = Input::LeaseholderKept { session, record };
         let key = keys::leaseholder(self.config.shard, session);
-        self.apply_holder(overlay, key, has, kept);
+        self.apply_holder(overlay, key, has.then(|| vec![1]), kept);
     }
 
-    /// Applies that the session may have grants here, or has none any more.
+    /// Applies that the session may have grants of this incarnation here, or has none any more.
     pub(crate) fn apply_grantholder(
         &mut self,
         overlay: &mut Overlay<'_>,
         session: SessionId,
-        has: bool,
+        incarnation: Option<u64>,
     ) {
         let record = self.meta.applied;
         let kept = Input::GrantholderKept { session, record };
         let key = keys::grantholder(self.config.shard, session);
-        self.apply_holder(overlay, key, has, kept);
-        if !has && !self.commands.replaying {
+        let value = incarnation.map(|incarnation| encode(&incarnation));
+        self.apply_holder(overlay, key, value, kept);
+        if incarnation.is_none() && !self.commands.replaying {
             self.commands.when_durable(Input::GrantsOver { session });
         }
     }
@@ -133,12 +135,14 @@ impl Shard {
         overlay: &Overlay<'_>,
         now: Steady,
     ) -> Result<(), Stop> {
-        let found = self.stored_holders(overlay, keys::Kind::Leaseholder)?;
-        for &session in &found {
+        let found = self.stored_holders(overlay, keys::Kind::Leaseholder, |_| Ok(()))?;
+        for &session in found.keys() {
             self.commands.outputs.push(Output::Watch { session });
         }
-        let granted = self.stored_holders(overlay, keys::Kind::Grantholder)?;
-        self.leases = Leases::recovered(found, granted, now);
+        let granted = self.stored_holders(overlay, keys::Kind::Grantholder, |value| {
+            decode("incarnation of grants", value)
+        })?;
+        self.leases = Leases::recovered(found.into_keys().collect(), granted, now);
         Ok(())
     }
 }

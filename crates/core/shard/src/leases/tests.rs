@@ -206,19 +206,26 @@ fn while_a_half_is_about_to_move_nothing_is_leased() {
 #[test]
 fn a_session_is_on_disk_before_its_first_grant() {
     let mut case = Case::new(Leases::default());
-    let asks = |case: &mut Case| case.machine.takes_grants(&mut case.commands, 10, A);
-    assert!(!asks(&mut case), "it takes no leases");
+    let asks = |case: &mut Case, fresh| {
+        let commands = &mut case.commands;
+        case.machine.takes_grants(commands, 10, A, fresh)
+    };
+    assert_eq!(asks(&mut case, 4), None, "it takes no leases");
     assert_eq!(case.taken(), (vec![], vec![]));
     case.machine.takes(&mut case.commands, A);
-    assert!(!asks(&mut case) && !asks(&mut case));
-    let (session, has) = (A, true);
-    let payload = Record::Grantholder { session, has }.encode();
+    assert_eq!((asks(&mut case, 5), asks(&mut case, 6)), (None, None));
+    let (session, incarnation) = (A, Some(5));
+    let payload = Record::Grantholder {
+        session,
+        incarnation,
+    }
+    .encode();
     let second = Proposal { index: 12, payload };
     assert_eq!(case.taken(), (vec![holder(11, A, true), second], vec![]));
     case.machine.grantholder_reached_disk(A, 12);
-    assert!(!asks(&mut case));
+    assert_eq!(asks(&mut case, 7), None);
     case.machine.holder_reached_disk(A, 12);
-    assert!(asks(&mut case));
+    assert_eq!(asks(&mut case, 8), Some(5));
     assert_eq!(case.taken(), (vec![], vec![]));
 }
 

@@ -101,6 +101,14 @@ pub(crate) fn get(cluster: &mut Cluster, session: u64, request: Request) -> Repl
     answer.expect("it is done")
 }
 
+/// That the session has no grants any more.
+pub(crate) fn has_none(session: u64) -> Record {
+    Record::Grantholder {
+        session: SessionId(session),
+        incarnation: None,
+    }
+}
+
 pub(crate) fn takes(cluster: &mut Cluster, session: u64) -> Step {
     let session = SessionId(session);
     cluster.input(0, Input::TakesLeases { session })
@@ -142,13 +150,12 @@ pub(crate) fn cluster_of(shards: u16, settings: Settings) -> (Cluster, Ino) {
             Request::Grant(op::Grant { dir: Ino::ROOT }),
         );
         let (session, has) = (SessionId(session), true);
-        assert_eq!(
-            step.records,
-            [
-                Record::Leaseholder { session, has },
-                Record::Grantholder { session, has }
-            ]
-        );
+        let [leases, grants] = &step.records[..] else {
+            panic!("{step:?}");
+        };
+        assert_eq!(*leases, Record::Leaseholder { session, has });
+        let begins = |of: &Record| matches!(of, Record::Grantholder { session: by, incarnation: Some(_) } if *by == session);
+        assert!(begins(grants), "{grants:?}");
         assert_eq!(answer(&step), Some(Ok(Reply::Granted(None))));
         cluster.carry(step.outputs, &mut None);
     }
@@ -472,8 +479,7 @@ fn what_was_executed_under_a_grant_that_is_over_is_refused() {
     let step = ask(&mut cluster, OTHER, unlink(dir, "f"));
     assert_eq!(answer(&step), None);
     let step = later(&mut cluster, LEASE);
-    let (session, has) = (SessionId(HOLDER), false);
-    assert_eq!(step.records, [Record::Grantholder { session, has }]);
+    assert_eq!(step.records, [has_none(HOLDER)]);
     let mut answered = None;
     cluster.carry(step.outputs, &mut answered);
     assert_eq!(answered, Some(Err(FsError::NotFound.into())));
@@ -491,15 +497,63 @@ fn what_was_executed_under_a_grant_that_is_over_is_refused() {
     refused(&mut cluster);
 }
 
+/// The same, and A has grants anew, of which the shard knows that when it has restarted.
+#[test]
+fn what_was_executed_under_older_grants_is_refused_after_a_restart() {
+    for begins_anew in [true, false] {
+        let (mut cluster, dir) = cluster();
+        let mut number = numbers(&mut cluster, HOLDER);
+        granted(&mut cluster, HOLDER, dir).expect("a grant");
+        let made = vec![(create_file(dir, name("f")), Some(number()))];
+        let late = batch(&mut cluster, made);
+        match begins_anew {
+            true => {
+                let step = takes(&mut cluster, HOLDER);
+                cluster.carry(step.outputs, &mut None);
+            }
+            false => {
+                ask(&mut cluster, OTHER, unlink(dir, "f"));
+                let step = later(&mut cluster, LEASE);
+                cluster.carry(step.outputs, &mut None);
+            }
+        }
+        assert_eq!(in_force(&mut cluster, 0), 0, "it is not on disk");
+        assert_ne!(in_force(&mut cluster, 0), late.incarnation);
+        let made = vec![(create_file(dir, name("g")), Some(number()))];
+        let newer = batch(&mut cluster, made);
+        cluster.restart(0);
+        let mut done = |batch| batch_reply(get(&mut cluster, HOLDER, Request::Batch(batch))).done;
+        assert_eq!((done(late), done(newer)), (0, 1));
+    }
+}
+
+/// A batch that is on its way, of grants that its session gave up when it began anew, is refused, also if it has no others yet.
+#[test]
+fn what_was_executed_before_a_session_began_anew_is_refused_after_a_restart() {
+    let (mut cluster, dir) = cluster();
+    let mut number = numbers(&mut cluster, HOLDER);
+    granted(&mut cluster, HOLDER, dir).expect("a grant");
+    let made = vec![(create_file(dir, name("f")), Some(number()))];
+    let late = batch(&mut cluster, made);
+    let step = takes(&mut cluster, HOLDER);
+    assert_eq!(step.records, [has_none(HOLDER)]);
+    cluster.restart(0);
+    let refused = batch_reply(get(&mut cluster, HOLDER, Request::Batch(late)));
+    assert_eq!(
+        (refused.done, refused.refused),
+        (0, Some(FsError::Stale.into()))
+    );
+}
+
 #[test]
 fn who_goes_has_no_grants() {
     for ended in [true, false] {
         let (mut cluster, dir) = cluster();
         granted(&mut cluster, HOLDER, dir).expect("a grant");
         ask(&mut cluster, OTHER, getattr(dir));
-        let (session, has) = (SessionId(HOLDER), false);
+        let session = SessionId(HOLDER);
         let step = cluster.input(0, Input::SessionGone { session, ended });
-        assert!(step.records.contains(&Record::Grantholder { session, has }));
+        assert!(step.records.contains(&has_none(HOLDER)));
         assert!(
             matches!(answer(&step), Some(Ok(Reply::Inode(_)))),
             "{step:?}"

@@ -138,7 +138,19 @@ fn passed_on() -> (Cluster, Ino, Request) {
 /// file in it, of which the home has not heard when it restarts: the removal comes first.
 #[test]
 fn one_that_another_session_has_since_stays_when_its_home_restarts() {
+    stays_when_its_home_restarts(passed_on());
+}
+
+/// As before, and A has grants of the home anew.
+#[test]
+fn one_that_another_session_has_since_stays_by_whatever_grants_of_its_home() {
     let (mut cluster, dir, request) = passed_on();
+    in_force(&mut cluster, HOME.0);
+    assert_ne!(in_force(&mut cluster, HOME.0), 0);
+    stays_when_its_home_restarts((cluster, dir, request));
+}
+
+fn stays_when_its_home_restarts((mut cluster, dir, request): (Cluster, Ino, Request)) {
     let (batch, file) = batch_of(&mut cluster, OTHER, &create_file(dir, name("f")));
     cluster.restart(HOME.0);
     let input = cluster.request_by(HOLDER, 0, request);
