@@ -25,7 +25,7 @@ impl Deputy {
                 .not_begun
                 .get(&home)
                 .is_some_and(|not_before| offer.now < *not_before);
-            if is_pause || self.beginning.contains_key(&home) {
+            if is_pause || self.is_deaf_to(home) || self.beginning.contains_key(&home) {
                 return None;
             }
             self.beginning.insert(home, false);

@@ -11,7 +11,7 @@ use pandofs_api::{InodeReply, Refusal, Reply, Request};
 use pandofs_namespace::{Choices, ops};
 use pandofs_placement::ClusterMap;
 use pandofs_session::Boottime;
-use pandofs_types::{Credentials, FileKind, Ino, SessionId, ShardId, Time};
+use pandofs_types::{Credentials, FileKind, Ino, ServerId, SessionId, ShardId, Time};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
@@ -33,6 +33,8 @@ pub struct Deputy {
     /// for again.
     pub(crate) beginning: HashMap<ShardId, bool>,
     pub(crate) not_begun: HashMap<ShardId, Boottime>,
+    /// Servers of which no recalls are heard, and the shards that they led when that began.
+    pub(crate) deaf_to: BTreeMap<ServerId, BTreeSet<ShardId>>,
     /// Directories and inodes that requests are about which are under way to servers, and may change them.
     pub(crate) asked: HashMap<Ino, u32>,
     /// Requests under way that may remove or move any directory.
@@ -150,6 +152,7 @@ impl Deputy {
             asking: HashMap::new(),
             beginning: HashMap::new(),
             not_begun: HashMap::new(),
+            deaf_to: BTreeMap::new(),
             asked: HashMap::new(),
             moving: 0,
             executed: 0,
@@ -282,6 +285,7 @@ impl Deputy {
             let dirs = [operation.dir(), operation.new_name().map(|name| name.dir)];
             for dir in dirs.into_iter().flatten() {
                 let is_wanted = self.wishes.changes(dir, offer.now)
+                    && !self.is_deaf_to(dir.birth_shard())
                     && !self.asking.contains_key(&dir)
                     && !self.asked.contains_key(&dir);
                 if is_wanted {

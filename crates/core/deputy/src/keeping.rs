@@ -9,8 +9,8 @@ use hashbrown::HashSet;
 use pandofs_api::{BatchReply, Granted, InodeReply, Refusal};
 use pandofs_session::Boottime;
 use pandofs_types::limits::LEASE;
-use pandofs_types::{Ino, LeaseKey, Name, Position, ShardId};
-use std::collections::VecDeque;
+use pandofs_types::{Ino, LeaseKey, Name, Position, ServerId, ShardId};
+use std::collections::{BTreeSet, VecDeque};
 
 impl Deputy {
     /// The answer to a request for a grant that was sent then; `None` if there was no answer, or no grant.
@@ -125,9 +125,13 @@ impl Deputy {
         }
     }
 
-    /// The server of these shards may have forgotten all grants.
-    pub fn lost(&mut self, shards: impl IntoIterator<Item = ShardId>) {
-        for shard in shards {
+    /// The conversation is lost in which the server recalls what it has granted of these shards, and with it all grants. None
+    /// is asked for before the next one has [begun](Deputy::hears): the server takes that for giving up all that was granted
+    /// until then. (Otherwise: the conversation breaks; the session is granted a directory; the next one begins, and the server
+    /// lets others in; what was executed under the grant is refused.)
+    pub fn lost(&mut self, server: ServerId, shards: impl IntoIterator<Item = ShardId>) {
+        let shards: BTreeSet<ShardId> = shards.into_iter().collect();
+        for &shard in &shards {
             if let Some(of) = self.shards.get_mut(&shard) {
                 of.is_lost = true;
             }
@@ -138,6 +142,18 @@ impl Deputy {
                 *is_old = true;
             }
         }
+        self.deaf_to.insert(server, shards);
+    }
+
+    /// The server has answered in a new conversation: what it grants from now on it recalls there.
+    pub fn hears(&mut self, server: ServerId) {
+        self.deaf_to.remove(&server);
+    }
+
+    /// Whether no recalls are heard of what the shard grants.
+    pub(crate) fn is_deaf_to(&self, shard: ShardId) -> bool {
+        let mut servers = self.deaf_to.values();
+        servers.any(|shards| shards.contains(&shard))
     }
 
     /// Returns whether inode numbers of the shard are to be taken before the last are used up; true once until

@@ -91,11 +91,15 @@ impl Grants {
         self.is_on.store(true, Ordering::SeqCst);
     }
 
-    /// The server of these shards may have forgotten all grants.
-    pub(crate) fn lost(&self, shards: Vec<ShardId>) {
-        if self.is_on() {
-            self.state().errands.deputy.lost(shards);
-        }
+    /// Recalls of what the server has granted of these shards are heard no more. (Also before grants are asked for: that may
+    /// begin while they are not.)
+    pub(crate) fn lost(&self, server: ServerId, shards: Vec<ShardId>) {
+        self.state().errands.deputy.lost(server, shards);
+    }
+
+    /// Recalls of what the server grants are heard from now on.
+    pub(crate) fn hears(&self, server: ServerId) {
+        self.state().errands.deputy.hears(server);
     }
 
     /// Until when the name leads to the inode.

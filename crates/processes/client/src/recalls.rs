@@ -235,7 +235,7 @@ fn run(core: &Weak<Core>, id: ServerId) {
                 core.lease_cache.recall(&keys, false);
             }
             core.lease_cache.lost(id);
-            core.grants.lost(core.clusters.current().led_by(id));
+            core.grants.lost(id, core.clusters.current().led_by(id));
             core.listening.tell(Recall::Everything);
         }
         std::thread::sleep(MIN_RECONNECT_PAUSE);
@@ -339,6 +339,7 @@ fn converse(
         let now = boottime::now();
         if hearing.subscribes() {
             core.lease_cache.subscribed(server.id, now);
+            core.grants.hears(server.id);
         }
         let let_go = |keys: &[LeaseKey], waits| let_go(&core, keys, waits);
         done = Some(hearing.recalled(number, keys, now, let_go));

@@ -1,6 +1,6 @@
 //! Directories that are made on another shard than their names'.
 
-use crate::server::{SHARD, Session, at, create, ino_of, lookup, mkdir};
+use crate::server::{SERVER, SHARD, Session, at, create, ino_of, lookup, mkdir};
 use pandofs_api::{Refusal, Request, op};
 use pandofs_deputy::{Taken, ToSend};
 use pandofs_placement::DirPolicy;
@@ -176,7 +176,7 @@ fn grants_of_its_home_begin_first() {
         if dir.birth_shard() == SHARD {
             break dir;
         }
-        session.deputy.lost([AWAY]);
+        session.lose(AWAY);
         session.deputy.tick(at(session.now));
     };
     let mut wanted = 0;
@@ -208,4 +208,34 @@ fn grants_of_its_home_begin_first() {
         }
     }
     assert_eq!(wanted, 2);
+}
+
+/// Grants that begin before the home's server hears that the session begins anew are over then.
+#[test]
+fn grants_of_its_home_do_not_begin_while_no_recalls_of_it_are_heard() {
+    let (mut session, top) = with_both();
+    session.deputy.lost(SERVER, [AWAY]);
+    session.deputy.tick(at(session.now));
+    let asks = |session: &mut Session| loop {
+        let of = format!("sub{}", session.now);
+        match session.offer(&mkdir(top, &of)) {
+            Taken::Answered(made) => {
+                assert_eq!(ino_of(&made.unwrap()).birth_shard(), SHARD);
+            }
+            Taken::Drain { .. } => session.drain(),
+            // Its server has made the last one in it.
+            Taken::WantsGrant { dir } => session.grant(dir),
+            Taken::WantsNumbers { shard, unordered } => {
+                let numbers = session.server.numbers(shard, unordered);
+                session.deputy.took_numbers(shard, Some(numbers));
+            }
+            other => break other,
+        }
+    };
+    match asks(&mut session) {
+        Taken::Ask(asked) => session.deputy.was_asked(asked, None),
+        other => panic!("{other:?} is no question to a server"),
+    }
+    session.deputy.hears(SERVER);
+    assert_eq!(asks(&mut session), Taken::WantsBeginning { shard: AWAY });
 }

@@ -1,6 +1,8 @@
 //! Random requests, answered early or not, beside a name space that executes them one after the other.
 
-use crate::server::{Session, create, ino_of, lookup, mkdir, name, rename, rmdir, unlink, write};
+use crate::server::{
+    SERVER, Session, create, ino_of, lookup, mkdir, name, rename, rmdir, unlink, write,
+};
 use pandofs_api::{FileBody, NewNode, Refusal, Reply, Request, XattrMode, op};
 use pandofs_placement::DirPolicy;
 use pandofs_types::limits::DEFAULT_INLINE_BYTES;
@@ -167,8 +169,9 @@ fn run(seed: u64, shards: u16, policy: DirPolicy) -> (u64, u64) {
             }
             2 => session
                 .deputy
-                .lost([ShardId(draw.below(u64::from(shards)) as u16)]),
+                .lost(SERVER, [ShardId(draw.below(u64::from(shards)) as u16)]),
             3 => session.now += 3_000,
+            4 | 5 => session.deputy.hears(SERVER),
             _ => {}
         }
         let asked = request(&mut draw, &dirs, &files);

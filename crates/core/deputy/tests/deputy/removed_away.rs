@@ -63,7 +63,7 @@ fn it_is_sent_by_itself_after_what_was_done_in_it() {
 fn it_goes_by_the_grants_under_which_it_was_removed() {
     let (mut session, top, ..) = removed();
     assert!(session.send());
-    session.deputy.lost([AWAY]);
+    session.lose(AWAY);
     session.deputy.tick(at(session.now));
     while !matches!(
         session.offer(&mkdir(top, &format!("b{}", session.now))),

@@ -19,6 +19,7 @@ use std::time::Duration;
 
 pub(crate) const SESSION: SessionId = SessionId(9);
 pub(crate) const SHARD: ShardId = ShardId(0);
+pub(crate) const SERVER: ServerId = ServerId(0);
 pub(crate) const INCARNATION: u64 = 77;
 
 pub(crate) fn name(text: &str) -> Name {
@@ -39,7 +40,7 @@ pub(crate) struct Server {
 impl Server {
     pub(crate) fn new(shards: u16, policy: DirPolicy) -> Server {
         let server = ServerInfo {
-            id: ServerId(0),
+            id: SERVER,
             addresses: vec![],
             weight: ServerInfo::WEIGHT_ONE,
             domain: "here".to_string(),
@@ -366,6 +367,12 @@ impl Session {
 
     pub(crate) fn drain(&mut self) {
         while self.send() {}
+    }
+
+    /// The conversation in which these grants are recalled is lost, and another one begins.
+    pub(crate) fn lose(&mut self, shard: ShardId) {
+        self.deputy.lost(SERVER, [shard]);
+        self.deputy.hears(SERVER);
     }
 
     /// Asks for a grant and takes it.

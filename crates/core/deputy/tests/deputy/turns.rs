@@ -1,12 +1,14 @@
 //! Grants given, used, recalled, lost and over.
 
-use crate::server::{SHARD, Session, at, create, ino_of, lookup, mkdir, rename, unlink, write};
+use crate::server::{
+    SERVER, SHARD, Session, at, create, ino_of, lookup, mkdir, rename, unlink, write,
+};
 use pandofs_api::{FileBody, Refusal, Reply, Request, op};
 use pandofs_deputy::limits::MAX_IMAGE_DATA_BYTES;
 use pandofs_deputy::{Offer, Opened, Recalled, Taken};
 use pandofs_placement::DirPolicy;
 use pandofs_types::limits::DEFAULT_INLINE_BYTES;
-use pandofs_types::{Credentials, FsError, Ino, Name, SetAttr, SetTime, ShardId, Time};
+use pandofs_types::{Credentials, FsError, Ino, Name, ServerId, SetAttr, SetTime, ShardId, Time};
 
 fn answered(taken: Taken) -> Result<Reply, Refusal> {
     match taken {
@@ -238,9 +240,9 @@ fn a_lost_server_gets_what_is_queued_and_grants_nothing_until_then() {
     let mut session = Session::new();
     let top = session.granted_dir("top");
     session.ask(create(top, "file")).unwrap();
-    session.deputy.lost([ShardId(3)]);
+    session.deputy.lost(ServerId(1), [ShardId(3)]);
     assert!(session.deputy.granted_until(top).is_some());
-    session.deputy.lost([SHARD]);
+    session.deputy.lost(SERVER, [SHARD]);
     assert_eq!(session.deputy.granted_until(top), None);
     assert!(matches!(
         session.offer(&create(top, "next")),
@@ -251,6 +253,31 @@ fn a_lost_server_gets_what_is_queued_and_grants_nothing_until_then() {
     let root = Credentials::ROOT;
     assert!(session.server.ask(&root, &lookup(top, "file")).is_ok());
     session.ask(create(top, "next")).unwrap();
+}
+
+/// The conversation breaks in which the directory would be recalled; it is granted, and something is executed in it; the
+/// next conversation begins, and the server takes all for given up that it has granted until then.
+#[test]
+fn nothing_is_granted_by_a_server_of_which_no_recalls_are_heard() {
+    let mut session = Session::new();
+    let root = Credentials::ROOT;
+    let top = ino_of(&session.server.ask(&root, &mkdir(Ino::ROOT, "top")).unwrap());
+    session.deputy.made_elsewhere(top, at(0));
+    let asks = |session: &mut Session| match session.offer(&create(top, "file")) {
+        Taken::Ask(asked) => {
+            session.deputy.was_asked(asked, None);
+            true
+        }
+        Taken::WantsGrant { .. } => false,
+        other => panic!("{other:?}"),
+    };
+    session.deputy.lost(SERVER, [SHARD, ShardId(1)]);
+    assert!(asks(&mut session));
+    session.deputy.hears(ServerId(1));
+    assert!(asks(&mut session), "that was another one");
+    session.deputy.lost(ServerId(1), [ShardId(2)]);
+    session.deputy.hears(SERVER);
+    assert!(!asks(&mut session), "whichever shards it leads by now");
 }
 
 #[test]

@@ -7,7 +7,7 @@ use pandofs_api::op::EarlyOperation;
 use pandofs_api::{BatchReply, GrantTerms, Refusal, Reply, Request};
 use pandofs_deputy::{About, Asked, Deputy, Errand, Errands, Next, Offer, Opened, Taken};
 use pandofs_session::{Boottime, Target};
-use pandofs_types::{FsError, Ino, LeaseKey, ShardId, Time};
+use pandofs_types::{FsError, Ino, LeaseKey, ServerId, ShardId, Time};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -455,11 +455,11 @@ impl Client {
         is_queued
     }
 
-    /// The server may have forgotten all grants.
+    /// Recalls of what the server has granted are heard no more.
     pub(super) fn lose_grants(&mut self, server: usize) {
         let shards = self.shards_of(server);
         if let Some(errands) = self.errands() {
-            errands.deputy.lost(shards);
+            errands.deputy.lost(ServerId(server as u16), shards);
         }
     }
 

@@ -100,7 +100,11 @@ impl Client {
             return;
         };
         if conversation.hearing.subscribes() {
-            self.lease_cache.subscribed(ServerId(server as u16), now);
+            let server = ServerId(server as u16);
+            self.lease_cache.subscribed(server, now);
+            if let Some(early) = &mut self.early {
+                early.errands.deputy.hears(server);
+            }
         }
         match self.plant {
             Some(Plant::KeepsRecalledNames) => {
