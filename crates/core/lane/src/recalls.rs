@@ -7,6 +7,9 @@
 //! Such a request costs nothing while it waits, neither a thread nor a slot. It is answered with nothing after
 //! [`RECALL_WAIT`], so that both sides notice when the other is gone.
 //!
+//! One answer is about leases or about grants: a client may let go of a grant long after it was told, when it has sent what it
+//! did under it. (Were one answer about both, a client that waits for a lease's end would wait for all that this one has queued.)
+//!
 //! A client that loses the connection begins anew over another one. What it said over the old one may be read after
 //! that, when the network was slow to bring it: it is not heard any more. (Were it, the session would be taken to
 //! have no leases of those that it was given since.)
@@ -80,7 +83,7 @@ impl<A> Session<A> {
         let (mut keys, mut about) = (Vec::new(), Vec::new());
         while may_tell
             && let Some((_, _, next)) = self.queue.front()
-            && (keys.is_empty() || keys.len() + next.len() <= MAX_KEYS_PER_RECALL)
+            && (keys.is_empty() || goes_with(&keys, next))
             && let Some((shard, number, next)) = self.queue.pop_front()
         {
             keys.extend(next);
@@ -93,6 +96,12 @@ impl<A> Session<A> {
         }
         Some(Answer { to, number, keys })
     }
+}
+
+/// Whether these may be told in the answer that tells of those, too.
+fn goes_with(keys: &[LeaseKey], next: &[LeaseKey]) -> bool {
+    let are_grants = |keys: &[LeaseKey]| matches!(keys.first(), Some(LeaseKey::Grant(_)));
+    keys.len() + next.len() <= MAX_KEYS_PER_RECALL && are_grants(keys) == are_grants(next)
 }
 
 impl<A> Recalls<A> {
@@ -225,6 +234,37 @@ mod tests {
         assert_eq!(wait(5, 1), let_go(&[5], None));
         assert_eq!(wait(6, 1), let_go(&[], None), "it was said before");
         assert_eq!(recalls.tell(SHARD, recall(7)), Some(answer(6, 3, &[7])));
+    }
+
+    #[test]
+    fn a_grant_that_is_let_go_of_late_holds_up_no_lease() {
+        let mut recalls = Recalls::default();
+        let start = Steady(5);
+        recalls.wait(SESSION, start, 1, None, start);
+        for number in [5, 6, 7] {
+            assert_eq!(recalls.tell(SHARD, recall(number)), None, "it is busy");
+            let grant = Recall {
+                keys: vec![LeaseKey::Grant(Ino(number))],
+                ..recall(number + 10)
+            };
+            if number > 5 {
+                assert_eq!(recalls.tell(SHARD, grant), None);
+            }
+        }
+        let mut told = Vec::new();
+        for to in 2..6 {
+            let Said::LetGo { answer, .. } = recalls.wait(SESSION, start, to, Some(0), start)
+            else {
+                panic!("it is known");
+            };
+            told.push(answer.expect("there is more").keys);
+        }
+        let leases = |of: &[u64]| -> Vec<_> {
+            let of = of.iter();
+            of.map(|&ino| LeaseKey::Inode(Ino(ino))).collect()
+        };
+        let grants = |of: u64| vec![LeaseKey::Grant(Ino(of))];
+        assert_eq!(told, [leases(&[5, 6]), grants(6), leases(&[7]), grants(7)]);
     }
 
     #[test]

@@ -432,11 +432,18 @@ impl LeaseTable {
     }
 
     /// Recalls to be sent, each once: one that is lost is answered by the session's starting anew.
+    ///
+    /// Grants are in other recalls than leases: a session gives up a grant when all is sent that it has done under it, and
+    /// leases at once.
     pub fn take_recalls(&mut self) -> Vec<Recall> {
         let mut recalls = Vec::new();
         for (session, mut keys) in std::mem::take(&mut self.recalls) {
+            // Grants are last.
             keys.sort_unstable();
-            for keys in keys.chunks(MAX_KEYS_PER_RECALL) {
+            let leases = keys.partition_point(|key| !matches!(key, LeaseKey::Grant(_)));
+            let (leases, grants) = keys.split_at(leases);
+            let of_one_kind = [leases, grants].into_iter();
+            for keys in of_one_kind.flat_map(|keys| keys.chunks(MAX_KEYS_PER_RECALL)) {
                 self.last_number += 1;
                 let number = self.last_number;
                 for key in keys {

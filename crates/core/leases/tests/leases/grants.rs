@@ -44,6 +44,24 @@ fn one_session_has_a_directory_until_it_has_given_it_up() {
     assert_eq!(table.grant_dir(B, DIR, 7), Some(7));
 }
 
+/// A session gives up a grant when all is sent that it has done under it; a client that waits for a lease does not wait for that.
+#[test]
+fn grants_are_recalled_by_themselves() {
+    let mut table = LeaseTable::default();
+    table.grant_dir(A, DIR, 5).expect("a grant");
+    let leases = [LeaseKey::Inode(Ino(8)), LeaseKey::Parts(Ino(10))];
+    for key in leases {
+        table.grant(A, key, true).expect("a lease");
+    }
+    let wanted = [KEY, leases[1], leases[0]].map(|key| (key, Some(B)));
+    table.clear(&wanted).expect("it waits");
+    let recalls = table.take_recalls();
+    let keys: Vec<_> = recalls.iter().map(|recall| &recall.keys[..]).collect();
+    assert_eq!(keys, [&leases[..], &[KEY]]);
+    table.answered(A, recalls[0].number);
+    assert!(!table.is_held(leases[0], None) && table.is_held(KEY, None));
+}
+
 #[test]
 fn grants_without_a_directory_last_while_nobody_wants_any() {
     let mut table = LeaseTable::default();
