@@ -67,7 +67,7 @@ wheel: ## Make dist/pandofs-*.whl, the library for Python 3.9 and later: see doc
 
 run: ## Build, start four servers and a mount in a scratch folder, and show them at work
 	scripts/deps.sh build run
-	cargo build --release --package pandofs-cli --package pandofs-walk-tools
+	cargo build --release --package pandofs-cli
 	scripts/run.sh $(PANDOFS) --files $(FILES) $(if $(TAR),--tar $(TAR))
 
 check: ## In two minutes after a change: format, house rules, and clippy and unit tests of the crates that differ from $BASE
