@@ -183,6 +183,12 @@ impl Ledger {
         Ok(lost)
     }
 
+    /// Operations that were told to be lost.
+    pub(crate) fn lost(&self) -> u64 {
+        let entries = self.queues.values().flatten().flat_map(Entry::all);
+        entries.filter(|entry| entry.fate == Fate::Told).count() as u64
+    }
+
     /// A server came back without what it had not synced.
     pub(crate) fn forget(&mut self, now: u64) {
         self.forgot = now;

@@ -402,6 +402,11 @@ impl History {
         Ok(())
     }
 
+    /// Early operations that clients have told to be lost.
+    pub(crate) fn early_lost(&self) -> u64 {
+        self.early.lost()
+    }
+
     /// A client has died.
     pub(crate) fn died(&mut self, session: SessionId) {
         let left = self.early.left(session);

@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::history::History;
 use crate::server::Server;
 
-/// Counts of a run.
+/// What happened in a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Things that happened at a moment: messages, ends of waits, faults.
@@ -37,6 +37,8 @@ pub struct Counted {
     pub placed_on_joined: u64,
     /// Requests that clients answered under grants.
     pub early: u64,
+    /// Of these, those that clients told to be lost.
+    pub early_lost: u64,
     /// Clients that stood still.
     pub stopped: u64,
     /// Sessions that servers let go of, each server by itself.
@@ -74,8 +76,9 @@ impl Counted {
         self.early += client.executed();
     }
 
-    /// Takes up the counts of contents.
+    /// Takes up the counts of contents, and of early operations that were lost.
     pub(super) fn contents_of(&mut self, history: &History) {
+        self.early_lost = history.early_lost();
         (self.contents_read, self.losses_told) = history.contents.counts();
     }
 
