@@ -402,6 +402,7 @@ static void *until_missed(void *unused)
 
 static int vanish(const char *cluster)
 {
+    static char text[8192] = "text";
     pandofs_options_t options;
     pthread_t thread;
     int64_t begun;
@@ -412,6 +413,8 @@ static int vanish(const char *cluster)
     OK(pandofs_connect(cluster, &options, &fs));
     OK(pandofs_open(fs, "/vanish", O_RDWR | O_CREAT, 0644, &file));
     OK(pandofs_opendir(fs, "/", 0, &dir));
+    /* So that there is something to be told when it is closed, however soon the server is gone. */
+    EQUAL(pandofs_pwrite(file, text, sizeof text, 0), sizeof text);
     pthread_create(&thread, NULL, until_missed, NULL);
     printf("ready\n");
     fflush(stdout);
