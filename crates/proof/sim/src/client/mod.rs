@@ -123,6 +123,8 @@ struct Worker {
     inner_sequence: u64,
     queue: VecDeque<(User, Op)>,
     job: Option<Job>,
+    /// The client has lapsed since the job began.
+    has_lapsed: bool,
     /// A call, and above it one made in its course.
     calls: Vec<Call>,
     /// Of the last request sent.
@@ -300,6 +302,7 @@ impl Client {
             let job = Job::new(op, self.hash_key, &self.held, worker as u64);
             self.close(&job, todo);
             self.workers[worker].job = Some(job);
+            self.workers[worker].has_lapsed = false;
             self.go_on(history, worker, None, todo);
         }
     }

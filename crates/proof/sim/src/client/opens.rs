@@ -292,8 +292,15 @@ impl Client {
     /// The worker has opened these, for what is done to open files; what is done to contents is done at once, and no other
     /// operation closes it.
     pub(super) fn keep(&mut self, worker: usize, inos: impl IntoIterator<Item = Ino>) {
-        if self.workers[worker].data.is_none() {
-            self.held.extend(inos);
+        if self.workers[worker].data.is_some() {
+            return;
+        }
+        for ino in inos {
+            self.held.push(ino);
+            // The server has opened it and let go of the session, and gives the same answer again.
+            if self.workers[worker].has_lapsed {
+                self.lapsed.insert(ino);
+            }
         }
     }
 
@@ -334,9 +341,12 @@ impl Client {
         Ok(())
     }
 
-    /// It has not been heard of for so long that what it has open may be gone.
+    /// It has not been heard of for so long that what it has open, or is about to hear to be open, may be gone.
     pub(crate) fn lapse(&mut self) {
         self.lapsed.extend(&self.held);
+        for worker in &mut self.workers {
+            worker.has_lapsed = true;
+        }
     }
 
     /// Whether this server has been told of all that it has open and locked.
