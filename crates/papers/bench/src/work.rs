@@ -157,6 +157,8 @@ fn git(within: &Path) -> Command {
     let mut git = Command::new("git");
     let who = ["-c", "user.name=bench", "-c", "user.email=bench@localhost"];
     git.arg("-C").arg(within).args(who);
+    // A commit would begin to pack the repository in the background, and take objects away that a clone copies.
+    git.args(["-c", "gc.auto=0", "-c", "maintenance.auto=false"]);
     git
 }
 
