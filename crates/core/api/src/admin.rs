@@ -88,7 +88,7 @@ pub enum AdminReply {
     Activity(Box<Activity>),
 }
 
-/// How a server's scrubbing goes. Counts are of the pass under way, or else of the last one, unless a
+/// Progress of a server's scrubbing. Counts are of the pass under way, or else of the last one, unless a
 /// field says otherwise.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ScrubReport {

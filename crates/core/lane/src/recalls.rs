@@ -98,7 +98,7 @@ impl<A> Session<A> {
     }
 }
 
-/// Whether these may be told in the answer that tells of those, too.
+/// Test that these keys may be told in the answer that tells of those, too.
 fn goes_with(keys: &[LeaseKey], next: &[LeaseKey]) -> bool {
     let are_grants = |keys: &[LeaseKey]| matches!(keys.first(), Some(LeaseKey::Grant(_)));
     keys.len() + next.len() <= MAX_KEYS_PER_RECALL && are_grants(keys) == are_grants(next)

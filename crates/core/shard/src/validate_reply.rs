@@ -12,7 +12,7 @@ use pandofs_namespace::steps::{lines_of, moved};
 use pandofs_placement::ClusterMap;
 use pandofs_types::{FileKind, ShardId};
 
-/// Whether the message can be what `from` answers for its step `number`. A message that tells nothing
+/// Test that the message can be what `from` answers for its step `number`. A message that tells nothing
 /// of a step (the end of an operation, the question for it) always can.
 pub(crate) fn fits(
     map: &ClusterMap,

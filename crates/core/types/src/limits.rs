@@ -219,7 +219,7 @@ pub const MIN_RETRY_PAUSE: Duration = Duration::from_millis(1);
 pub const MAX_RETRY_PAUSE: Duration = Duration::from_millis(20);
 /// How long the notice that a file was closed may wait for others to go with.
 pub const RELEASE_DELAY: Duration = Duration::from_millis(50);
-/// How long a file stays that is held for a program that has looked its name up, and how long a program's thread
+/// Time for which a file stays that is held for a program that has looked its name up, and how long a program's thread
 /// that was told `ESTALE` is taken to be looking again.
 pub const HOLD: Duration = Duration::from_secs(1);
 /// Files that one client holds so.
@@ -284,7 +284,7 @@ pub const MAX_LOCKS_PER_MESSAGE: usize = 4_096;
 pub const LOCK_WAIT: Duration = Duration::from_secs(10);
 /// How long a place in the queue for a lock is kept for a client that is to ask again.
 pub const LOCK_PLACE_KEPT: Duration = Duration::from_secs(5);
-/// How long a request for a lock that does not want to wait is kept all the same, while the owner of
+/// Time for which a request for a lock that does not want to wait is kept all the same, while the owner of
 /// the lock may have closed the file and its mount may be about to unlock it.
 pub const CLOSING_WAIT: Duration = Duration::from_secs(1);
 /// Slots of a session set aside for requests that wait for a lock, so that waiting for one keeps no other

@@ -5,14 +5,11 @@
 //! Two mounts of one cluster take turns, each in a directory of its own. A single use pays for a
 //! lease that is not used again; what is looked at again is where caching counts.
 
-use crate::report::machine;
-use crate::rounds::Rounds;
+use crate::rounds::{Rounds, print};
 use crate::running::Running;
 use crate::target::{Kind, Setup, Target};
 use anyhow::{Context, Result};
-use pandofs_model::report::{json_lines, text};
-use std::fs::{self, File, OpenOptions};
-use std::io::Write;
+use std::fs::{self, OpenOptions};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -83,13 +80,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
     }
     target.stop()?;
 
-    let context = pandofs_model::report::Context {
-        commit: options.setup.commit.clone(),
-        machine: machine(),
-        // Nothing is drawn.
-        seed: 0,
-    };
-    println!("commit {}, {}", context.commit, context.machine);
     let mut figure = rounds.figure(
         "caches",
         "A mount that caches under leases beside one that caches for a second",
@@ -103,14 +93,11 @@ pub(crate) fn run(options: &Options) -> Result<()> {
         LATER.as_millis()
     ));
     let ratios = rounds.ratios("caches-ratios", "The same, compared");
-    let mut json = options.json.as_ref().map(File::create).transpose()?;
-    for figure in [figure, ratios] {
-        println!("\n{}", text(&figure));
-        if let Some(file) = &mut json {
-            file.write_all(json_lines(&figure, &context)?.as_bytes())?;
-        }
-    }
-    Ok(())
+    print(
+        &options.setup.commit,
+        options.json.as_deref(),
+        &[figure, ratios],
+    )
 }
 
 /// Calls a second of each phase, in a new directory that is gone afterwards.

@@ -1,7 +1,11 @@
 //! Measurements taken round by round, of kinds that take turns.
 
-use crate::report::spread;
-use pandofs_model::report::{Axis, Figure};
+use crate::report::{machine, spread};
+use anyhow::Result;
+use pandofs_model::report::{Axis, Context, Figure, json_lines, text};
+use std::fs::File;
+use std::io::Write;
+use std::path::Path;
 
 /// Each has a value for each column in each round. Ratios are to the first.
 pub(crate) struct Rounds<'a> {
@@ -83,6 +87,28 @@ impl<'a> Rounds<'a> {
     fn row(&self, of: impl Fn(usize) -> f64) -> Vec<f64> {
         (0..self.columns.len()).map(of).collect()
     }
+}
+
+/// Prints figures of this commit, and writes them to a file if there is to be one, a JSON object a line.
+///
+/// # Errors
+/// The file's.
+pub(crate) fn print(commit: &str, json: Option<&Path>, figures: &[Figure]) -> Result<()> {
+    let context = Context {
+        commit: commit.to_owned(),
+        machine: machine(),
+        // Nothing is drawn.
+        seed: 0,
+    };
+    println!("commit {}, {}", context.commit, context.machine);
+    let mut json = json.map(File::create).transpose()?;
+    for figure in figures {
+        println!("\n{}", text(figure));
+        if let Some(file) = &mut json {
+            file.write_all(json_lines(figure, &context)?.as_bytes())?;
+        }
+    }
+    Ok(())
 }
 
 #[cfg(test)]

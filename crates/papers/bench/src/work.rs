@@ -1,10 +1,8 @@
 //! Work of a person on a mount: a source tree unpacked, searched, copied, removed and cloned, and many small files.
 
-use crate::report::machine;
-use crate::rounds::Rounds;
+use crate::rounds::{Rounds, print};
 use crate::target::{Kind, Setup, Target, succeed};
 use anyhow::{Context, Result, ensure};
-use pandofs_model::report::{json_lines, text};
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -92,13 +90,6 @@ pub(crate) fn run(options: &Options) -> Result<()> {
 }
 
 fn report(options: &Options, rounds: &Rounds<'_>) -> Result<()> {
-    let context = pandofs_model::report::Context {
-        commit: options.setup.commit.clone(),
-        machine: machine(),
-        // Nothing is drawn.
-        seed: 0,
-    };
-    println!("commit {}, {}", context.commit, context.machine);
     let mut figure = rounds.figure("work", "A person's work on a mount", "seconds");
     figure.note(format!(
         "tree {}; {} files of {} KiB written and read twice, {} appends of {} bytes, as many hard links; {} servers",
@@ -110,14 +101,11 @@ fn report(options: &Options, rounds: &Rounds<'_>) -> Result<()> {
         options.setup.servers,
     ));
     let ratios = rounds.ratios("work-ratios", "The same, compared");
-    let mut json = options.json.as_ref().map(File::create).transpose()?;
-    for figure in [figure, ratios] {
-        println!("\n{}", text(&figure));
-        if let Some(file) = &mut json {
-            file.write_all(json_lines(&figure, &context)?.as_bytes())?;
-        }
-    }
-    Ok(())
+    print(
+        &options.setup.commit,
+        options.json.as_deref(),
+        &[figure, ratios],
+    )
 }
 
 fn prepare(tree: &Path, scratch: &Path) -> Result<Sources> {

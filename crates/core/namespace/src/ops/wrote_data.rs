@@ -43,7 +43,7 @@ fn file(wrote: &op::WroteData, view: &View<'_>, cx: &Context<'_>) -> Result<Inod
     Ok(inode)
 }
 
-/// Whether the data objects took it after the last truncation. Else what of it lay beyond the new end is gone, and is not to
+/// Test that the data objects took it after the last truncation. Else what of it lay beyond the new end is gone, and is not to
 /// come back as zeros.
 fn lasts(wrote: &op::WroteData, inode: &InodeRecord) -> bool {
     wrote.truncations >= inode.truncations

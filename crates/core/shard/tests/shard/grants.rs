@@ -101,7 +101,7 @@ pub(crate) fn get(cluster: &mut Cluster, session: u64, request: Request) -> Repl
     answer.expect("it is done")
 }
 
-/// That the session has no grants any more.
+/// Record that the session has no grants any more.
 pub(crate) fn has_none(session: u64) -> Record {
     Record::Grantholder {
         session: SessionId(session),
