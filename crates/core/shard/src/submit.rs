@@ -66,14 +66,11 @@ impl Shard {
                 Ok(())
             }
             Input::LeaseholderKept { session, record } => {
-                let commands = &mut self.commands;
-                self.leases.holder_reached_disk(commands, session, record);
+                self.leases.holder_reached_disk(session, record);
                 Ok(())
             }
             Input::GrantholderKept { session, record } => {
-                let commands = &mut self.commands;
-                self.leases
-                    .grantholder_reached_disk(commands, session, record);
+                self.leases.grantholder_reached_disk(session, record);
                 Ok(())
             }
             Input::GrantsOver { session } => {
@@ -413,7 +410,7 @@ impl Shard {
                 return self.grant(overlay, env, ticket, request, dir);
             }
             Request::BeginGrants(op::BeginGrants) => {
-                self.begin_grants(env, ticket, request);
+                self.begin_grants(env, ticket, request.key.session);
                 return Ok(());
             }
             Request::Renew(op::Renew { incarnation }) => {
