@@ -91,7 +91,7 @@ lint: ## Formatting, clippy, the house rules and the licences of libraries only
 	$(TIMED) 'licences of libraries' scripts/deny.sh
 
 unit: ## Unit, property, model and conformance tests only
-	scripts/deps.sh build run test
+	scripts/deps.sh build run unit
 	$(TIMED) 'unit tests: compiling' cargo test --workspace --release $(MPI) --no-run
 	$(TIMED) 'unit tests' scripts/scratch.sh cargo test --workspace --release $(MPI) --no-fail-fast $(LIMITED)
 

@@ -135,6 +135,14 @@ need_environment() {
     fi
 }
 
+# What makes, and compares, what copies of trees keep.
+need_copied() {
+    need_command diff diffutils "compares trees"
+    need_command getfattr attr "reads and writes extended attributes"
+    need_command setfacl acl "sets access control lists that copies keep"
+    need_command setpriv util-linux "runs programs as other users"
+}
+
 for group in "$@"; do
     case $group in
     build)
@@ -158,7 +166,11 @@ for group in "$@"; do
         need_fuse
         need_command tar tar "unpacks the source tree that is shown"
         ;;
+    unit)
+        need_copied
+        ;;
     test)
+        need_copied
         need_command git git "is run on the mount: clone, commit, fsck"
         need_command rsync rsync "is run on the mount, twice"
         need_command make make "builds a C project on the mount"
@@ -167,16 +179,12 @@ for group in "$@"; do
         need_command valgrind valgrind "looks at how that library uses memory"
         need_command perl perl "sends servers what no client sends, and changes its user and groups"
         need_command pgrep procps "finds the process of a mount"
-        need_command diff diffutils "compares trees"
-        need_command getfattr attr "reads and writes extended attributes"
         need_command setcap libcap2-bin "gives a program a capability"
-        need_command setfacl acl "sets access control lists that copies keep"
         need_command mkfs.ext4 e2fsprogs "makes the ext4 on which the POSIX suite shows that it is right"
         need_command mkfs.xfs xfsprogs "makes the XFS on which copies share their data"
         need_command jq jq "reads what 'pandofs status --json' prints"
         need_command promtool prometheus "reads and checks the metrics of servers and mounts"
         need_command ip iproute2 "connects the machines of a cluster in network namespaces"
-        need_command setpriv util-linux "runs programs as other users"
         need_command sqlite3 sqlite3 "keeps a database on the mount"
         need_postgresql
         need_command dbench dbench "loads the mount as the clients of a file server do"
