@@ -18,7 +18,7 @@ UP_OUTPUT=$SCRATCH/up-output.txt
 UP=
 # Seconds that anything may take before the test gives it up.
 PATIENCE=120
-# Process ids that end with the test.
+# Processes that end with the test: children of its shell, whose ids they may no longer be.
 started=()
 
 # say TEXT...: what was found, and when.
@@ -233,6 +233,12 @@ detach() {
     umount --lazy "$1" 2>/dev/null || fusermount3 -uz "$1" 2>/dev/null || true
 }
 
+# is_child PID: of this shell, and not waited for. The id of one that was waited for may by now be that of another test's
+# process: ids come round within a minute where there are 32,768.
+is_child() {
+    grep -qsx "PPid:[[:space:]]*$BASHPID" "/proc/$1/status"
+}
+
 stop_what_was_started() {
     local pid point
     # First, because a mount without its servers does not answer.
@@ -242,7 +248,7 @@ stop_what_was_started() {
     # All before the first is waited for: a program that waits for a mount ends when the mount does. The
     # children of `up` end with it.
     for pid in "${started[@]}"; do
-        kill -KILL "$pid" 2>/dev/null || true
+        ! is_child "$pid" || kill -KILL "$pid" 2>/dev/null || true
     done
     for pid in "${started[@]}"; do
         wait "$pid" 2>/dev/null || true
