@@ -18,6 +18,8 @@ use std::ops::ControlFlow;
 /// Answer to who asks for a grant.
 enum Offer {
     Nothing,
+    /// It is looked at again when it is on disk that the session may have grants.
+    WhenKept,
     /// It is looked at again when all that is proposed is applied.
     Later,
     Directory {
@@ -202,6 +204,10 @@ impl Shard {
         let fresh = (env.random)();
         let granted = match self.offer(&view, session, dir, fresh) {
             Ok(Offer::Nothing) => None,
+            Ok(Offer::WhenKept) => {
+                self.wait_until_kept(ticket, request);
+                return Ok(());
+            }
             Ok(Offer::Later) => {
                 self.wait(Until::Applied, Input::Request { ticket, request });
                 return Ok(());
@@ -255,7 +261,10 @@ impl Shard {
             self.leases
                 .takes_grants(&mut self.commands, applied, session, fresh)
         else {
-            return Ok(Offer::Nothing);
+            return Ok(match self.leases.is_being_kept(session) {
+                true => Offer::WhenKept,
+                false => Offer::Nothing,
+            });
         };
         let parts = view
             .parts(dir)?
@@ -302,13 +311,18 @@ impl Shard {
         &mut self,
         env: &mut Environment<'_>,
         ticket: Ticket,
-        session: SessionId,
+        request: ShardRequest,
     ) {
         let applied = self.meta.applied;
+        let session = request.key.session;
         let (random, fresh) = ((env.random)(), (env.random)());
         let takes = self
             .leases
             .takes_grants(&mut self.commands, applied, session, fresh);
+        if takes.is_none() && self.leases.is_being_kept(session) {
+            self.wait_until_kept(ticket, request);
+            return;
+        }
         let incarnation =
             takes.and_then(|incarnation| self.leases.begin_grants(session, incarnation));
         let granted = incarnation.map(|incarnation| {
@@ -325,6 +339,14 @@ impl Shard {
             })
         });
         self.answer(ticket, Ok(Reply::Granted(granted)), false);
+    }
+
+    /// Puts the first request for grants of a session aside: refused, it would come again after a pause only, and until then
+    /// each change of the session would be one of the server.
+    fn wait_until_kept(&mut self, ticket: Ticket, request: ShardRequest) {
+        let session = request.key.session;
+        let input = Input::Request { ticket, request };
+        self.wait(Until::Grantholder(session), input);
     }
 
     /// A request to renew grants.

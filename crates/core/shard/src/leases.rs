@@ -510,6 +510,7 @@ impl Leases {
         }
         self.has_no_grants(commands, session);
         self.came(commands, session);
+        commands.release(Until::Grantholder(session));
     }
 
     /// The session has no leases of before the restart.
@@ -522,8 +523,15 @@ impl Leases {
     }
 
     /// All up to this record, which says that the session may have leases, is on disk.
-    pub(crate) fn holder_reached_disk(&mut self, session: SessionId, record: u64) {
-        self.holders.reached_disk(session, record);
+    pub(crate) fn holder_reached_disk(
+        &mut self,
+        commands: &mut Commands,
+        session: SessionId,
+        record: u64,
+    ) {
+        if self.holders.reached_disk(session, record) {
+            commands.release(Until::Grantholder(session));
+        }
     }
 
     pub(crate) fn tick(&mut self, commands: &mut Commands) {

@@ -579,7 +579,7 @@ impl Shard {
             Until::Operation(tx) => Cause::Operation(tx),
             Until::Applied => Cause::Records,
             Until::Gate(dir) => Cause::Split(dir),
-            Until::LockHolder(_) => Cause::Log,
+            Until::LockHolder(_) | Until::Grantholder(_) => Cause::Log,
             Until::Leaseholders => Cause::Returning,
             Until::Clear(id) => match self.leases.in_the_way(id) {
                 Some((session, others)) => Cause::Recall { session, others },

@@ -66,11 +66,14 @@ impl Shard {
                 Ok(())
             }
             Input::LeaseholderKept { session, record } => {
-                self.leases.holder_reached_disk(session, record);
+                let commands = &mut self.commands;
+                self.leases.holder_reached_disk(commands, session, record);
                 Ok(())
             }
             Input::GrantholderKept { session, record } => {
-                self.leases.grantholder_reached_disk(session, record);
+                let commands = &mut self.commands;
+                self.leases
+                    .grantholder_reached_disk(commands, session, record);
                 Ok(())
             }
             Input::GrantsOver { session } => {
@@ -410,7 +413,7 @@ impl Shard {
                 return self.grant(overlay, env, ticket, request, dir);
             }
             Request::BeginGrants(op::BeginGrants) => {
-                self.begin_grants(env, ticket, request.key.session);
+                self.begin_grants(env, ticket, request);
                 return Ok(());
             }
             Request::Renew(op::Renew { incarnation }) => {

@@ -19,6 +19,8 @@ pub(crate) enum Until {
     Gate(Ino),
     /// It is on disk that the session may have locks of files here.
     LockHolder(SessionId),
+    /// It is on disk that the session may have grants here.
+    Grantholder(SessionId),
     /// All sessions that may have leases, or grants, of before the restart have said so, or are gone.
     Leaseholders,
     /// Nobody has leases any more of what the input changes.

@@ -7,7 +7,7 @@ mod merged;
 #[path = "planted/written.rs"]
 mod written;
 
-use away::{away, away_and_early, away_and_restarted, away_for_ever};
+use away::{away, away_and_early, away_and_restarted, away_and_synced, away_for_ever};
 use merged::merged;
 use pandofs_placement::DirPolicy;
 use pandofs_sim::scenario::{
@@ -59,9 +59,9 @@ const FOUND: [(Plant, &str, u64, u64); 46] = [
     (Plant::MistakesTime, "replayed", 100, 49),
     (Plant::AnswersRecallsAtOnce, "linearizable", 34, 17),
     (Plant::SyncsWithoutQueue, "early", 100, 50),
-    (Plant::TellsNoLoss, "early", 9, 4),
+    (Plant::TellsNoLoss, "early", 61, 30),
     (Plant::SkipsBatches, "early", 67, 33),
-    (Plant::BeginsAnewAtOnce, LOSSES, 14, 7),
+    (Plant::BeginsAnewAtOnce, LOSSES, 9, 4),
     (Plant::KeepsOldMap, "maps", 100, 50),
     (Plant::LosesNewMap, "preserved", 36, 18),
     (Plant::AnswersAnybody, "rights", 14, 7),
@@ -487,6 +487,7 @@ fn what_is_planted_is_what_is_found() {
             written_while_cut(seed),
             away(seed),
             away_and_early(seed),
+            away_and_synced(seed),
             away_and_restarted(seed),
             away_for_ever(seed),
             merged(seed),
@@ -634,7 +635,7 @@ fn syncs_that_do_not_wait_for_early_operations() {
 
 #[test]
 fn losses_that_nobody_is_told_of() {
-    finds_in(Plant::TellsNoLoss, early_and_killed);
+    finds_in(Plant::TellsNoLoss, away_and_synced);
 }
 
 #[test]

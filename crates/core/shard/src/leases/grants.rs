@@ -18,6 +18,7 @@ use super::{Changed, Cleared, Leases, note};
 use crate::commands::Commands;
 use crate::record::Record;
 use crate::sessions::Holders;
+use crate::waiting::Until;
 use hashbrown::HashMap;
 use pandofs_namespace::touches::Touched;
 use pandofs_types::limits::{
@@ -188,6 +189,11 @@ impl Leases {
         known.filter(|_| is_kept)
     }
 
+    /// Whether it is yet to reach the disk that the session may have leases and grants.
+    pub(crate) fn is_being_kept(&self, session: SessionId) -> bool {
+        self.holders.is_being_kept(session) || self.grants.holders.is_being_kept(session)
+    }
+
     /// The session has no grants any more; whether a record is to say so, which is proposed.
     pub(super) fn has_no_grants(&mut self, commands: &mut Commands, session: SessionId) -> bool {
         let is_one = self.grants.holders.remove(session);
@@ -198,6 +204,7 @@ impl Leases {
                 session,
                 incarnation,
             });
+            commands.release(Until::Grantholder(session));
         }
         is_one
     }
@@ -277,7 +284,14 @@ impl Leases {
     }
 
     /// All up to this record, which says that the session may have grants, is on disk.
-    pub(crate) fn grantholder_reached_disk(&mut self, session: SessionId, record: u64) {
-        self.grants.holders.reached_disk(session, record);
+    pub(crate) fn grantholder_reached_disk(
+        &mut self,
+        commands: &mut Commands,
+        session: SessionId,
+        record: u64,
+    ) {
+        if self.grants.holders.reached_disk(session, record) {
+            commands.release(Until::Grantholder(session));
+        }
     }
 }

@@ -106,9 +106,9 @@ fn a_session_is_on_disk_before_its_first_lease() {
     assert_eq!(case.look_up(A), []);
     assert_eq!(case.look_up(A), []);
     assert_eq!(case.taken(), (vec![holder(11, A, true)], vec![]));
-    case.machine.holder_reached_disk(A, 10);
+    case.machine.holder_reached_disk(&mut case.commands, A, 10);
     assert_eq!(case.look_up(A), []);
-    case.machine.holder_reached_disk(A, 11);
+    case.machine.holder_reached_disk(&mut case.commands, A, 11);
     assert_eq!(case.look_up(A), [Leased::ENTRY]);
     assert_eq!(case.taken(), (vec![], vec![]));
     case.machine.session_gone(&mut case.commands, A);
@@ -222,9 +222,10 @@ fn a_session_is_on_disk_before_its_first_grant() {
     .encode();
     let second = Proposal { index: 12, payload };
     assert_eq!(case.taken(), (vec![holder(11, A, true), second], vec![]));
-    case.machine.grantholder_reached_disk(A, 12);
+    case.machine
+        .grantholder_reached_disk(&mut case.commands, A, 12);
     assert_eq!(asks(&mut case, 7), None);
-    case.machine.holder_reached_disk(A, 12);
+    case.machine.holder_reached_disk(&mut case.commands, A, 12);
     assert_eq!(asks(&mut case, 8), Some(5));
     assert_eq!(case.taken(), (vec![], vec![]));
 }

@@ -91,13 +91,14 @@ pub(crate) fn ask(cluster: &mut Cluster, session: u64, request: Request) -> Step
     cluster.input(0, input)
 }
 
-/// The answer to a request that waits for nobody.
+/// The answer to a request that waits for nobody, at most for the disk.
 pub(crate) fn get(cluster: &mut Cluster, session: u64, request: Request) -> Reply {
     let step = ask(cluster, session, request);
     assert_eq!(recalls(&step), [], "nothing is recalled");
-    let answer = answer(&step).expect("it is answered at once");
-    let mut last = None;
-    cluster.carry(step.outputs, &mut last);
+    let at_once = answer(&step);
+    let mut when_kept = None;
+    cluster.carry(step.outputs, &mut when_kept);
+    let answer = at_once.or(when_kept).expect("it is answered");
     answer.expect("it is done")
 }
 
@@ -144,11 +145,7 @@ pub(crate) fn cluster_of(shards: u16, settings: Settings) -> (Cluster, Ino) {
     let mut cluster = Cluster::new(shards, DirPolicy::default(), settings);
     for session in [HOLDER, OTHER] {
         takes(&mut cluster, session);
-        let step = ask(
-            &mut cluster,
-            session,
-            Request::Grant(op::Grant { dir: Ino::ROOT }),
-        );
+        let step = ask(&mut cluster, session, Request::BeginGrants(op::BeginGrants));
         let (session, has) = (SessionId(session), true);
         let [leases, grants] = &step.records[..] else {
             panic!("{step:?}");
@@ -156,7 +153,7 @@ pub(crate) fn cluster_of(shards: u16, settings: Settings) -> (Cluster, Ino) {
         assert_eq!(*leases, Record::Leaseholder { session, has });
         let begins = |of: &Record| matches!(of, Record::Grantholder { session: by, incarnation: Some(_) } if *by == session);
         assert!(begins(grants), "{grants:?}");
-        assert_eq!(answer(&step), Some(Ok(Reply::Granted(None))));
+        assert_eq!(answer(&step), None, "it is not on disk yet");
         cluster.carry(step.outputs, &mut None);
     }
     let dir = (0..)
@@ -186,9 +183,10 @@ pub(crate) fn in_force(cluster: &mut Cluster, shard: u16) -> u64 {
 pub(crate) fn in_force_of(cluster: &mut Cluster, session: u64, shard: u16) -> u64 {
     let input = cluster.request_by(session, shard, Request::BeginGrants(op::BeginGrants));
     let step = cluster.input(shard, input);
-    let begun = answer(&step);
-    cluster.carry(step.outputs, &mut None);
-    match begun {
+    let at_once = answer(&step);
+    let mut when_kept = None;
+    cluster.carry(step.outputs, &mut when_kept);
+    match at_once.or(when_kept) {
         Some(Ok(Reply::Granted(granted))) => granted.map_or(0, |granted| granted.incarnation),
         other => panic!("{other:?}"),
     }
@@ -517,7 +515,6 @@ fn what_was_executed_under_older_grants_is_refused_after_a_restart() {
                 cluster.carry(step.outputs, &mut None);
             }
         }
-        assert_eq!(in_force(&mut cluster, 0), 0, "it is not on disk");
         assert_ne!(in_force(&mut cluster, 0), late.incarnation);
         let made = vec![(create_file(dir, name("g")), Some(number()))];
         let newer = batch(&mut cluster, made);
@@ -577,18 +574,12 @@ fn a_step_of_another_shards_operation_waits_for_the_end_of_a_grant() {
     let (text, dir) = elsewhere;
     let session = SessionId(HOLDER);
     cluster.input(1, Input::TakesLeases { session });
-    let grant = |cluster: &mut Cluster| {
-        let input = cluster.request_by(HOLDER, 1, Request::Grant(op::Grant { dir }));
-        let step = cluster.input(1, input);
-        let got = answer(&step);
-        cluster.carry(step.outputs, &mut None);
-        got
-    };
-    assert_eq!(grant(&mut cluster), Some(Ok(Reply::Granted(None))));
-    assert!(matches!(
-        grant(&mut cluster),
-        Some(Ok(Reply::Granted(Some(_))))
-    ));
+    let input = cluster.request_by(HOLDER, 1, Request::Grant(op::Grant { dir }));
+    let step = cluster.input(1, input);
+    assert_eq!(answer(&step), None, "it is not on disk yet");
+    let mut granted = None;
+    cluster.carry(step.outputs, &mut granted);
+    assert!(matches!(granted, Some(Ok(Reply::Granted(Some(_))))));
 
     // Even when it is an operation of the holder's: it has to send before what it did in the directory.
     let rmdir = Request::Rmdir(op::Rmdir {
@@ -655,4 +646,36 @@ fn a_granted_directory_that_has_become_too_large_splits() {
         assert_eq!(splits(&cluster), splits_then);
     }
     assert_eq!(granted(&mut cluster, HOLDER, dir), None, "it is not whole");
+}
+
+/// A session that was granted something before it is on disk that it may have some would not be waited for after a restart.
+#[test]
+fn the_first_request_for_a_grant_waits_for_the_disk() {
+    for session_ends in [false, true] {
+        let mut cluster = Cluster::new(1, DirPolicy::default(), Settings::default());
+        takes(&mut cluster, HOLDER);
+        let grant = Request::Grant(op::Grant { dir: Ino::ROOT });
+        let first = ask(&mut cluster, HOLDER, grant.clone());
+        assert_eq!(answer(&first), None, "it is not on disk yet");
+        let begins = Request::BeginGrants(op::BeginGrants);
+        let second = ask(&mut cluster, HOLDER, begins);
+        assert_eq!(answer(&second), None, "nor is it now");
+        if session_ends {
+            let session = SessionId(HOLDER);
+            let ended = true;
+            let step = cluster.input(0, Input::SessionGone { session, ended });
+            let mut last = None;
+            cluster.carry(step.outputs, &mut last);
+            assert!(last.is_some(), "nobody waits for what is not to come");
+            continue;
+        }
+        let mut last = None;
+        cluster.carry(first.outputs, &mut last);
+        assert!(
+            matches!(last, Some(Ok(Reply::Granted(Some(_))))),
+            "{last:?}"
+        );
+        let again = get(&mut cluster, HOLDER, grant);
+        assert!(matches!(again, Reply::Granted(Some(_))), "{again:?}");
+    }
 }

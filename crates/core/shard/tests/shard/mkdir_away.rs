@@ -27,16 +27,9 @@ pub(crate) fn cluster_with(settings: Settings) -> (Cluster, Granted, Vec<Ino>) {
     // It is on disk then that it may have some.
     in_force(&mut cluster, 0);
     in_force_of(&mut cluster, OTHER, 0);
-    let begins = |cluster: &mut Cluster| match call(cluster, HOME.0, HOLDER, begin()) {
-        Ok(Reply::Granted(granted)) => granted.map(|granted| *granted),
-        other => panic!("{other:?}"),
+    let Ok(Reply::Granted(Some(begun))) = call(&mut cluster, HOME.0, HOLDER, begin()) else {
+        panic!("they begin when it is on disk");
     };
-    assert_eq!(
-        begins(&mut cluster),
-        None,
-        "it is not on disk that it may have some"
-    );
-    let begun = begins(&mut cluster).expect("it is on disk");
     let take = Request::TakeNumbers(op::TakeNumbers {
         count: 0,
         unordered: 3,
@@ -50,7 +43,7 @@ pub(crate) fn cluster_with(settings: Settings) -> (Cluster, Granted, Vec<Ino>) {
         panic!("there are numbers");
     };
     let numbers = (0..3).map(|at| Ino::new(HOME, first.serial() + at));
-    (cluster, begun, numbers.collect())
+    (cluster, *begun, numbers.collect())
 }
 
 fn begin() -> Request {

@@ -152,7 +152,17 @@ pub(crate) fn away_and_early(seed: u64) -> Scenario {
     scenario
 }
 
-/// The same, and servers start again just before it goes on.
+/// The same, and it syncs the directory after it went on, which is to tell what was lost meanwhile.
+pub(crate) fn away_and_synced(seed: u64) -> Scenario {
+    let mut scenario = away_and_early(seed);
+    let path = Path(vec!["p0".to_owned()]);
+    let at = scenario.healed - SECOND / 2;
+    scenario.ops.push(planned(at, 0, 0, Op::Sync(path)));
+    scenario.ops.sort_by_key(|planned| planned.at);
+    scenario
+}
+
+/// As [`away_and_early`], and servers start again just before it goes on.
 pub(crate) fn away_and_restarted(seed: u64) -> Scenario {
     let mut rng = Rng::new(seed ^ 0x4e57_a347);
     let mut scenario = away_and_early(seed);
