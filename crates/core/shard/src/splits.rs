@@ -1,6 +1,7 @@
 //! Splits and merges under way: copying, the last step, and what is staged here for others. All of it may be lost
 //! in a crash: a split that was not handed over is given up and begins again.
 
+mod granted;
 mod hand;
 mod merge;
 mod pace;
@@ -224,6 +225,9 @@ impl Shard {
         let spreads = self.splits.spreading.contains_key(&dir)
             && split::is_worth_spreading(&config.map, &parts, index);
         if (wanted.is_none() && !spreads) || view.split(dir)?.is_some() {
+            return Ok(());
+        }
+        if self.waits_for_grant(dir, &parts, index) {
             return Ok(());
         }
         let is_home = dir.birth_shard() == config.shard;

@@ -328,6 +328,9 @@ pub const MAX_BATCH_OPERATIONS: usize = 512;
 pub const MAX_BATCH_BYTES: usize = 1 << 20;
 /// Entries of a directory that is granted.
 pub const MAX_GRANTED_ENTRIES: u64 = 1_024;
+/// A partition of which the directory is granted splits when it has so many times the entries at which it would split else: its
+/// holder alone adds to it, in batches, and a directory that has split is granted to nobody.
+pub const GRANTED_SPLIT_FACTOR: u64 = 4;
 /// Bytes of a granted directory's keys and values.
 pub const MAX_GRANTED_BYTES: usize = 512 << 10;
 /// Directories of a shard that are granted.

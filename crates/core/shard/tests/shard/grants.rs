@@ -607,47 +607,6 @@ fn a_step_of_another_shards_operation_waits_for_the_end_of_a_grant() {
     assert!(matches!(result, Some(Ok(_))), "{result:?}");
 }
 
-#[test]
-fn a_granted_directory_that_has_become_too_large_splits() {
-    let settings = Settings {
-        split_threshold: 8,
-        max_partitions: Some(16),
-        ..Settings::default()
-    };
-    let (mut cluster, dir) = cluster_of(2, settings);
-    granted(&mut cluster, HOLDER, dir).expect("a grant");
-    let mut outputs = Vec::new();
-    for number in 0..9 {
-        let request = create_file(dir, name(&format!("f{number}")));
-        outputs.extend(ask(&mut cluster, HOLDER, request).outputs);
-    }
-    assert_eq!(granted(&mut cluster, HOLDER, dir), None, "it splits");
-    let mut recalled = Vec::new();
-    while let Some(output) = outputs.pop() {
-        match output {
-            Output::Recall(recall) => recalled.push(recall),
-            Output::Send { to, message, .. } => {
-                outputs.extend(cluster.input(to.0, Input::Peer(message)).outputs);
-            }
-            _ => {}
-        }
-    }
-    let splits = |cluster: &Cluster| cluster.nodes[0].shard.status().splits;
-    assert_eq!(splits(&cluster), 0);
-    // Leases of what is in it are recalled apart from it.
-    assert_eq!(recalled.len(), 2, "{recalled:?}");
-    assert_eq!(recalled[0].keys, [LeaseKey::Grant(dir)]);
-    for splits_then in [0, 1] {
-        let recall = recalled.remove(0);
-        let (session, number) = (recall.session, recall.number);
-        let step = cluster.input(0, Input::Recalled { session, number });
-        cluster.carry(step.outputs, &mut None);
-        cluster.settle();
-        assert_eq!(splits(&cluster), splits_then);
-    }
-    assert_eq!(granted(&mut cluster, HOLDER, dir), None, "it is not whole");
-}
-
 /// A session that was granted something before it is on disk that it may have some would not be waited for after a restart.
 #[test]
 fn the_first_request_for_a_grant_waits_for_the_disk() {

@@ -17,6 +17,7 @@ mod exchange;
 mod forged;
 mod forwarding;
 mod gates;
+mod granted_splits;
 mod grants;
 mod held;
 mod inline;

@@ -200,7 +200,7 @@ fn one_that_was_about_to_split_is_removed_without_its_grant_being_given_up() {
     });
     let dir = numbers[0];
     make(&mut cluster, "d", dir).expect("it is made");
-    let names: Vec<String> = (0..20).map(|number| format!("f{number}")).collect();
+    let names: Vec<String> = (0..40).map(|number| format!("f{number}")).collect();
     for text in &names {
         call(&mut cluster, HOME.0, HOLDER, create_file(dir, name(text))).expect("it is made");
     }
