@@ -246,7 +246,7 @@ impl Errands {
         ended
     }
 
-    /// Directories are recalled. What is queued of them goes out first: `None`, and it is to be asked again. Unless it
+    /// Directories are recalled. Their queue goes out first: `None`, and it is to be asked again. Unless it
     /// `waits` nothing more is executed meanwhile under any grant of their shards, and none is renewed. Returns the keys of
     /// what is cached of them.
     ///

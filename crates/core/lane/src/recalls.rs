@@ -10,8 +10,8 @@
 //! One answer is about leases or about grants: a client may let go of a grant long after it was told, when it has sent what it
 //! did under it. (Were one answer about both, a client that waits for a lease's end would wait for all that this one has queued.)
 //!
-//! A client that loses the connection begins anew over another one. What it said over the old one may be read after
-//! that, when the network was slow to bring it: it is not heard any more. (Were it, the session would be taken to
+//! A client that loses the connection begins anew over another one. Its messages over the old one may be read after
+//! that, when the network was slow to bring them: they are not heard any more. (Were they, the session would be taken to
 //! have no leases of those that it was given since.)
 
 use crate::limits::MAX_RECALLS_UNDER_WAY;

@@ -102,7 +102,7 @@ fn names<'a>(view: &View<'_>, batch: &'a op::Batch) -> impl Iterator<Item = Leas
     })
 }
 
-/// What the session has chosen for one of its operations; the rest is the record's.
+/// Choices of the session for one of its operations; the rest is the record's.
 fn choices_of(batch: &op::Batch, common: &Choices) -> Choices {
     Choices {
         placing: batch.placing,
@@ -278,7 +278,7 @@ impl Shard {
         for early in &batch.early[..done as usize] {
             self.keep_objects_unknown(overlay, &Request::from(early.operation.clone()))?;
         }
-        // What follows from the moment is put in when it is answered.
+        // Facts of the moment are put in when it is answered.
         let reply = Reply::Batch(Box::new(BatchReply {
             done,
             refused,
@@ -392,7 +392,7 @@ impl Shard {
         }
     }
 
-    /// Performs a plan whose steps are all here. What is refused comes back within; what is broken does not.
+    /// Performs a plan whose steps are all here. A refusal comes back within; a broken invariant does not.
     fn perform_here(
         &mut self,
         overlay: &mut Overlay<'_>,

@@ -35,7 +35,7 @@ enum Offer {
 struct Image {
     pairs: Vec<(Vec<u8>, Vec<u8>)>,
     bytes: usize,
-    /// What its entries lead to here.
+    /// Inodes of this shard that its entries lead to.
     inodes: Vec<Ino>,
 }
 
@@ -119,7 +119,7 @@ pub(crate) fn is_whole(view: &View<'_>, dir: Ino, parts: &PartsRecord) -> bool {
 /// Directories that a request names, by which their grants are told. (Files have none.)
 fn named(request: &Request) -> impl Iterator<Item = Ino> {
     let dirs = match request {
-        // What comes of grants has those of others end by what it changes.
+        // Requests under grants have those of others end by the keys that they change.
         Request::Grant(_)
         | Request::Renew(_)
         | Request::Batch(_)

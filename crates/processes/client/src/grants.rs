@@ -1,6 +1,6 @@
 //! Grants of the session, shared by its threads: the deputy and its errands behind a lock, and the threads that run these.
 //!
-//! A request is offered to the deputy before anything else is done with it. What it executes is answered at once and goes
+//! A request is offered to the deputy before anything else is done with it. Operations that it executes are answered at once and go
 //! to its shard within milliseconds, or as soon as somebody waits for it: `fsync`, a recall, a request that a server has
 //! to decide. When that is [`Errands`] say. Each server has a thread that sends batches to it, so that none waits for
 //! another server.
@@ -35,7 +35,7 @@ pub(crate) struct Grants {
     state: Mutex<State>,
     /// Something that was queued has ended, or a request that was asked.
     ended: Condvar,
-    /// What the threads of servers wait for: there is something to send, or somebody waits for it.
+    /// Condition on which the threads of servers wait: there is something to send, or somebody waits for it.
     senders: Mutex<HashMap<ServerId, Arc<Condvar>>>,
 }
 
@@ -392,7 +392,7 @@ impl Core {
         }
         let left = self.grants.state().errands.deputy.all_queued();
         for (shard, until) in left {
-            // What could not be sent is told where it fails.
+            // A failure to send is told where it happens.
             let _ = cancellation::suppressed(|| self.drain(shard, until));
         }
     }
@@ -480,7 +480,7 @@ impl Core {
         }
     }
 
-    /// Directories are recalled; whether they are let go of. What is queued of them is sent first; unless it `waits`, nothing
+    /// Directories are recalled; whether they are let go of. Their queue is sent first; unless it `waits`, nothing
     /// more is executed in them meanwhile. Answers with the keys of what is cached of them.
     pub(crate) fn recall_grants(&self, keys: &[LeaseKey], waits: bool) -> Option<Vec<LeaseKey>> {
         let dirs: Vec<Ino> = keys

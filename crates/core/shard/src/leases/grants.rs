@@ -1,15 +1,16 @@
 //! Grants among the leases of a shard: who may get one, and who waits for its end.
 //!
-//! The session that has a directory changes it before this shard hears of it. So nothing of the directory is read or
-//! changed here for anybody else before the grant has ended: the session has given it up, after all that it did under it
-//! was executed here, or has not renewed it for [`LEASE`] and somebody else wants it. Each key of a directory that is changed stands for its grant,
-//! too; and a request that names a directory has the grants of others end before it is looked at, as what is stored here
+//! The session that has a directory changes it before this shard hears of it. So nothing of the directory is read or changed
+//! here for anybody else before the grant has ended: the session has given it up, after all that it did under it was executed
+//! here, or has not renewed it for [`LEASE`] and somebody else wants it. Each key of a directory that is changed stands for its
+//! grant, too; and a request that names a directory has the grants of others end before it is looked at, as what is stored here
 //! is not how the directory is.
 //!
 //! Grants that are not renewed in time last on until somebody else wants one of them. Then they are over for their session at
-//! once: what it has executed under them and sends from then on is refused, or it would go over what others do. These are let in
-//! when it is on disk that the session has none. (If they were before: A makes a name under a grant and stands still; its time is up, and B makes the same name; this shard restarts
-//! and takes A for one that has grants of before; A goes on, and what it did is executed over what B did.)
+//! once: what it has executed under them and sends from then on is refused, or it would go over what others do. These are let
+//! in when it is on disk that the session has none. (If they were before: A makes a name under a grant and stands still; its
+//! time is up, and B makes the same name; this shard restarts and takes A for one that has grants of before; A goes on, and
+//! what it did is executed over what B did.)
 //!
 //! After a restart that holds as well: sessions that may have had grants are on disk with the incarnation of these, and whoever
 //! looks at names waits for them as changes do for leases.
@@ -61,7 +62,7 @@ pub(super) fn grant_of(key: LeaseKey) -> LeaseKey {
 impl Grants {
     /// The session is leased this.
     pub(super) fn note_lease(&mut self, key: LeaseKey, session: SessionId, now: Steady) {
-        // Whoever is leased a directory's attributes is leased those of its part.
+        // A lease of a directory's attributes comes with one of its part's.
         if let LeaseKey::Entry { dir, .. } | LeaseKey::Parts(dir) = key {
             note(&mut self.leased, dir, Some(session), now);
         }

@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Inodes of which unsynced changes are remembered: as many as there are in a run.
 const MAX_UNSYNCED: usize = 10_000;
 
-/// What a client has to do with data objects.
+/// Dealings of a client with data objects.
 #[derive(Debug)]
 pub(super) struct Data {
     pub unsynced: Unsynced<Machine>,

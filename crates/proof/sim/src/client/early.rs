@@ -383,7 +383,7 @@ impl Client {
         self.run_errands(todo);
     }
 
-    /// Whoever waits for the errand of this worker is refused, as the errand was.
+    /// Requests that wait for the errand of this worker are refused, as the errand was.
     fn refuse(
         &mut self,
         history: &mut History,

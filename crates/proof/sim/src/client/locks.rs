@@ -42,7 +42,7 @@ impl Client {
         sure
     }
 
-    /// What a restarted server is told of locks; `None` if there never was one.
+    /// Locks that a restarted server is told of; `None` if there never was one.
     pub(super) fn to_register(&self) -> Option<Vec<(Ino, FileLock)>> {
         let locks = || match self.plant {
             Some(crate::Plant::ForgetsFileLocks) => Vec::new(),
@@ -69,7 +69,7 @@ impl Client {
         }
     }
 
-    /// What an answer to a request for a lock means; whether it has to be asked for again.
+    /// Takes in an answer to a request for a lock; whether it has to be asked for again.
     pub(super) fn locked(&mut self, call: &Call, result: &Result<Reply, FsError>) -> bool {
         match (&call.asked.request, result) {
             (Request::SetLock(op::SetLock { ino, lock, .. }), Ok(_)) => {
@@ -80,7 +80,7 @@ impl Client {
             (Request::SetLock(op::SetLock { ino, lock, .. }), Err(FsError::WouldBlock))
                 if lock.kind == LockKind::Flock =>
             {
-                // What it had is gone.
+                // Its locks are gone.
                 self.locks
                     .forget(*ino, lock.kind, lock.owner, LockRange::WHOLE);
                 false

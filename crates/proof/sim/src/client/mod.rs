@@ -45,14 +45,14 @@ pub(crate) const PATIENCE: Moment = 300 * MILLISECOND;
 /// Slots of requests made in the course of others.
 const INNER_SLOTS: u16 = 100;
 
-/// What a client wants done.
+/// Work that a client wants done.
 #[derive(Debug)]
 pub(crate) enum Todo {
     /// Let [`Client::send`] send the worker's request after this pause.
     Send { worker: usize, pause: Moment },
     /// The worker has done its operation.
     Done { worker: usize, outcome: String },
-    /// What must not be, and nobody says to a client that keeps to the rules.
+    /// Contradiction that no server tells a client that keeps to the rules.
     Broken(String),
     /// An open file is gone.
     Gone(String),
@@ -64,7 +64,7 @@ pub(crate) enum Todo {
         number: u64,
         request: Box<ShardRequest>,
     },
-    /// What must not be of early operations.
+    /// Contradiction about early operations.
     Early(String),
     /// Let [`Client::wake`] look at what is due after this pause.
     Wake { pause: Moment },
@@ -109,11 +109,11 @@ struct Call {
     registration: u64,
     /// Times that it was told "not yet".
     waits: u32,
-    /// What it changes of what is believed.
+    /// Change of what is believed.
     change: Option<Change>,
     sent: Option<Sent>,
     leased: Vec<Leased>,
-    /// What the deputy was told of it.
+    /// The deputy's word for it.
     asked_of: Asked,
 }
 
@@ -129,13 +129,13 @@ struct Worker {
     calls: Vec<Call>,
     /// Of the last request sent.
     attempt: u64,
-    /// What is to be sent when the pause is over.
+    /// Message to be sent when the pause is over.
     pause: u64,
     /// A server is asked for its cluster map.
     asks_map: Option<AsksMap>,
     /// A request that waits for the deputy.
     parked: Option<Parked>,
-    /// What it runs, and since when, if it runs errands.
+    /// Errand that it runs, and since when, if it runs errands.
     errand: Option<(About, Boottime)>,
     /// The job, if it is about contents, and what that has asked of a data object.
     data: Option<DataJob>,
@@ -163,7 +163,7 @@ pub(crate) struct Client {
     tellers: Tellers,
     locks: Locks,
     pings: u64,
-    /// What was opened and is not closed, once for each time.
+    /// Files that were opened and are not closed, once for each time.
     held: Vec<Ino>,
     takes_leases: bool,
     lease_cache: LeaseCache,
@@ -242,7 +242,7 @@ impl Client {
         client
     }
 
-    /// What its clock shows.
+    /// Time that its clock shows.
     fn clock(&self) -> Boottime {
         let now = self.now - self.stood_still;
         let passed = now + now / 1_000 * self.drift;
@@ -261,7 +261,7 @@ impl Client {
         self.workers.iter().all(idle) && self.has_sent_all()
     }
 
-    /// What it is still at.
+    /// Operations that it is still at.
     pub(crate) fn under_way(&self) -> Vec<String> {
         let jobs = self.workers.iter().filter(|worker| worker.job.is_some());
         jobs.map(|worker| {

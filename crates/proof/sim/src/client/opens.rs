@@ -22,7 +22,7 @@ pub(crate) const TELLERS: usize = 1_000;
 /// Their slots follow those of requests made in the course of others.
 const TELLERS_SLOT: u16 = super::INNER_SLOTS + 100;
 
-/// What a client has to do with one server, whichever of its processes it is.
+/// Dealings of a client with one server, whichever of its processes it is.
 #[derive(Debug, Default)]
 pub(super) struct Link {
     registration: Registration<Acquaintance>,
@@ -32,14 +32,14 @@ pub(super) struct Link {
     waiting: Vec<usize>,
 }
 
-/// What was told and is to be answered.
+/// A message that was sent and is to be answered.
 #[derive(Debug)]
 enum Told {
     Opens { server: usize },
     Closes { server: usize, batch: Batch },
 }
 
-/// What is told, and to whom.
+/// A message, and its server.
 #[derive(Debug, Default)]
 pub(super) struct Tellers {
     links: BTreeMap<usize, Link>,
@@ -137,14 +137,14 @@ impl Client {
         todo.extend(waiting.into_iter().map(send));
     }
 
-    /// What was told was not answered, or refused: the whole of it begins anew.
+    /// A message was not answered, or refused: the whole of it begins anew.
     fn not_told(&mut self, server: usize, todo: &mut Vec<Todo>) {
         self.link(server).registration.given_up();
         let pause = MIN_RECONNECT_PAUSE.as_nanos() as Moment;
         self.go_on_with(server, pause, todo);
     }
 
-    /// What was told with this number was answered, or, with `None`, will never be.
+    /// The message of this number was answered, or, with `None`, will never be.
     pub(crate) fn told(
         &mut self,
         number: u64,
@@ -214,7 +214,7 @@ impl Client {
                 continue;
             };
             if !self.is_registered(server, known[server], None, todo) {
-                // What is registered is counted without these, if any of them are among it.
+                // Registrations are counted without these, if any of them are among it.
                 self.sent(server, &batch, &batch.whole(), todo);
                 continue;
             }
@@ -320,7 +320,7 @@ impl Client {
         }
     }
 
-    /// What an answer says of a file that was opened and not closed: it is there, unless a server lost it.
+    /// An answer about a file that was opened and not closed: it is there, unless a server lost it.
     pub(super) fn check_open(
         &self,
         history: &History,
@@ -355,7 +355,7 @@ impl Client {
         link.is_some_and(|link| link.registration.is_with(known))
     }
 
-    /// What is open, in the client's eyes.
+    /// Open files, in the client's eyes.
     pub(crate) fn held(&self) -> &[Ino] {
         &self.held
     }

@@ -62,7 +62,7 @@ impl Client {
         self.places.map(dir)
     }
 
-    /// What an answer says of where things are.
+    /// Places that an answer tells.
     pub(super) fn learn(&mut self, call: &Call, reply: &Reply) {
         self.learn_reply(&call.asked.request, reply);
     }

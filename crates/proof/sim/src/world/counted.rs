@@ -4,7 +4,7 @@ use crate::client::Client;
 use crate::history::History;
 use crate::server::Server;
 
-/// What happened in a run.
+/// Events of a run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Counted {
     /// Things that happened at a moment: messages, ends of waits, faults.
