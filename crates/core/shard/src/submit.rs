@@ -282,6 +282,16 @@ impl Shard {
         if !self.end_grants(ticket, &request) {
             return Ok(());
         }
+        let view = view_of(&self.config, overlay, self.goes_by_memory());
+        match ops::open_name::finds(&view, &request.request) {
+            // Each time that it comes it is looked at anew, as any request is that changes nothing.
+            Ok(true) => {
+                let last = self.sessions.answers.forget(request.key);
+                return self.answer_in(overlay, last.unwrap_or(ticket), request);
+            }
+            Ok(false) | Err(Stop::Refuse(_)) => {}
+            Err(stop) => return self.put_off_new(ticket, request, stop),
+        }
         let config = self.config.clone();
         let view = view_of(&config, overlay, self.goes_by_memory());
         let random = (env.random)();

@@ -94,7 +94,7 @@ pub struct SetAttr {
 }
 
 /// Permission bits that are asked for something new.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct NewMode {
     /// 0o7777 at most.
     pub mode: u16,

@@ -9,9 +9,8 @@ use crate::call::Call;
 use crate::core::Core;
 use crate::dirs::{Page, listing};
 use crate::error::{ClientError, Failure, Result};
-use crate::file::Token;
 use crate::inodes::unexpected;
-use crate::names::{Found, OpenHow, RenameHow, entry_of};
+use crate::names::{OpenHow, RenameHow, entry_of};
 use crate::{Client, Node};
 use pandofs_api::op::PathOperation;
 use pandofs_api::{
@@ -103,7 +102,8 @@ impl Client {
         node.map(Some)
     }
 
-    /// As [`Client::create_masked`]. A file that is there takes a second request.
+    /// As [`Client::create_masked`], but that it does not say whether the file was there. One that is emptied takes two requests
+    /// more.
     ///
     /// # Errors
     /// See there.
@@ -113,7 +113,10 @@ impl Client {
         path: &[u8],
         mode: NewMode,
         how: OpenHow,
-    ) -> Result<Option<Found>> {
+    ) -> Result<Option<Node>> {
+        if !how.exclusive && !how.truncate {
+            return self.open_or_make(caller, path, how.access, Some(mode));
+        }
         let before = self.core().registrations();
         let asked = self.of_name(caller, path, |dir, name| {
             PathOperation::Create(op::Create {
@@ -125,26 +128,28 @@ impl Client {
                 open: true,
             })
         });
-        let found = |created| move |node| Found { node, created };
         match asked {
             Ok(None) => Ok(None),
             Ok(Some(OfName::Answered(reply, call))) => {
                 let node = self.core().made_open(caller, &call, reply, before);
-                node.map(found(true)).map(Some)
+                node.map(Some)
             }
             Ok(Some(OfName::In(dir, name))) => {
-                self.create_masked(caller, dir, &name, mode, how).map(Some)
+                let found = self.create_masked(caller, dir, &name, mode, how);
+                found.map(|found| Some(found.node))
             }
-            Err(ClientError::Fs(FsError::Exists)) if !how.exclusive && !how.truncate => {
-                let node = self.open_by_path(caller, path, how.access);
-                match node {
+            Err(ClientError::Fs(FsError::Exists)) if !how.exclusive => {
+                match self.node_by_path(caller, path) {
+                    Ok(Some(node)) if node.kind == FileKind::File => {
+                        let opened = self.open_node(caller, node.ino, how.access, true);
+                        opened.map(Node::from).map(Some)
+                    }
+                    Ok(_) => Ok(None),
                     // It has gone meanwhile.
                     Err(error) if error.is_gone() => Ok(None),
-                    node => Ok(node?.map(found(false))),
+                    Err(error) => Err(error),
                 }
             }
-            // The file there is to be emptied, by its number.
-            Err(ClientError::Fs(FsError::Exists)) if !how.exclusive => Ok(None),
             Err(error) => Err(error),
         }
     }
@@ -160,22 +165,48 @@ impl Client {
         path: &[u8],
         access: u16,
     ) -> Result<Option<Node>> {
+        self.open_or_make(caller, path, access, None)
+    }
+
+    /// Opens what the path leads to; with a mode a file is made of it where nothing is.
+    fn open_or_make(
+        &self,
+        caller: &Credentials,
+        path: &[u8],
+        access: u16,
+        create: Option<NewMode>,
+    ) -> Result<Option<Node>> {
         let core = self.core();
+        let before = core.registrations();
         let asked = self.of_name(caller, path, |dir, name| {
-            PathOperation::OpenName(op::OpenName { dir, name, access })
+            PathOperation::OpenName(op::OpenName {
+                dir,
+                name,
+                access,
+                create,
+            })
         })?;
-        let entry = match asked {
-            None => return Ok(None),
-            Some(OfName::Answered(reply, call)) => {
+        let entry = match (asked, create) {
+            (None, _) => return Ok(None),
+            (Some(OfName::Answered(reply, call)), _) => {
                 let entry = entry_of(reply)?;
                 core.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
-                if let Some(inode) = entry.inode {
-                    core.opened(&call, (entry.shard, true), &inode, Token::default());
-                    return core.attr(caller, inode).map(Node::from).map(Some);
+                if entry.inode.is_some() {
+                    let reply = Reply::Entry(entry);
+                    return core.made_open(caller, &call, reply, before).map(Some);
                 }
                 entry
             }
-            Some(OfName::In(dir, name)) => {
+            (Some(OfName::In(dir, name)), Some(mode)) => {
+                let how = OpenHow {
+                    access,
+                    truncate: false,
+                    exclusive: false,
+                };
+                let found = self.create_masked(caller, dir, &name, mode, how);
+                return found.map(|found| Some(found.node));
+            }
+            (Some(OfName::In(dir, name)), None) => {
                 let entry = core.entry(caller, dir, &name)?;
                 core.learn_entry(entry.ino, entry.shard, entry.inode.is_some());
                 entry
@@ -184,7 +215,11 @@ impl Client {
         match entry.kind {
             FileKind::File => {
                 let opened = self.open_node(caller, entry.ino, access, false);
-                opened.map(Node::from).map(Some)
+                match opened {
+                    // It has gone meanwhile, and a file is to be made.
+                    Err(error) if error.is_gone() && create.is_some() => Ok(None),
+                    opened => opened.map(Node::from).map(Some),
+                }
             }
             _ => Ok(None),
         }

@@ -357,8 +357,8 @@ fn create(mount: &Mount, path: &[u8], flags: Flags, mode: u32) -> Result<Ino> {
     let made = mount.by_path(path, |client, caller| {
         client.create_by_path(caller, path, mount.new_mode(mode), flags.how())
     })?;
-    if let Some(found) = made {
-        return Ok(found.node.ino);
+    if let Some(node) = made {
+        return Ok(node.ino);
     }
     let (client, caller) = (mount.client(), &mount.caller);
     let mut from = mount.base;

@@ -23,7 +23,7 @@ mod lookup;
 mod mkdir;
 mod mkdir_away;
 mod open;
-mod open_name;
+pub mod open_name;
 mod read_inline;
 mod readdir;
 mod readlink;
@@ -160,7 +160,7 @@ pub enum Mutation {
 /// Answers a request that changes nothing.
 pub fn read(view: &View<'_>, cx: &Context<'_>, request: &Request) -> Result<Reply, Stop> {
     made::check_request(cx.locks, request)?;
-    if request.is_mutation() {
+    if request.is_mutation() && !open_name::finds(view, request)? {
         return Err(Refusal::Malformed(format!("{request:?} is not a read")).into());
     }
     operation(request).read(view, cx)

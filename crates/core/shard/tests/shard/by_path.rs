@@ -9,7 +9,7 @@ use pandofs_placement::{DirPolicy, Settings};
 use pandofs_shard::{Input, Output};
 use pandofs_testkit::rng::Rng;
 use pandofs_types::limits::RESEND_INTERVAL;
-use pandofs_types::{Credentials, Ino, SetAttr};
+use pandofs_types::{Credentials, FsError, Ino, NewMode, SetAttr};
 use std::collections::HashMap;
 
 const SHARDS: u16 = 4;
@@ -187,6 +187,64 @@ fn who_asks_by_path_asks_one_shard_at_any_depth() {
     let counted = net.cluster.nodes.iter().map(counts);
     let counted = counted.reduce(|a, b| [a[0] + b[0], a[1] + b[1], a[2] + b[2]]);
     assert_eq!(counted, Some([1, 0, 0]));
+}
+
+/// The second one is looked at before the record of the first is applied, and finds its file only then.
+#[test]
+fn two_that_make_a_file_of_one_name_at_once_have_it_open_both() {
+    let (mut net, mut rng) = (Net::new(), Rng::new(1));
+    let (path, _) = deep(&mut net, &mut rng, 3);
+    let shard = net.cluster.map.path_shard(path.as_bytes()).unwrap().0;
+    let root = Credentials::ROOT;
+    let open = |net: &mut Net, session| {
+        let open = PathOperation::OpenName(op::OpenName {
+            dir: op::ByPath::UNKNOWN,
+            name: name("new"),
+            access: 6,
+            create: Some(NewMode {
+                mode: 0o644,
+                umask: 0,
+            }),
+        });
+        net.request(session, &root, shard, by_path(&path, open))
+    };
+    let (first, input) = open(&mut net, 6);
+    let (second, other) = open(&mut net, 7);
+    net.give_all(shard, vec![input, other]);
+    let (third, input) = open(&mut net, 8);
+    net.give(shard, input);
+    let opened = |net: &mut Net, ticket| match net.answers.remove(&ticket) {
+        Some(Ok(Reply::Entry(entry))) if entry.inode.is_some() => entry.ino,
+        other => panic!("{other:?}"),
+    };
+    let ino = opened(&mut net, first);
+    assert_eq!(opened(&mut net, second), ino);
+    assert_eq!(opened(&mut net, third), ino);
+    let unlink = PathOperation::Unlink(op::Unlink {
+        dir: op::ByPath::UNKNOWN,
+        name: name("new"),
+    });
+    let gone = net.ask(5, &root, shard, by_path(&path, unlink));
+    assert!(net.answers.remove(&gone).is_some_and(|gone| gone.is_ok()));
+    // It stays as long as any of them has it open.
+    for session in [6, 7, 8] {
+        let getattr = Request::GetAttr(op::GetAttr { ino });
+        let asked = net.ask(5, &root, shard, getattr);
+        let found = net.answers.remove(&asked).expect("it is answered");
+        assert!(found.is_ok(), "before session {session} closes it");
+        let inos = vec![ino];
+        net.ask(
+            session,
+            &root,
+            shard,
+            Request::Release(op::Release { inos }),
+        );
+        net.cluster.now += 2 * RESEND_INTERVAL.as_nanos() as i64;
+        net.give(shard, Input::Tick);
+    }
+    let asked = net.ask(5, &root, shard, Request::GetAttr(op::GetAttr { ino }));
+    let found = net.answers.remove(&asked).expect("it is answered");
+    assert_eq!(found, Err(Refusal::Fs(FsError::Stale)));
 }
 
 /// Between the first shard's hearing of a change and its answer nobody is told what was before it by one shard and what

@@ -276,14 +276,13 @@ impl Library {
         let made = self.by_path(&op.path, |path| {
             client.create_by_path(caller, path, mode.into(), how)
         })?;
-        let made = match made {
-            Some(made) => made,
+        let ino = match made {
+            Some(made) => made.ino,
             None => {
                 let (dir, name) = self.place(&op.path)?;
-                client.create(caller, dir, &name, mode, how)?
+                client.create(caller, dir, &name, mode, how)?.node.ino
             }
         };
-        let ino = made.node.ino;
         self.places.learn(&op.path, ino);
         let filled = match (op.size, op.bytes) {
             (Some(size), _) => self.cut(ino, size),

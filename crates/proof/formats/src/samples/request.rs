@@ -5,8 +5,8 @@ use super::{DIR, FILE, Named, TIME, caller, layout_choice, lock, name, placing, 
 use pandofs_api::op::{self, Early, EarlyOperation, PathOperation};
 use pandofs_api::{Allocation, NewNode, Request, RequestKey, ShardRequest, XattrMode};
 use pandofs_types::{
-    Credentials, Epoch, LockKind, LockRange, Position, SessionId, SetAttr, SetTime, ShardId,
-    SlotId, Time,
+    Credentials, Epoch, LockKind, LockRange, NewMode, Position, SessionId, SetAttr, SetTime,
+    ShardId, SlotId, Time,
 };
 
 /// Of a session with a large number, as real ones have.
@@ -380,6 +380,10 @@ pub fn requests() -> Named<Request> {
         dir,
         name: name("leaf"),
         access: 6,
+        create: Some(NewMode {
+            mode: 0o644,
+            umask: 0o22,
+        }),
     });
     let by_path = all.iter().filter_map(|(_, request)| in_directory(request));
     let mut by_path: Vec<_> = by_path.chain([open]).map(by_path_of).collect();

@@ -40,11 +40,10 @@ fn each_is_one_request_ten_levels_deep() {
     let (requests, made) = cold(&servers, |client| {
         let made = client.create_by_path(&ROOT, &at("new"), MODE, NEW);
         let made = made.unwrap().unwrap();
-        client.write(&ROOT, made.node.ino, 0, b"sap").unwrap();
-        client.release(made.node.ino).unwrap();
+        client.write(&ROOT, made.ino, 0, b"sap").unwrap();
+        client.release(made.ino).unwrap();
         made
     });
-    assert!(made.created);
     // The second one has what was written.
     assert_eq!(requests, 2);
     let (requests, found) = cold(&servers, |client| {
@@ -53,7 +52,7 @@ fn each_is_one_request_ten_levels_deep() {
         client.release(found.ino).unwrap();
         found
     });
-    assert_eq!(found.ino, made.node.ino);
+    assert_eq!(found.ino, made.ino);
     assert_eq!((requests, found.attr.size), (1, 3));
     let (requests, made) = cold(&servers, |client| {
         client.mkdir_by_path(&ROOT, &at("sub"), MODE_OF_DIR)
@@ -87,6 +86,66 @@ fn each_is_one_request_ten_levels_deep() {
     assert_eq!(requests, 1);
     let found = servers.client().resolve(&ROOT, &at("moved"));
     assert_eq!(found, fs(FsError::NotFound));
+}
+
+#[test]
+fn to_open_or_make_a_file_is_one_request() {
+    let servers = Servers::new();
+    let dir = deep(&servers.client(), 10);
+    let at = |name: &str| format!("{dir}/{name}").into_bytes();
+    let how = |truncate, exclusive| OpenHow {
+        access: 6,
+        truncate,
+        exclusive,
+    };
+    let open = |path: &[u8], how| {
+        let (requests, opened) = cold(&servers, |client| {
+            let opened = client.create_by_path(&ROOT, path, MODE, how);
+            opened.map(|node| {
+                let node = node.expect("it is known by its path");
+                client.write(&ROOT, node.ino, 0, b"sap").unwrap();
+                client.release(node.ino).unwrap();
+                (node.ino, node.attr.size)
+            })
+        });
+        // The last one has what was written.
+        (requests - u64::from(opened.is_ok()), opened)
+    };
+    let (requests, made) = open(&at("new"), how(false, false));
+    let (ino, size) = made.unwrap();
+    assert_eq!((requests, size), (1, 0));
+    assert_eq!(open(&at("new"), how(false, false)), (1, Ok((ino, 3))));
+    assert_eq!(open(&at("new"), how(true, false)), (3, Ok((ino, 0))));
+    assert_eq!(open(&at("new"), how(true, true)), (1, fs(FsError::Exists)));
+    // What it makes does not ask its maker's rights again; what is there does.
+    let other = Credentials::user(7, 7, vec![]);
+    let writes = |path: &[u8]| {
+        let client = servers.client();
+        let opened = client.create_by_path(&other, path, MODE, how(false, false));
+        opened.map(|node| node.is_some())
+    };
+    assert_eq!(writes(&at("new")), fs(FsError::Access));
+    assert_eq!(writes(&at("other")), fs(FsError::Access));
+    let set = SetAttr {
+        mode: Some(0o777),
+        ..SetAttr::default()
+    };
+    let client = servers.client();
+    let parent = client.resolve(&ROOT, dir.as_bytes()).unwrap().ino;
+    client.setattr(&ROOT, parent, set).unwrap();
+    let read_only = NewMode {
+        mode: 0o444,
+        umask: 0,
+    };
+    let made = client.create_by_path(&other, &at("other"), read_only, how(false, false));
+    assert_eq!(made.map(|node| node.is_some()), Ok(true));
+    assert_eq!(writes(&at("other")), fs(FsError::Access));
+    // What is no file is found by a walk.
+    client
+        .mkdir_by_path(&ROOT, &at("sub"), MODE_OF_DIR)
+        .unwrap();
+    let of_dir = client.create_by_path(&ROOT, &at("sub"), MODE, how(false, false));
+    assert_eq!(of_dir.map(|node| node.is_some()), Ok(false));
 }
 
 /// An operation by path and the one by number fail alike, in any case.

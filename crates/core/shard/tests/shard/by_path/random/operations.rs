@@ -6,7 +6,7 @@ use crate::support::name;
 use pandofs_api::op::PathOperation;
 use pandofs_api::{Above, NewNode, PathReply, Refusal, Reply, Request, op};
 use pandofs_testkit::rng::Rng;
-use pandofs_types::{Credentials, FileKind, FsError, Ino, Position, ShardId};
+use pandofs_types::{Credentials, FileKind, FsError, Ino, NewMode, Position, ShardId};
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The rights to read a directory, and to change what is in it.
@@ -20,6 +20,7 @@ enum What {
     Unlink,
     Rmdir,
     Open,
+    OpenOrMake,
     List,
     /// To this name, by root.
     Rename(&'static str),
@@ -88,6 +89,10 @@ impl Operating {
             },
             What::List => Ok(()),
             What::Open => found.map(|_| ()).ok_or(FsError::NotFound),
+            What::OpenOrMake => match found {
+                Some(_) => Ok(()),
+                None => may(CHANGE),
+            },
             What::Unlink | What::Rmdir | What::Rename(_) => {
                 let (id, is_dir) = found.ok_or(FsError::NotFound)?;
                 may(CHANGE)?;
@@ -129,6 +134,9 @@ impl Operating {
             }
             What::Create => {
                 at.children.insert(self.name, (self.made, false));
+            }
+            What::OpenOrMake => {
+                at.children.entry(self.name).or_insert((self.made, false));
             }
             What::Unlink | What::Rmdir => {
                 if let Some((id, _)) = at.children.remove(self.name) {
@@ -207,10 +215,14 @@ impl Operating {
             }),
             What::Unlink => PathOperation::Unlink(op::Unlink { dir, name }),
             What::Rmdir => PathOperation::Rmdir(op::Rmdir { dir, name }),
-            What::Open => PathOperation::OpenName(op::OpenName {
+            What::Open | What::OpenOrMake => PathOperation::OpenName(op::OpenName {
                 dir,
                 name,
                 access: READ,
+                create: matches!(self.what, What::OpenOrMake).then_some(NewMode {
+                    mode: 0o644,
+                    umask: 0,
+                }),
             }),
             What::List => PathOperation::ReadDir(op::ReadDir {
                 dir,
@@ -271,14 +283,15 @@ impl World {
             2 | 3 => What::Create,
             4 => What::Unlink,
             5 => What::Rmdir,
-            6 => What::Open,
+            6 if rng.chance(1, 2) => What::Open,
+            6 => What::OpenOrMake,
             7 => What::List,
             _ => What::Rename(new_name),
         };
         let is_about_file = match what {
             What::Mkdir | What::Rmdir => rng.chance(1, 8),
             What::Rename(_) => false,
-            What::Create => true,
+            What::Create | What::OpenOrMake => true,
             _ => !rng.chance(1, 8),
         };
         let caller = match what {
@@ -400,7 +413,9 @@ impl World {
         let Ok(dirs) = found else {
             unreachable!("it was done where no path led");
         };
-        if let (What::Mkdir | What::Create, Reply::Entry(entry)) = (operating.what, &reply) {
+        if let (What::Mkdir | What::Create | What::OpenOrMake, Reply::Entry(entry)) =
+            (operating.what, &reply)
+        {
             self.inos.insert(operating.made, entry.ino);
         }
         self.outcomes.moved += u32::from(dirs.0 != dirs.1);
@@ -444,7 +459,10 @@ impl World {
                 let expected = children.keys();
                 names.iter().map(String::as_str).eq(expected.copied())
             }
-            (What::Open, Reply::Entry(entry)) => {
+            (What::OpenOrMake, Reply::Entry(entry)) if !children.contains_key(operating.name) => {
+                entry.inode.is_some()
+            }
+            (What::Open | What::OpenOrMake, Reply::Entry(entry)) => {
                 let (id, is_dir) = children[operating.name];
                 let is_opened = entry.inode.is_some();
                 is_opened != is_dir && self.inos.get(&id).is_none_or(|ino| *ino == entry.ino)
