@@ -10,8 +10,6 @@ pub(crate) const TRACE_WRITE_BYTES: usize = 256 << 10;
 pub(crate) const TRACE_WRITE_INTERVAL: Duration = Duration::from_millis(100);
 /// Directories above something in a recording: what is deeper is not replayed.
 pub(crate) const MAX_TRACE_DEPTH: usize = 512;
-/// Paths of which a client of a replay through the library remembers the inodes.
-pub(crate) const MAX_KNOWN_PLACES: usize = 65_536;
 
 const _: () = {
     assert!(TRACE_WRITE_BYTES <= MAX_TRACE_WAITING_BYTES);

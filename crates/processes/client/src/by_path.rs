@@ -385,7 +385,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`Client::resolve`](crate::Client::resolve).
-    pub(crate) fn node_by_path(&self, caller: &Credentials, path: &[u8]) -> Result<Option<Node>> {
+    pub fn node_by_path(&self, caller: &Credentials, path: &[u8]) -> Result<Option<Node>> {
         let Some((dirs, name)) = plain(path) else {
             return Ok(None);
         };

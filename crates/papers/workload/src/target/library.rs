@@ -1,138 +1,101 @@
 //! Operations through the client library.
 
 use super::{Target, TargetError};
-use crate::limits::MAX_KNOWN_PLACES;
 use crate::op::{Kind, Op, split, unescape};
 use pandofs_api::{Allocation, NewNode, XattrMode};
-use pandofs_client::{Client, ClientError, OpenHow, Options, RenameHow};
-use pandofs_types::{Credentials, Ino, Name, SetAttr, SetTime};
-use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use pandofs_client::{Client, ClientError, Node, OpenHow, Options, RenameHow};
+use pandofs_types::{Credentials, Ino, Name, Position, SetAttr, SetTime};
+use std::path::Path;
 
-/// Through PandoFS's client library, below a directory of the file system. It remembers the inodes
-/// that it has looked up, as a program with open files and directories would.
+/// Entries that a listing by path asks for at a time.
+const LISTED_AT_ONCE: usize = 1_000;
+
+/// Through PandoFS's client library, below a directory of the file system; as a machine of its own, it shares nothing with
+/// other clients of its process.
+///
+/// It caches one thing, under leases as a mount does: which directories the names on the way to something lead to. What an
+/// operation is about it asks servers for each time.
 #[derive(Debug)]
 pub struct Library {
+    /// Finds directories. It takes leases, so that renames and removals by others are noticed.
+    ways: Client,
+    /// Does operations. It takes no leases, which would answer for the servers that are measured.
     client: Client,
-    cluster: PathBuf,
     caller: Credentials,
     /// The path of the directory that paths are below.
     below: String,
-    places: Arc<Places>,
-}
-
-/// Cache of the inodes of paths, shared by all that work below a directory: a rename or removal
-/// takes one from all. Of two operations of which one does that to a path of the other one, the
-/// caller has one done after the other.
-#[derive(Debug)]
-struct Places {
     root: Ino,
-    known: Mutex<BTreeMap<String, Ino>>,
-}
-
-impl Places {
-    fn get(&self, path: &str) -> Option<Ino> {
-        if path.is_empty() {
-            return Some(self.root);
-        }
-        let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.get(path).copied()
-    }
-
-    fn learn(&self, path: &str, ino: Ino) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= MAX_KNOWN_PLACES {
-            known.clear();
-        }
-        known.insert(path.to_owned(), ino);
-    }
-
-    fn forget(&self, path: &str) {
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.remove(path);
-    }
-
-    /// With all that is below it.
-    fn forget_below(&self, path: &str) {
-        let within = format!("{path}/");
-        let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.remove(path);
-        let below = known.range(within.clone()..);
-        let below = below.take_while(|(path, _)| path.starts_with(&within));
-        let below: Vec<String> = below.map(|(path, _)| path.clone()).collect();
-        for path in below {
-            known.remove(&path);
-        }
-    }
 }
 
 impl Library {
-    /// A session of its own. `root` is the path of a directory in the file system.
+    /// Sessions of its own. `root` is the path of a directory in the file system.
     ///
     /// # Errors
     /// When the file system cannot be reached, or has no such directory.
     pub fn open(cluster: &Path, caller: Credentials, root: &str) -> Result<Library, ClientError> {
         let client = Client::open(cluster, Options::default())?;
+        let ways = Client::open(cluster, Options::default())?;
+        // Nothing but its own cache has what is recalled, and there is one caller.
+        ways.take_leases(true, |_| {})?;
         let below = root.trim_end_matches('/').to_owned();
         let root = client.resolve(&caller, root.as_bytes())?.ino;
-        let known = Mutex::default();
         Ok(Library {
+            ways,
             client,
-            cluster: cluster.to_owned(),
             caller,
             below,
-            places: Arc::new(Places { root, known }),
+            root,
         })
     }
 
-    /// Another session that works at the same place.
-    ///
-    /// # Errors
-    /// When the cluster's map cannot be used.
-    pub fn another(&self) -> Result<Library, ClientError> {
-        Ok(Library {
-            client: Client::open(&self.cluster, Options::default())?,
-            cluster: self.cluster.clone(),
-            caller: self.caller.clone(),
-            below: self.below.clone(),
-            places: Arc::clone(&self.places),
-        })
-    }
-
-    fn object(&self, path: &str) -> Result<Ino, Failed> {
-        if let Some(ino) = self.places.get(path) {
-            return Ok(ino);
+    /// The number of a directory. A name on the way that leads to something else is refused by what is asked next.
+    fn dir(&self, path: &str) -> Result<Ino, Failed> {
+        let mut at = self.root;
+        for name in path.split('/').filter(|name| !name.is_empty()) {
+            (at, _) = self.ways.entry(&self.caller, at, &named(name)?)?;
         }
-        let (dir, name) = self.place(path)?;
-        let ino = self.client.lookup(&self.caller, dir, &name)?.ino;
-        self.places.learn(path, ino);
-        Ok(ino)
+        Ok(at)
     }
 
     fn place(&self, path: &str) -> Result<(Ino, Name), Failed> {
         let (above, name) = split(path);
-        Ok((self.object(above)?, named(name)?))
+        Ok((self.dir(above)?, named(name)?))
     }
 
-    /// The whole path, if its directory's number is not known, so that a request by path takes the place of a walk.
-    fn cold(&self, path: &str) -> Option<Vec<u8>> {
-        match self.places.get(split(path).0) {
-            Some(_) => None,
-            None => {
-                let below = self.below.as_bytes();
-                unescape(path).map(|path| [below, b"/", &path].concat())
-            }
+    /// What a path leads to, as servers have it now.
+    fn node(&self, path: &str) -> Result<Node, Failed> {
+        if path.is_empty() {
+            return Ok(self.client.node(&self.caller, self.root)?);
+        }
+        if let Some(node) =
+            self.by_path(path, |path| self.client.node_by_path(&self.caller, path))?
+        {
+            return Ok(node);
+        }
+        let (dir, name) = self.place(path)?;
+        Ok(self.client.lookup(&self.caller, dir, &name)?)
+    }
+
+    fn object(&self, path: &str) -> Result<Ino, Failed> {
+        match path {
+            "" => Ok(self.root),
+            _ => Ok(self.node(path)?.ino),
         }
     }
 
-    /// Does something by the path alone, where nothing is known and requests by path decide it.
+    /// The whole path, for a request that takes the place of a walk.
+    fn whole(&self, path: &str) -> Option<Vec<u8>> {
+        let below = self.below.as_bytes();
+        unescape(path).map(|path| [below, b"/", &path].concat())
+    }
+
+    /// Does something by the path alone, where requests by path decide it: on a file system that places directories so.
     fn by_path<T>(
         &self,
         path: &str,
         work: impl FnOnce(&[u8]) -> Result<Option<T>, ClientError>,
     ) -> Result<Option<T>, Failed> {
-        match self.cold(path) {
+        match self.whole(path) {
             Some(path) => Ok(work(&path)?),
             None => Ok(None),
         }
@@ -145,14 +108,10 @@ impl Library {
                 let mode = op.mode.unwrap_or(0o755);
                 let made =
                     self.by_path(path, |path| client.mkdir_by_path(caller, path, mode.into()))?;
-                let made = match made {
-                    Some(made) => made,
-                    None => {
-                        let (dir, name) = self.place(path)?;
-                        client.mkdir(caller, dir, &name, mode)?
-                    }
-                };
-                self.places.learn(path, made.ino);
+                if made.is_none() {
+                    let (dir, name) = self.place(path)?;
+                    client.mkdir(caller, dir, &name, mode)?;
+                }
             }
             Kind::Create => self.create(op)?,
             Kind::Symlink | Kind::Mknod => {
@@ -172,14 +131,9 @@ impl Library {
                     client.mknod(caller, dir, &name, node, mode)?;
                 }
             }
-            // By name, and by number where the number is known.
-            Kind::Lookup => {
-                let (dir, name) = self.place(path)?;
-                let found = client.lookup(caller, dir, &name)?;
-                self.places.learn(path, found.ino);
-            }
-            Kind::Stat => {
-                client.getattr(caller, self.object(path)?)?;
+            // The answer to a name has the attributes of what it leads to.
+            Kind::Lookup | Kind::Stat => {
+                self.node(path)?;
             }
             Kind::Utime | Kind::Setattr => {
                 let times = (op.times || op.op == Kind::Utime).then_some(SetTime::Now);
@@ -195,9 +149,7 @@ impl Library {
             }
             Kind::Open | Kind::Read | Kind::Write | Kind::Allocate => self.with_open(op)?,
             Kind::Readdir => {
-                for entry in client.list(caller, self.object(path)?) {
-                    entry?;
-                }
+                self.list(path)?;
             }
             Kind::Rename | Kind::Renamedir | Kind::Exchange => {
                 let to = self.to(op)?;
@@ -210,8 +162,6 @@ impl Library {
                         client.rename(caller, dir, &name, new_dir, &new_name, no_replace)?;
                     }
                 }
-                self.places.forget_below(path);
-                self.places.forget_below(to);
             }
             Kind::Link => {
                 let (dir, name) = self.place(self.to(op)?)?;
@@ -226,7 +176,6 @@ impl Library {
                     let (dir, name) = self.place(path)?;
                     client.unlink(caller, dir, &name)?;
                 }
-                self.places.forget(path);
             }
             Kind::Rmdir => {
                 let removed = self.by_path(path, |path| client.rmdir_by_path(caller, path))?;
@@ -234,7 +183,6 @@ impl Library {
                     let (dir, name) = self.place(path)?;
                     client.rmdir(caller, dir, &name)?;
                 }
-                self.places.forget_below(path);
             }
             Kind::Getxattr => {
                 client.getxattr(caller, self.object(path)?, &attribute(op)?)?;
@@ -252,7 +200,7 @@ impl Library {
     }
 
     fn renamed_by_path(&self, op: &Op, to: &str) -> Result<bool, Failed> {
-        let Some(to) = self.cold(to).filter(|_| op.op != Kind::Exchange) else {
+        let Some(to) = self.whole(to).filter(|_| op.op != Kind::Exchange) else {
             return Ok(false);
         };
         let how = RenameHow {
@@ -283,7 +231,6 @@ impl Library {
                 client.create(caller, dir, &name, mode, how)?.node.ino
             }
         };
-        self.places.learn(&op.path, ino);
         let filled = match (op.size, op.bytes) {
             (Some(size), _) => self.cut(ino, size),
             (None, 0) => Ok(()),
@@ -301,16 +248,12 @@ impl Library {
             _ => 4,
         };
         let cuts = op.op == Kind::Open && op.size == Some(0);
-        let is_known = cuts || self.places.get(&op.path).is_some();
-        let opened = match is_known {
+        let opened = match cuts {
             true => None,
             false => self.by_path(&op.path, |path| client.open_by_path(caller, path, access))?,
         };
         let (ino, attr) = match opened {
-            Some(node) => {
-                self.places.learn(&op.path, node.ino);
-                (node.ino, node.attr)
-            }
+            Some(node) => (node.ino, node.attr),
             None => {
                 let ino = self.object(&op.path)?;
                 (ino, client.open_node(caller, ino, access, cuts)?)
@@ -337,6 +280,26 @@ impl Library {
         };
         client.release(ino)?;
         Ok(done?)
+    }
+
+    fn list(&self, path: &str) -> Result<(), Failed> {
+        let (client, caller) = (&self.client, &self.caller);
+        let first = match path {
+            "" => None,
+            _ => self.by_path(path, |path| {
+                client.list_by_path(caller, path, false, LISTED_AT_ONCE)
+            })?,
+        };
+        let Some((dir, mut page)) = first else {
+            for entry in client.list(caller, self.dir(path)?) {
+                entry?;
+            }
+            return Ok(());
+        };
+        while page.next != Position::END {
+            page = client.readdir(caller, dir, page.next, false, LISTED_AT_ONCE)?;
+        }
+        Ok(())
     }
 
     fn cut(&self, ino: Ino, size: u64) -> Result<(), ClientError> {

@@ -38,7 +38,8 @@ pub(crate) struct Bench {
     workload: What,
     #[command(flatten)]
     target: TargetArgs,
-    /// Numbers of clients; each is a thread with a session of its own
+    /// Numbers of clients; each is a thread that shares nothing with the others, as a machine of its own: it has sessions,
+    /// connections and caches of its own
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1, 8],
         value_parser = clap::value_parser!(u16).range(1..=64))]
     clients: Vec<u16>,
@@ -97,13 +98,12 @@ impl TargetArgs {
         let cluster = self.source.find(None)?;
         let mut above = Library::open(&cluster.map_path, caller.clone(), "/")?;
         above.perform(&mkdir(name))?;
-        let first = Library::open(&cluster.map_path, caller, &format!("/{name}"));
-        let first = first.context("cannot open a session")?;
+        let root = format!("/{name}");
         let mut targets: Vec<Box<dyn Target>> = Vec::new();
-        for _ in 1..clients {
-            targets.push(Box::new(first.another().context("cannot open a session")?));
+        for _ in 0..clients {
+            let client = Library::open(&cluster.map_path, caller.clone(), &root);
+            targets.push(Box::new(client.context("cannot open a session")?));
         }
-        targets.push(Box::new(first));
         Ok(Started {
             targets,
             place: Place::Inside(above, name.to_owned()),
