@@ -10,6 +10,7 @@
 //! | `run` | the clients, and the clock over them |
 //! | `trace` | operations with what each depends on, as benchmarks did them: recorded, replayed |
 //! | `recording` | what real programs did: recorded where the client library is called, and replayed |
+//! | `import` | traces of others become recordings |
 //! | `fpfs`, `summary` | the mix of FPFS's trace; what is in a trace, beside it |
 //!
 //! Invariant: one seed makes one plan; an operation that fails ends the run with an error, so a
@@ -17,6 +18,7 @@
 //! differently is counted and reported.
 
 mod fpfs;
+mod import;
 mod limits;
 mod op;
 mod plan;
@@ -28,6 +30,7 @@ mod target;
 mod trace;
 
 pub use fpfs::{TABLE_1, synthetic};
+pub use import::{Form, ImportError, Imported, Problem, StraceOptions, import};
 pub use op::{Kind, Op};
 pub use plan::{Phase, Plan};
 pub use plans::{Size, Workload};

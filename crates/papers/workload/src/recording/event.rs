@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 /// The last line.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Footer {
+pub(crate) struct Footer {
     /// Number of operations.
     pub ended: u64,
 }
 
 /// An operation, by the numbers of inodes.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Event {
+pub(crate) struct Event {
     /// Nanoseconds since the recording began.
     pub start: u64,
     pub end: u64,
@@ -92,7 +92,7 @@ pub(super) fn letter(kind: FileKind) -> char {
 }
 
 impl Event {
-    pub(super) fn new(op: Kind) -> Event {
+    pub(crate) fn new(op: Kind) -> Event {
         Event {
             start: 0,
             end: 0,

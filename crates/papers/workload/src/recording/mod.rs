@@ -40,12 +40,17 @@ pub use recorder::{Recorded, Recording};
 pub use replay::{Replayed, replay_recording};
 pub use schedule::{Schedule, Step};
 
-use crate::trace::{Trace, TraceError};
-use event::{Event, Footer};
+use crate::trace::{FORMAT, Trace, TraceError};
+pub(crate) use event::{Event, Footer};
 use std::io::BufRead;
 
 /// Format and form of a recording, as its first line has them.
 pub const FORM: &str = "recording";
+
+/// The first line, with its end.
+pub(crate) fn header() -> Vec<u8> {
+    format!("{{\"format\":{FORMAT},\"form\":\"{FORM}\"}}\n").into_bytes()
+}
 
 impl Schedule {
     /// The lines after the first of a recording, which is `line`.

@@ -4,10 +4,8 @@
 //! the disk cannot keep up, programs wait for it; where it is full or fails, the recording ends
 //! there, and programs go on.
 
-use super::FORM;
 use super::event::{Event, Footer};
 use crate::limits::{TRACE_WRITE_BYTES, TRACE_WRITE_INTERVAL};
-use crate::trace::FORMAT;
 use pandofs_client::trace::{self, Tracer};
 use pandofs_types::limits::MAX_TRACE_WAITING_BYTES;
 use std::cell::Cell;
@@ -71,7 +69,7 @@ impl Recording {
     /// # Errors
     /// When it cannot be written.
     pub fn start(mut to: impl Write + Send + 'static) -> io::Result<Recording> {
-        to.write_all(format!("{{\"format\":{FORMAT},\"form\":\"{FORM}\"}}\n").as_bytes())?;
+        to.write_all(&super::header())?;
         let shared = Arc::new(Shared {
             begun: Instant::now(),
             waiting: Mutex::default(),

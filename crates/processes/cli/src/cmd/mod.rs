@@ -6,6 +6,7 @@ pub(crate) mod demo;
 pub(crate) mod dir;
 pub(crate) mod format;
 pub(crate) mod fsck;
+pub(crate) mod import;
 pub(crate) mod layout;
 pub(crate) mod model;
 pub(crate) mod mount;

@@ -1,6 +1,7 @@
 //! `pandofs trace`
 
 use super::bench::{TargetArgs, at_most_64, write_trace};
+use super::import::Import;
 use crate::exit::Outcome;
 use crate::mount_options::MountOptions;
 use crate::source::Source;
@@ -32,6 +33,11 @@ Examples:
       do it in a new directory, through the library, four at a time
   pandofs trace replay --on /mnt/pando make.trace
       the same below a mount
+  strace -f -ttt -T -y -o make.strace make -C /home/u/src
+  pandofs trace import --from strace --below /home/u/src make.strace make.trace
+      a recording of what strace saw programs do in a directory of any file system
+  pandofs trace import --from nfsdump anon-deasna-021016-1300.txt mail.trace
+      a recording of what clients of an NFS server did
   pandofs trace synthetic --scale 0.001 --clients 8 fpfs.trace
       a trace with the mix of FPFS's HP trace, a thousandth of its length
 
@@ -84,6 +90,11 @@ enum What {
         /// File of a recorded or generated trace
         trace: PathBuf,
     },
+    /// Turn a trace of another program into a recording
+    ///
+    /// Of the output of strace, and of nfsdump's text, as it is in SNIA's repository. The trace is gone through twice, with
+    /// no more in memory than the names that there are at a time. What a recording has nothing for is counted.
+    Import(Import),
     /// Make a trace with the mix of FPFS's table I
     Synthetic {
         /// Its length, of the 19.4 million operations of the original
@@ -174,6 +185,7 @@ impl TraceCommand {
                     replay_freely(target, &recording, clients, summary, *json)?;
                 }
             },
+            What::Import(import) => import.run()?,
             What::Record(record) => return record.run(),
         }
         Ok(Outcome::Done)
