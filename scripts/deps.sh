@@ -183,6 +183,7 @@ for group in "$@"; do
         need_command mkfs.ext4 e2fsprogs "makes the ext4 on which the POSIX suite shows that it is right"
         need_command mkfs.xfs xfsprogs "makes the XFS on which copies share their data"
         need_command jq jq "reads what 'pandofs status --json' prints"
+        need_command strace strace "writes down what programs do, to be imported"
         need_command promtool prometheus "reads and checks the metrics of servers and mounts"
         need_command ip iproute2 "connects the machines of a cluster in network namespaces"
         need_command sqlite3 sqlite3 "keeps a database on the mount"

@@ -12,12 +12,25 @@ use crate::recording::Event;
 pub(super) const ENOENT: i32 = 2;
 pub(super) const EEXIST: i32 = 17;
 const ENOTDIR: i32 = 20;
-const EISDIR: i32 = 21;
+pub(super) const EISDIR: i32 = 21;
 const EINVAL: i32 = 22;
-const ENOTEMPTY: i32 = 39;
+pub(super) const ENOTEMPTY: i32 = 39;
 const ENODATA: i32 = 61;
 /// Errors that follow from what names and inodes are, so that they come again. All others are of rights, disks and time.
 const COME_AGAIN: [i32; 7] = [ENOENT, EEXIST, ENOTDIR, EISDIR, EINVAL, ENOTEMPTY, ENODATA];
+
+/// Calls that are understood, and may fail for reasons that are not in [`COME_AGAIN`].
+#[rustfmt::skip]
+const OF_FILES: [&str; 85] = [
+    "access", "chdir", "chmod", "chown", "chown32", "close", "close_range", "copy_file_range", "creat", "dup", "dup2", "dup3",
+    "execve", "execveat", "faccessat", "faccessat2", "fallocate", "fchdir", "fchmod", "fchmodat", "fchmodat2", "fchown",
+    "fchown32", "fchownat", "fcntl", "fcntl64", "fgetxattr", "flistxattr", "fremovexattr", "fsetxattr", "fstat", "fstat64",
+    "fstatat64", "ftruncate", "ftruncate64", "futimes", "futimesat", "getdents", "getdents64", "getxattr", "lchown", "lchown32",
+    "lgetxattr", "link", "linkat", "listxattr", "llistxattr", "lremovexattr", "lseek", "lsetxattr", "lstat", "lstat64", "mkdir",
+    "mkdirat", "mknod", "mknodat", "newfstatat", "open", "openat", "openat2", "pread64", "preadv", "preadv2", "pwrite64",
+    "pwritev", "pwritev2", "read", "readlink", "readlinkat", "readv", "removexattr", "rename", "renameat", "renameat2", "rmdir",
+    "sendfile", "setxattr", "stat", "statx", "symlink", "symlinkat", "truncate", "unlink", "unlinkat", "utimensat",
+];
 
 /// Calls on an object by path or descriptor that a recording has nothing for.
 const WITHOUT_COUNTERPART: [&str; 22] = [
@@ -81,7 +94,12 @@ impl Strace {
             .error()
             .is_some_and(|error| !COME_AGAIN.contains(&error))
         {
-            return self.left.count("failed-otherwise", call.name);
+            let why = if is_of_files(call.name) {
+                "failed-otherwise"
+            } else {
+                "no-file"
+            };
+            return self.left.count(why, call.name);
         }
         match call.name {
             "open" => self.open(call, None, call.argument(1)?, call.flags(2), during),
@@ -222,8 +240,9 @@ impl Strace {
             Found::Name(dir, name) => return Ok(Some((dir, name))),
             Found::Missing(dir, name) => self.missing(dir, &name, during),
             Found::Outside(_) => self.left.count("outside", call.name)?,
-            // The root cannot be made, moved or removed.
-            Found::Dir(_) | Found::Unknown => self.left.count("path-unknown", call.name)?,
+            // The root cannot be made, moved or removed, nor can anything by `.` or `..`.
+            Found::Dir(_) => self.left.count("no-counterpart", call.name)?,
+            Found::Unknown => self.left.count("path-unknown", call.name)?,
         }
         Ok(None)
     }
@@ -389,218 +408,6 @@ impl Strace {
         Ok(())
     }
 
-    fn make(
-        &mut self,
-        call: &Call<'_>,
-        op: Kind,
-        at: (Option<usize>, usize),
-        mode_at: Option<usize>,
-        during: During,
-    ) -> Result<(), Problem> {
-        let found = self.place(call, at, false, during)?;
-        let Some((dir, name)) = self.name_of(call, found, during)? else {
-            return Ok(());
-        };
-        let mode_text = mode_at.map(|at| call.argument(at)).transpose()?;
-        let kind = match op {
-            Kind::Mkdir => 'd',
-            Kind::Symlink => 'l',
-            _ => mode_text.and_then(kind_of).unwrap_or('f'),
-        };
-        let mut event = by_name(op, dir, &name);
-        event.kind = Some(kind);
-        event.mode = mode_text.and_then(|text| self.masked(text, during));
-        let target = match op {
-            Kind::Symlink => string(call.argument(0)?)?.map(|(target, _)| target),
-            _ => None,
-        };
-        event.bytes = target.as_ref().map_or(0, |target| target.len() as u64);
-        if let Some(error) = call.error() {
-            if error == EEXIST {
-                self.there(dir, &name, during)?;
-            }
-            self.emit(failed(event, error), during);
-            return Ok(());
-        }
-        let ino = self.names.make(dir, &name, kind)?;
-        if let Some(target) = target {
-            self.names.learn_target(ino, target);
-        }
-        event.is = Some(ino);
-        self.emit(event, during);
-        Ok(())
-    }
-
-    fn link(
-        &mut self,
-        call: &Call<'_>,
-        from: (Option<usize>, usize),
-        to: (Option<usize>, usize),
-        follows: bool,
-        during: During,
-    ) -> Result<(), Problem> {
-        let found = self.place(call, from, follows, during)?;
-        let new = self.place(call, to, false, during)?;
-        let Some((dir, name)) = self.name_of(call, new, during)? else {
-            return Ok(());
-        };
-        if matches!(found, Found::Outside(_)) && call.error().is_none() {
-            // A file from elsewhere is here from now on; so is one that had no name.
-            self.there(dir, &name, during)?;
-        }
-        if call.error() == Some(EEXIST) {
-            self.there(dir, &name, during)?;
-        }
-        let Some(ino) = self.node_of(call, found, during)? else {
-            return Ok(());
-        };
-        let event = Event {
-            ino: Some(ino),
-            is: Some(ino),
-            ..by_name(Kind::Link, dir, &name)
-        };
-        match call.error() {
-            Some(error) => self.emit(failed(event, error), during),
-            None => {
-                self.names.put(dir, &name, ino)?;
-                self.emit(event, during);
-            }
-        }
-        Ok(())
-    }
-
-    fn remove(
-        &mut self,
-        call: &Call<'_>,
-        op: Kind,
-        at: (Option<usize>, usize),
-        during: During,
-    ) -> Result<(), Problem> {
-        let found = self.place(call, at, false, during)?;
-        let Some((dir, name)) = self.name_of(call, found, during)? else {
-            return Ok(());
-        };
-        let event = by_name(op, dir, &name);
-        if let Some(error) = call.error() {
-            if error != ENOENT {
-                let ino = self.there(dir, &name, during)?;
-                if error == ENOTEMPTY || error == EISDIR {
-                    self.names.learn_kind(ino, 'd');
-                }
-            }
-            self.emit(failed(event, error), during);
-            return Ok(());
-        }
-        let ino = self.there(dir, &name, during)?;
-        match op {
-            Kind::Rmdir => self.names.learn_kind(ino, 'd'),
-            _ if self.names.is_dir(ino) => self.names.learn_kind(ino, 'f'),
-            _ => {}
-        }
-        self.names.take(dir, &name);
-        let event = Event {
-            is: Some(ino),
-            ..event
-        };
-        self.emit(event, during);
-        Ok(())
-    }
-
-    fn rename(
-        &mut self,
-        call: &Call<'_>,
-        from: (Option<usize>, usize),
-        to: (Option<usize>, usize),
-        flags: &[u8],
-        during: During,
-    ) -> Result<(), Problem> {
-        let (old, new) = (
-            self.place(call, from, false, during)?,
-            self.place(call, to, false, during)?,
-        );
-        let (dir, name, new_dir, new_name) = match (old, new) {
-            (Found::Name(dir, name), Found::Name(new_dir, new_name)) => {
-                (dir, name, new_dir, new_name)
-            }
-            (Found::Name(dir, name), Found::Outside(_)) if call.error().is_none() => {
-                return self.moved_away(call, dir, &name, during);
-            }
-            // What came from elsewhere is here from now on.
-            (Found::Outside(_), Found::Name(dir, name)) if call.error().is_none() => {
-                self.names.take(dir, &name);
-                self.there(dir, &name, during)?;
-                return self.left.count("outside", call.name);
-            }
-            (old, new) => {
-                if self.name_of(call, old, during)?.is_some() {
-                    self.name_of(call, new, during)?;
-                }
-                return Ok(());
-            }
-        };
-        let is_exchange = has_flag(flags, "RENAME_EXCHANGE");
-        let event = Event {
-            new_dir: Some(new_dir),
-            new_name: Some(escape(&new_name)),
-            exclusive: has_flag(flags, "RENAME_NOREPLACE"),
-            ..by_name(
-                if is_exchange {
-                    Kind::Exchange
-                } else {
-                    Kind::Rename
-                },
-                dir,
-                &name,
-            )
-        };
-        if let Some(error) = call.error() {
-            if error != ENOENT {
-                self.there(dir, &name, during)?;
-            }
-            if error == EEXIST || error == ENOTEMPTY {
-                let ino = self.there(new_dir, &new_name, during)?;
-                if error == ENOTEMPTY {
-                    self.names.learn_kind(ino, 'd');
-                }
-            }
-            self.emit(failed(event, error), during);
-            return Ok(());
-        }
-        let ino = self.there(dir, &name, during)?;
-        let mut event = Event {
-            is: Some(ino),
-            ..event
-        };
-        if is_exchange {
-            event.other = Some(self.there(new_dir, &new_name, during)?);
-            self.names.exchange((dir, &name), (new_dir, &new_name));
-        } else {
-            self.names.rename((dir, &name), (new_dir, &new_name))?;
-        }
-        self.emit(event, during);
-        Ok(())
-    }
-
-    fn moved_away(
-        &mut self,
-        call: &Call<'_>,
-        dir: u64,
-        name: &[u8],
-        during: During,
-    ) -> Result<(), Problem> {
-        let ino = self.there(dir, name, during)?;
-        self.left.count("outside", call.name)?;
-        if !self.names.is_dir(ino) {
-            let event = Event {
-                is: Some(ino),
-                ..by_name(Kind::Unlink, dir, name)
-            };
-            self.emit(event, during);
-        }
-        self.names.take(dir, name);
-        Ok(())
-    }
-
     fn set(
         &mut self,
         call: &Call<'_>,
@@ -688,6 +495,10 @@ impl Strace {
     }
 }
 
+pub(super) fn is_of_files(name: &str) -> bool {
+    OF_FILES.contains(&name) || WITHOUT_COUNTERPART.contains(&name)
+}
+
 pub(super) fn failed(event: Event, error: i32) -> Event {
     Event {
         error: Some(error),
@@ -696,7 +507,7 @@ pub(super) fn failed(event: Event, error: i32) -> Event {
 }
 
 /// As `find -type` has it.
-fn kind_of(mode: &[u8]) -> Option<char> {
+pub(super) fn kind_of(mode: &[u8]) -> Option<char> {
     mode.split(|&byte| byte == b'|')
         .find_map(|word| match word {
             b"S_IFREG" => Some('f'),

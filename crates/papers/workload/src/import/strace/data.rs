@@ -1,6 +1,6 @@
 //! Calls on descriptors: data, listings, copies of descriptors, and everything that is no call on files.
 
-use super::calls::{set_mode, set_owner, set_size, set_times};
+use super::calls::{is_of_files, set_mode, set_owner, set_size, set_times};
 use super::process::{Description, Descriptor, Spot};
 use super::value::{AT_FDCWD, Call, descriptor, has_flag, integer};
 use super::{During, Strace};
@@ -91,7 +91,12 @@ impl Strace {
         {
             return self.attribute_of(call, ino, during);
         }
-        self.left.count("failed-otherwise", call.name)
+        let why = if is_of_files(call.name) {
+            "failed-otherwise"
+        } else {
+            "no-file"
+        };
+        self.left.count(why, call.name)
     }
 
     /// The open file of a descriptor in the arguments, if it is in the tree.

@@ -6,11 +6,12 @@
 //! | `value` | a call's arguments and result |
 //! | `process` | descriptors, working directories and masks |
 //! | `paths` | what a path leads to |
-//! | `calls`, `open`, `data` | what each call did: to names, to new descriptors, to what descriptors are of |
+//! | `calls`, `changes`, `open`, `data` | what each call did: by paths, to names, to new descriptors, to what descriptors are of |
 //!
 //! Lines come in the order in which calls ended, which is that of a recording.
 
 mod calls;
+mod changes;
 mod data;
 mod line;
 mod open;

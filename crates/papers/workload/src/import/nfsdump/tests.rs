@@ -1,4 +1,4 @@
-use super::*;
+use super::message::{Key, parse};
 use crate::AnyTrace;
 use crate::import::drive::import;
 use crate::import::{Form, ImportError, Imported};
