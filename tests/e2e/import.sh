@@ -98,7 +98,7 @@ same() {
     local who
     for who in one two; do
         expect_equal 'the mode of a file' "$(stat -c %a "$1/$who/d1/f1")" 600
-        expect_equal 'names of a file' "$(stat -c %h "$1/deep/$who-link")" 2
+        expect_equal 'names of a file' "$(stat -c %h "$1/$who/both")" 2
         expect_equal 'what was made through a link' "$(stat -c %F "$1/deep/er/through a link by $who")" 'regular empty file'
         expect_equal 'the link' "$(readlink "$1/$who/symbolic" | wc -c)" "$(readlink "$WORK/$who/symbolic" | wc -c)"
     done
@@ -149,7 +149,11 @@ expect_refused 'this is no text of nfsdump' \
     "$PANDOFS" trace import --from nfsdump "$SCRATCH/plain.strace" "$SCRATCH/cut.trace"
 expect_refused '--below' "$PANDOFS" trace import --from strace "$SCRATCH/plain.strace" "$SCRATCH/cut.trace"
 
-# What the documentation shows of nfsdump.
+# What the documentation shows.
+sed -n '/^```strace$/,/^```$/p' ../../docs/traces.md | grep -v '^```' >"$SCRATCH/shown.strace"
+"$PANDOFS" trace import --from strace --below /home/u/src "$SCRATCH/shown.strace" "$SCRATCH/shown.trace" >"$SCRATCH/said"
+expect_equal 'the example of strace' "$("$PANDOFS" trace summarize --json "$SCRATCH/shown.trace" | jq -c '[.operations, .failed]')" \
+    '[{"mkdir":1,"create":1,"lookup":1,"write":1},{"lookup":1}]'
 sed -n '/^```nfsdump$/,/^```$/p' ../../docs/traces.md | grep -v '^```' >"$SCRATCH/nfs.txt"
 "$PANDOFS" trace import --from nfsdump --json "$SCRATCH/nfs.txt" "$SCRATCH/nfs.trace" >"$SCRATCH/nfs.json"
 expect_equal 'what is left out of the example' "$(jq -c .left_out "$SCRATCH/nfs.json")" '{}'

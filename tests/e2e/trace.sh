@@ -134,6 +134,17 @@ same "$MNT"/on/pandofs-trace-*
 say "replayed through the mount in $(jq .seconds "$SCRATCH/replayed") s"
 "$PANDOFS" trace replay --data "$DATA" ../../crates/papers/workload/traces/fpfs-table-1.trace >"$SCRATCH/table"
 expect_contains 'the shipped trace' "$(cat "$SCRATCH/table")" 'operations a second'
+# As many clients as FPFS was measured with, in the order of each, and as they come.
+"$PANDOFS" trace synthetic --scale 0.0002 --clients 256 "$SCRATCH/crowd.trace" >"$SCRATCH/table"
+for clients in '' '--clients 256'; do
+    # shellcheck disable=SC2086 # Two words or none.
+    "$PANDOFS" trace replay --data "$DATA" $clients --json "$SCRATCH/crowd.trace" >"$SCRATCH/replayed"
+    expect_equal 'clients of the crowd' "$(jq .clients "$SCRATCH/replayed")" 256
+    expect_equal 'operations of the crowd' "$(jq '.operations | add' "$SCRATCH/replayed")" 3888
+    expect_equal 'results of the crowd that differ' "$(jq -c '.replayed.examples // []' "$SCRATCH/replayed")" '[]'
+    say "256 clients took $(jq .seconds "$SCRATCH/replayed") s"
+done
+expect_refused '1 to 256 clients, not 257' "$PANDOFS" trace replay --data "$DATA" --clients 257 "$SCRATCH/crowd.trace"
 check_online
 stop_cluster
 summary=$("$PANDOFS" trace summarize --json "$SCRATCH/up.trace")

@@ -11,7 +11,7 @@
 //! | `trace` | operations with what each depends on, as benchmarks did them: recorded, replayed |
 //! | `recording` | what real programs did: recorded where the client library is called, and replayed |
 //! | `import` | traces of others become recordings |
-//! | `fpfs`, `summary` | the mix of FPFS's trace; what is in a trace, beside it |
+//! | `fpfs`, `summary` | a trace with the counts of FPFS's; what is in a trace, beside it |
 //!
 //! Invariant: one seed makes one plan; an operation that fails ends the run with an error, so a
 //! figure is never one of operations that did nothing. Of a recording each operation that fails
@@ -29,13 +29,13 @@ mod summary;
 mod target;
 mod trace;
 
-pub use fpfs::{TABLE_1, synthetic};
+pub use fpfs::{Fpfs, MAX_DEPTH, TABLE_1, synthetic, synthetic_records};
 pub use import::{Form, ImportError, Imported, Problem, StraceOptions, import};
 pub use op::{Kind, Op};
 pub use plan::{Phase, Plan};
 pub use plans::{Size, Workload};
 pub use recording::{Recorded, Recording, Replayed, Schedule, Step, replay_recording};
 pub use run::{PhaseResult, run};
-pub use summary::{Row, Summary, summarize, summarize_recording};
+pub use summary::{Counted, Row, Summary, summarize, summarize_recording};
 pub use target::{Kernel, Library, Target, TargetError};
-pub use trace::{AnyTrace, Record, Recorder, Trace, TraceError, replay};
+pub use trace::{AnyTrace, Record, Recorder, Trace, TraceError, replay, write_records};

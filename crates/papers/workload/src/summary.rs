@@ -3,7 +3,7 @@
 use crate::fpfs::TABLE_1;
 use crate::op::Kind;
 use crate::recording::Schedule;
-use crate::trace::Trace;
+use crate::trace::{Record, Trace};
 use serde::Serialize;
 use std::collections::BTreeMap;
 
@@ -45,17 +45,51 @@ pub struct Row {
 
 /// Counts.
 pub fn summarize(trace: &Trace) -> Summary {
-    let mut summary = Summary {
-        clients: trace.clients,
-        prepared: u64::from(trace.prepare),
-        ..Summary::default()
-    };
-    for record in trace.records.iter().skip(trace.prepare as usize) {
-        *summary.operations.entry(record.op.op).or_default() += 1;
-        summary.dependent += u64::from(!record.after.is_empty());
+    let mut counted = Counted::new(trace.clients, trace.prepare);
+    for record in &trace.records {
+        counted.add(record);
     }
-    summary.table_1 = table_1(&summary.operations);
-    summary
+    counted.finish()
+}
+
+/// Counts of records as they come by.
+#[derive(Clone, Debug)]
+pub struct Counted {
+    summary: Summary,
+    /// Records to come that only prepare.
+    to_prepare: u32,
+}
+
+impl Counted {
+    /// Of none so far; the first `prepare` only prepare.
+    pub fn new(clients: u32, prepare: u32) -> Counted {
+        Counted {
+            summary: Summary {
+                clients,
+                prepared: u64::from(prepare),
+                ..Summary::default()
+            },
+            to_prepare: prepare,
+        }
+    }
+
+    /// Counts the next one.
+    pub fn add(&mut self, record: &Record) {
+        if self.to_prepare > 0 {
+            self.to_prepare -= 1;
+            return;
+        }
+        *self.summary.operations.entry(record.op.op).or_default() += 1;
+        self.summary.dependent += u64::from(!record.after.is_empty());
+    }
+
+    /// The counts of all.
+    pub fn finish(self) -> Summary {
+        Summary {
+            table_1: table_1(&self.summary.operations),
+            ..self.summary
+        }
+    }
 }
 
 /// Counts of a recording.

@@ -18,10 +18,11 @@ use crate::recording::{self, Schedule};
 use crate::summary::{Summary, summarize};
 use crate::target::{Target, TargetError};
 use serde::{Deserialize, Serialize};
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::io::{BufRead, Write};
-use std::sync::{Arc, Condvar, Mutex, PoisonError};
-use std::thread;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::{self, Thread};
 use std::time::Instant;
 
 /// Of what is written.
@@ -108,23 +109,10 @@ pub enum TraceError {
 impl Trace {
     /// The operations of clients, in an order in which they were done.
     pub fn link(clients: u32, prepare: u32, done: Vec<(u32, Op)>) -> Trace {
-        let mut uses = Uses::default();
-        let records = (0..)
-            .zip(done)
-            .map(|(id, (client, op))| {
-                let mut after = uses.enter(id, &op);
-                after.retain(|&(_, other)| other != client);
-                uses.clients.push(client);
-                let mut after: Vec<u32> = after.into_iter().map(|(id, _)| id).collect();
-                after.sort_unstable();
-                after.dedup();
-                Record {
-                    id,
-                    client,
-                    after,
-                    op,
-                }
-            })
+        let mut linker = Linker::default();
+        let records = done
+            .into_iter()
+            .map(|(client, op)| linker.link(client, op))
             .collect();
         Trace {
             clients,
@@ -172,19 +160,8 @@ impl Trace {
 
     /// # Errors
     /// When it cannot be written.
-    pub fn write(&self, mut to: impl Write) -> std::io::Result<()> {
-        let header = Header {
-            format: FORMAT,
-            clients: self.clients,
-            prepare: self.prepare,
-        };
-        serde_json::to_writer(&mut to, &header)?;
-        to.write_all(b"\n")?;
-        for record in &self.records {
-            serde_json::to_writer(&mut to, record)?;
-            to.write_all(b"\n")?;
-        }
-        to.flush()
+    pub fn write(&self, to: impl Write) -> std::io::Result<()> {
+        write_records(to, self.clients, self.prepare, &self.records)
     }
 
     /// A plan, one phase after the other, as if each operation took as long as any.
@@ -244,49 +221,90 @@ fn tell_directories(op: &mut Op, directories: &mut HashSet<String>) {
     }
 }
 
+/// Writes the first line and a line for each record; there may be more of them than memory holds.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_records<R: std::borrow::Borrow<Record>>(
+    mut to: impl Write,
+    clients: u32,
+    prepare: u32,
+    records: impl IntoIterator<Item = R>,
+) -> std::io::Result<()> {
+    let header = Header {
+        format: FORMAT,
+        clients,
+        prepare,
+    };
+    serde_json::to_writer(&mut to, &header)?;
+    to.write_all(b"\n")?;
+    for record in records {
+        serde_json::to_writer(&mut to, record.borrow())?;
+        to.write_all(b"\n")?;
+    }
+    to.flush()
+}
+
+/// Finds of one operation after the other which earlier ones of other clients it needs.
+#[derive(Debug, Default)]
+pub(crate) struct Linker {
+    by_path: HashMap<String, Use>,
+    next: u32,
+}
+
 /// The last users of a path.
 #[derive(Debug, Default)]
-struct Uses {
-    by_path: HashMap<String, Use>,
-    clients: Vec<u32>,
-}
-
-#[derive(Debug, Default)]
 struct Use {
-    /// The operation that made, renamed or removed it.
-    changed: Option<u32>,
-    /// Those that needed it since.
-    used: Vec<u32>,
+    /// The operation that made, renamed or removed it, and its client.
+    changed: Option<(u32, u32)>,
+    /// The last operation of each client that needed it since: a client's earlier ones are done before.
+    used: BTreeMap<u32, u32>,
 }
 
-impl Uses {
-    /// Enters an operation; what it comes after, with the clients.
-    fn enter(&mut self, id: u32, op: &Op) -> Vec<(u32, u32)> {
+impl Linker {
+    /// The record of the next operation.
+    pub(crate) fn link(&mut self, client: u32, op: Op) -> Record {
+        let id = self.next;
+        self.next += 1;
         let mut after = Vec::new();
         let changes = op.op.changes_names();
         for path in std::iter::once(&op.path).chain(&op.to) {
-            self.visit(id, path, changes, &mut after);
+            self.visit((id, client), path, changes, &mut after);
             // Every directory on the way has to stay while it is used.
             let mut above = split(path).0;
             while !above.is_empty() {
-                self.visit(id, above, false, &mut after);
+                self.visit((id, client), above, false, &mut after);
                 above = split(above).0;
             }
         }
-        after
-            .into_iter()
-            .map(|id| (id, self.clients[id as usize]))
-            .collect()
+        after.sort_unstable();
+        after.dedup();
+        Record {
+            id,
+            client,
+            after,
+            op,
+        }
     }
 
-    fn visit(&mut self, id: u32, path: &str, changes: bool, after: &mut Vec<u32>) {
-        let known = self.by_path.entry(path.to_owned()).or_default();
-        after.extend(known.changed.filter(|&before| before != id));
+    fn visit(&mut self, (id, client): (u32, u32), path: &str, changes: bool, after: &mut Vec<u32>) {
+        if !self.by_path.contains_key(path) {
+            self.by_path.insert(path.to_owned(), Use::default());
+        }
+        let Some(known) = self.by_path.get_mut(path) else {
+            return;
+        };
+        let by_other = |&(_, other): &(u32, u32)| other != client;
+        after.extend(known.changed.filter(by_other).map(|(before, _)| before));
         if changes {
-            after.extend(known.used.drain(..).filter(|&before| before != id));
-            known.changed = Some(id);
+            let used = std::mem::take(&mut known.used).into_iter();
+            after.extend(
+                used.filter(|(other, _)| *other != client)
+                    .map(|(_, before)| before),
+            );
+            known.changed = Some((id, client));
         } else {
-            known.used.push(id);
+            known.used.insert(client, id);
         }
     }
 }
@@ -334,16 +352,13 @@ impl Target for Recorded {
     }
 }
 
-/// Records that are done, and waits for them.
+/// Records that are done, and clients that wait for them. A client waits for one record at a time, and sleeps until that one
+/// is done: of hundreds that wait none is woken for another one's sake.
 struct Progress {
-    done: Mutex<Done>,
-    changed: Condvar,
-}
-
-struct Done {
-    records: Vec<bool>,
+    done: Vec<AtomicBool>,
     /// A client gave up: what waits for its records waits in vain.
-    failed: bool,
+    failed: AtomicBool,
+    waiting: Mutex<HashMap<u32, Vec<Thread>>>,
 }
 
 /// Does a trace; one target for each client.
@@ -360,11 +375,13 @@ pub fn replay(trace: &Trace, targets: &mut [Box<dyn Target>]) -> Result<Summary,
         "clients without a target"
     );
     let progress = Progress {
-        done: Mutex::new(Done {
-            records: vec![false; trace.records.len()],
-            failed: false,
-        }),
-        changed: Condvar::new(),
+        done: trace
+            .records
+            .iter()
+            .map(|_| AtomicBool::new(false))
+            .collect(),
+        failed: AtomicBool::new(false),
+        waiting: Mutex::default(),
     };
     let (prepare, rest) = trace
         .records
@@ -383,12 +400,17 @@ fn stage(
     targets: &mut [Box<dyn Target>],
     progress: &Progress,
 ) -> Result<(), TargetError> {
+    let mut of_clients: Vec<Vec<&Record>> = vec![Vec::new(); targets.len()];
+    for record in records {
+        of_clients[record.client as usize].push(record);
+    }
     thread::scope(|scope| {
-        let clients: Vec<_> = (0..)
+        let clients: Vec<_> = of_clients
+            .into_iter()
             .zip(targets.iter_mut())
-            .map(|(client, target)| {
+            .map(|(own, target)| {
                 scope.spawn(move || {
-                    let own = records.iter().filter(|record| record.client == client);
+                    let _leaving = Leaving(progress);
                     for record in own {
                         if !progress.wait_for(&record.after) {
                             return Ok(());
@@ -416,26 +438,67 @@ fn stage(
 impl Progress {
     /// False when a client failed.
     fn wait_for(&self, after: &[u32]) -> bool {
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        loop {
-            if done.failed {
+        for &before in after {
+            let is_done = || self.done[before as usize].load(Ordering::Acquire);
+            let has_failed = || self.failed.load(Ordering::Acquire);
+            if is_done() {
+                continue;
+            }
+            {
+                let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+                // It may have been done meanwhile, and nobody would wake this thread: whoever did it looks for those who wait
+                // after it is noted, with the lock.
+                if is_done() {
+                    continue;
+                }
+                waiting.entry(before).or_default().push(thread::current());
+            }
+            while !is_done() && !has_failed() {
+                thread::park();
+            }
+            if has_failed() {
                 return false;
             }
-            if after.iter().all(|&before| done.records[before as usize]) {
-                return true;
-            }
-            done = self
-                .changed
-                .wait(done)
-                .unwrap_or_else(PoisonError::into_inner);
         }
+        !self.failed.load(Ordering::Acquire)
     }
 
     fn note(&self, id: u32, failed: bool) {
-        let mut done = self.done.lock().unwrap_or_else(PoisonError::into_inner);
-        done.records[id as usize] = !failed;
-        done.failed |= failed;
-        self.changed.notify_all();
+        if failed {
+            return self.give_up();
+        }
+        self.done[id as usize].store(true, Ordering::Release);
+        let woken = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            waiting.remove(&id)
+        };
+        woken
+            .into_iter()
+            .flatten()
+            .for_each(|thread| thread.unpark());
+    }
+
+    fn give_up(&self) {
+        self.failed.store(true, Ordering::Release);
+        let waiting = {
+            let mut waiting = self.waiting.lock().unwrap_or_else(PoisonError::into_inner);
+            std::mem::take(&mut *waiting)
+        };
+        waiting
+            .into_values()
+            .flatten()
+            .for_each(|thread| thread.unpark());
+    }
+}
+
+/// A client that panics leaves records undone, which others would wait for.
+struct Leaving<'p>(&'p Progress);
+
+impl Drop for Leaving<'_> {
+    fn drop(&mut self) {
+        if thread::panicking() {
+            self.0.give_up();
+        }
     }
 }
 
@@ -444,6 +507,7 @@ mod tests {
     use super::*;
     use crate::plans::{Size, Workload};
     use crate::target::Kernel;
+    use std::time::Duration;
 
     fn targets(root: &std::path::Path, clients: u32) -> Vec<Box<dyn Target>> {
         let of = |_| Box::new(Kernel::new(root)) as Box<dyn Target>;
@@ -480,7 +544,7 @@ mod tests {
             "{text}"
         );
         let second = text.lines().nth(1).unwrap();
-        assert_eq!(second, r#"{"id":0,"client":0,"op":"mkdir","path":"d0"}"#);
+        assert_eq!(second, r#"{"id":0,"client":0,"op":"mkdir","path":"etc"}"#);
         for (wrong, said) in [
             ("", "empty"),
             ("{}", "line 1"),
@@ -554,5 +618,67 @@ mod tests {
         let trace = Trace::link(2, 0, done);
         let error = replay(&trace, &mut targets(directory.path(), 2)).unwrap_err();
         assert!(error.to_string().contains("stat of missing"), "{error}");
+    }
+
+    /// Work that a thread does fast, and of whose clients it is measured how much processor time they took before their first
+    /// operation.
+    struct Measured(Arc<Mutex<Vec<Duration>>>);
+
+    impl Target for Measured {
+        fn perform(&mut self, op: &Op) -> Result<(), TargetError> {
+            if op.op == Kind::Stat {
+                let now = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
+                let spent = Duration::new(now.tv_sec as u64, now.tv_nsec as u32);
+                self.0.lock().unwrap().push(spent);
+            }
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn clients_that_wait_sleep() {
+        const CLIENTS: u32 = 256;
+        const OPERATIONS: u32 = 50_000;
+        let mut done: Vec<(u32, Op)> = (0..OPERATIONS)
+            .map(|number| (0, Op::new(Kind::Create, format!("f{number}"))))
+            .collect();
+        let last = format!("f{}", OPERATIONS - 1);
+        done.extend((1..CLIENTS).map(|client| (client, Op::new(Kind::Stat, &last))));
+        let trace = Trace::link(CLIENTS, 0, done);
+        let spent: Arc<Mutex<Vec<Duration>>> = Arc::default();
+        let of = |_| Box::new(Measured(Arc::clone(&spent))) as Box<dyn Target>;
+        replay(&trace, &mut (0..CLIENTS).map(of).collect::<Vec<_>>()).unwrap();
+        let spent = spent.lock().unwrap();
+        assert_eq!(spent.len(), CLIENTS as usize - 1);
+        // Woken for each of the operations they would take seconds.
+        let all: Duration = spent.iter().sum();
+        assert!(all < Duration::from_millis(500), "{all:?}");
+    }
+
+    #[test]
+    fn only_the_last_of_a_client_that_used_something_is_waited_for() {
+        let mut done = vec![(0, Op::new(Kind::Create, "a"))];
+        done.extend((0..6).map(|number| (1 + number % 2, Op::new(Kind::Stat, "a"))));
+        done.push((0, Op::new(Kind::Unlink, "a")));
+        let trace = Trace::link(3, 0, done);
+        assert_eq!(trace.records[7].after, [5, 6]);
+    }
+
+    #[test]
+    fn a_client_that_panics_ends_the_replay() {
+        struct Panics;
+        impl Target for Panics {
+            fn perform(&mut self, op: &Op) -> Result<(), TargetError> {
+                assert!(op.op != Kind::Create, "it panics");
+                Ok(())
+            }
+        }
+        let done = vec![
+            (0, Op::new(Kind::Create, "a")),
+            (1, Op::new(Kind::Stat, "a")),
+        ];
+        let mut targets = vec![Box::new(Panics) as Box<dyn Target>, Box::new(Panics)];
+        let error = replay(&Trace::link(2, 0, done), &mut targets).unwrap_err();
+        assert!(matches!(error, TargetError::Panicked), "{error}");
     }
 }

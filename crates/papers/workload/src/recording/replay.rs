@@ -179,9 +179,13 @@ impl Progress<'_> {
             }
         }
         state.undone -= 1;
-        // This thread takes one of them.
-        if state.undone == 0 || state.ready.len() > before + 1 {
+        if state.undone == 0 {
             self.changed.notify_all();
+        } else {
+            // This thread takes one of them. Of hundreds that wait no more are woken than have something to do.
+            for _ in before + 1..state.ready.len() {
+                self.changed.notify_one();
+            }
         }
     }
 }

@@ -38,10 +38,10 @@ pub(crate) struct Bench {
     workload: What,
     #[command(flatten)]
     target: TargetArgs,
-    /// Numbers of clients; each is a thread that shares nothing with the others, as a machine of its own: it has sessions,
+    /// Numbers of clients, each 1 to 256; each is a thread that shares nothing with the others, as a machine of its own: it has sessions,
     /// connections and caches of its own
     #[arg(long, value_name = "N,…", value_delimiter = ',', default_values_t = [1, 8],
-        value_parser = clap::value_parser!(u16).range(1..=64))]
+        value_parser = clap::value_parser!(u16).range(1..=i64::from(MAX_CLIENTS)))]
     clients: Vec<u16>,
     /// Files of all clients together, about; macro2: operations
     #[arg(long, value_name = "N", default_value_t = 10_000, value_parser = clap::value_parser!(u32).range(1..=10_000_000))]
@@ -391,12 +391,16 @@ fn figure(id: &str, all: &[(u16, Vec<PhaseResult>)]) -> Figure {
     figure
 }
 
+/// Clients of a benchmark or a replay, as the papers have them at most. Each is a thread, and through the library some more
+/// that sleep.
+pub(crate) const MAX_CLIENTS: u32 = 256;
+
 /// # Errors
 /// When the number is of no use.
-pub(crate) fn at_most_64(clients: u32) -> Result<()> {
+pub(crate) fn check_clients(clients: u32) -> Result<()> {
     ensure!(
-        (1..=64).contains(&clients),
-        "1 to 64 clients, not {clients}"
+        (1..=MAX_CLIENTS).contains(&clients),
+        "1 to {MAX_CLIENTS} clients, not {clients}"
     );
     Ok(())
 }

@@ -1,6 +1,6 @@
 //! `pandofs trace`
 
-use super::bench::{TargetArgs, at_most_64, write_trace};
+use super::bench::{TargetArgs, check_clients, write_trace};
 use super::import::Import;
 use crate::exit::Outcome;
 use crate::mount_options::MountOptions;
@@ -10,13 +10,13 @@ use crate::{backend, mounts, units};
 use anyhow::{Context, Result, bail, ensure};
 use clap::{Args, Subcommand};
 use pandofs_workload::{
-    AnyTrace, Kernel, Recorder, Replayed, Schedule, Summary, Trace, replay, replay_recording,
-    summarize, summarize_recording, synthetic,
+    AnyTrace, Counted, Kernel, Recorder, Replayed, Schedule, Summary, Trace, replay,
+    replay_recording, summarize, summarize_recording, synthetic_records, write_records,
 };
 use serde::Serialize;
 use std::ffi::OsString;
 use std::fs::File;
-use std::io::BufReader;
+use std::io::{BufReader, BufWriter};
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -39,7 +39,7 @@ Examples:
   pandofs trace import --from nfsdump anon-deasna-021016-1300.txt mail.trace
       a recording of what clients of an NFS server did
   pandofs trace synthetic --scale 0.001 --clients 8 fpfs.trace
-      a trace with the mix of FPFS's HP trace, a thousandth of its length
+      a trace with the counts of FPFS's HP trace, a thousandth of its length
 
 What a benchmark does is recorded by 'pandofs bench … --record FILE'.";
 
@@ -62,7 +62,7 @@ enum What {
     Replay {
         #[command(flatten)]
         target: TargetArgs,
-        /// Clients, 1 to 64; then all that is kept of the order is what operations depend on [default: 8, or
+        /// Clients, 1 to 256; then all that is kept of the order is what operations depend on [default: 8, or
         /// those of a trace that is no recording, each in its order]
         #[arg(long, value_name = "N")]
         clients: Option<u32>,
@@ -95,12 +95,15 @@ enum What {
     /// Of the output of strace, and of nfsdump's text, as it is in SNIA's repository. The trace is gone through twice, with
     /// no more in memory than the names that there are at a time. What a recording has nothing for is counted.
     Import(Import),
-    /// Make a trace with the mix of FPFS's table I
+    /// Make a trace with the counts of FPFS's table I
+    ///
+    /// With a scale of 1 it has each of the table's numbers. Directories are nested as in a time-sharing system, and some files
+    /// are hot; of that nothing is known of the original.
     Synthetic {
         /// Its length, of the 19.4 million operations of the original
         #[arg(long, value_name = "FACTOR", default_value_t = 0.001)]
         scale: f64,
-        /// Clients, 1 to 64
+        /// Clients, 1 to 256
         #[arg(long, value_name = "N", default_value_t = 8)]
         clients: u32,
         /// Seed from which all random choices follow
@@ -148,14 +151,20 @@ impl TraceCommand {
                 seed,
                 trace,
             } => {
-                at_most_64(*clients)?;
+                check_clients(*clients)?;
                 ensure!(
                     *scale > 0.0 && *scale <= 10.0,
                     "a scale of 0 to 10, not {scale}"
                 );
-                let made = synthetic(*scale, *clients, *seed);
-                write_trace(trace, &made)?;
-                show(&summarize(&made), None, false)?;
+                let (prepare, records) = synthetic_records(*scale, *clients, *seed);
+                let mut counted = Counted::new(*clients, prepare);
+                let records = records.inspect(|record| counted.add(record));
+                let file = File::create(trace);
+                file.and_then(|file| {
+                    write_records(BufWriter::new(file), *clients, prepare, records)
+                })
+                .with_context(|| format!("cannot write {}", trace.display()))?;
+                show(&counted.finish(), None, false)?;
             }
             What::Replay {
                 target,
@@ -254,7 +263,7 @@ fn replay_freely(
     mut summary: Summary,
     json: bool,
 ) -> Result<()> {
-    at_most_64(clients)?;
+    check_clients(clients)?;
     let mut started = target.start(&directory(), clients as usize, Kernel::that_asks)?;
     let replayed = replay_recording(schedule, &mut started.targets)?;
     summary.seconds = replayed.seconds;
@@ -269,7 +278,7 @@ fn read(path: &Path) -> Result<AnyTrace> {
     let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
     let trace = AnyTrace::read(BufReader::new(file)).with_context(|| path.display().to_string())?;
     if let AnyTrace::Trace(trace) = &trace {
-        at_most_64(trace.clients)?;
+        check_clients(trace.clients)?;
     }
     Ok(trace)
 }

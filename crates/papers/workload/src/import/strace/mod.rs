@@ -108,16 +108,12 @@ impl Strace {
         let time = line
             .time
             .saturating_sub(*self.first.get_or_insert(line.time));
-        if !self.processes.contains_key(&line.process) && !self.adopt(line.process)? {
-            self.held_bytes += text.len();
-            if self.held_bytes > MAX_IMPORTED_HELD_BYTES {
-                return Err(Problem::Held);
+        if !self.processes.contains_key(&line.process) {
+            if !self.adopt(line.process)? {
+                return self.hold(line.process, text);
             }
-            self.held
-                .entry(line.process)
-                .or_default()
-                .push(text.to_vec());
-            return Ok(());
+            // Whose it is may have become clear as another one's parent did.
+            self.take_held(line.process)?;
         }
         match line.what {
             What::Nothing => {}
@@ -237,7 +233,22 @@ impl Strace {
         }
         // A process that had the number before has ended without a line.
         self.processes.insert(child, process);
-        for text in self.held.remove(&child).unwrap_or_default() {
+        self.take_held(child)
+    }
+
+    fn hold(&mut self, process: u32, text: &[u8]) -> Result<(), Problem> {
+        self.held_bytes += text.len();
+        if self.held_bytes > MAX_IMPORTED_HELD_BYTES {
+            return Err(Problem::Held);
+        }
+        let lines = self.held.entry(process).or_default();
+        lines.push(text.to_vec());
+        Ok(())
+    }
+
+    /// Takes the lines of a process that were held until it was known whose it is.
+    fn take_held(&mut self, process: u32) -> Result<(), Problem> {
+        for text in self.held.remove(&process).unwrap_or_default() {
             self.held_bytes -= text.len();
             if let Some(line) = line::parse(&text)? {
                 self.take(&line, &text)?;

@@ -283,9 +283,11 @@ fn lines_of_children_wait_until_it_is_known_whose_they_are() {
         r#"1 <... vfork resumed>) = 2"#,
         r#"1 fork( <unfinished ...>"#,
         r#"2 fork( <unfinished ...>"#,
-        r#"4 mkdir("of-2", 0755) = 0"#,
+        r#"4 mkdir("of-2", 0755 <unfinished ...>"#,
         r#"3 mkdir("of-1", 0755) = 0"#,
         r#"1 <... fork resumed>) = 3"#,
+        // Now it can be nobody else's.
+        r#"4 <... mkdir resumed>) = 0"#,
         r#"2 <... fork resumed>) = 4"#,
         r#"9 mkdir("attached", 0755) = 0"#,
     ]);
@@ -297,8 +299,8 @@ fn lines_of_children_wait_until_it_is_known_whose_they_are() {
         steps,
         [
             "mkdir a mode 755",
-            "mkdir a/of-2 mode 755",
             "mkdir of-1 mode 755",
+            "mkdir a/of-2 mode 755",
             "mkdir attached mode 755"
         ]
     );
