@@ -93,19 +93,18 @@ fn read(
         }
         line += 1;
         bytes += length as u64;
-        let ends = text.last() == Some(&b'\n');
-        if ends {
+        if text.last() == Some(&b'\n') {
             text.pop();
+        } else if text.len() <= MAX_IMPORT_LINE_BYTES {
+            // Cut by a kill or a full disk: even if it makes sense, it may be the beginning of something else.
+            is_whole = false;
+            break;
         }
         let done = match text.len() > MAX_IMPORT_LINE_BYTES {
             true => Err(Problem::LineTooLong(MAX_IMPORT_LINE_BYTES)),
             false => machine.line(&text),
         };
-        match done {
-            // Cut by a kill or a full disk.
-            Err(_) if !ends && text.len() <= MAX_IMPORT_LINE_BYTES => is_whole = false,
-            done => done.map_err(|problem| ImportError::Line { line, problem })?,
-        }
+        done.map_err(|problem| ImportError::Line { line, problem })?;
         for event in machine.events().drain(..) {
             write(&event).map_err(ImportError::Write)?;
         }

@@ -106,6 +106,8 @@ pub const ALL: &[Decoder] = &[
     of_text("cluster_file", text::cluster_file, &[(CLUSTER, "")], &[]),
     of_text("trace", text::trace, &[], &[text::TRACE]),
     of_text("recording", text::recording, &[], &[text::RECORDING]),
+    of_text("strace", text::strace, &[], &[text::STRACE]),
+    of_text("nfsdump", text::nfsdump, &[], &[text::NFSDUMP]),
     of_text("address", text::address, &[], &["tcp:127.0.0.1:7000", "tcp:[::1]:7000", "unix:/run/pandofs/0.sock"]),
     of_text("layout", text::layout, &[], &["unit=1M count=4", "unit=64K count=1 first=2", "count=2"]),
     of_text("name", text::name, &[], &["leaf", ".gitignore", "a name with spaces"]),

@@ -4,14 +4,14 @@
 //! SNIA's repository, and are described in `format.txt` of their tools:
 //!
 //! ```text
-//! 1034787618.376464 45.0320 30.0801 U C3 dca9f489 3 lookup fh 6189 name "mbox" con = XXX len = XXX
-//! 1034787618.376561 30.0801 45.0320 U R3 dca9f489 3 lookup OK fh 9532 ftype 1 mode 180 size aee6 status=XXX pl = XXX con = XXX len = XXX
+//! 1034787618.376464 45.0320 30.0801 U C3 dca9f489 3 lookup fh 6189 name "mbox" con = 82 len = 97
+//! 1034787618.376561 30.0801 45.0320 U R3 dca9f489 3 lookup OK fh 9532 ftype 1 mode 180 size aee6 status=0 pl = 70 con = 82 len = 97
 //! ```
 //!
 //! Seconds, who sent it and to whom (address and port), `U` or `T` for UDP and TCP, a call or reply of which version, the
 //! number that a reply has of its call, the procedure by number and name; of a reply its status, which is `OK` or a
 //! number of NFS; then fields with their values, in any order, each or none; and at the end lengths. Numbers are in sixteens
-//! but for times and `ftype`. Some lines of each trace are garbled: they are counted.
+//! but for times and `ftype`; the traces of SNIA have letters in place of the lengths. Some lines of each trace are garbled: they are counted.
 
 const NANOSECONDS: u64 = 1_000_000_000;
 const MICROSECONDS_DIGITS: usize = 6;

@@ -97,7 +97,7 @@ impl Nfsdump {
             start: call.start,
             // Clocks go back at times.
             // It ends after what tells of what was there before it, see `emit_before`.
-            end: time.max(call.start + 1),
+            end: time.max(call.start.saturating_add(1)),
         };
         let asked = Fields::parse(&call.fields).unwrap_or_default();
         let error = match status {

@@ -14,8 +14,8 @@ fn imported(messages: &[&str]) -> (Imported, Schedule) {
             false => "30.0801 31.03fe U",
         };
         let tail = match direction.starts_with('C') {
-            true => "con = XXX len = XXX",
-            false => "status=XXX pl = XXX con = XXX len = XXX",
+            true => "con = 82 len = 97",
+            false => "status=0 pl = 70 con = 82 len = 97",
         };
         format!("1034787618.000{at} {ends} {direction} {rest} {tail}\n")
     });
@@ -74,7 +74,7 @@ fn left(imported: &Imported) -> Vec<String> {
 #[test]
 fn a_published_line_is_understood() {
     let line = "1034787619.051732 30.0801 45.0320 U R3 dca9f489 7 write OK pre-size aee6 pre-mtime 1034787618.455000 \
-                ftype 1 mode 180 nlink 1 uid 18a9d gid 18a8d size aee6 count 1000 stable F status=XXX pl = XXX con = XXX len = XXX";
+                ftype 1 mode 180 nlink 1 uid 18a9d gid 18a8d size aee6 count 1000 stable F status=0 pl = 70 con = 82 len = 97";
     let message = parse(line).unwrap();
     assert_eq!(message.time, 1_034_787_619_051_732_000);
     assert_eq!(
@@ -253,8 +253,8 @@ fn a_directory_that_moved_unseen_is_moved() {
 
 #[test]
 fn garbled_lines_are_counted_and_another_form_is_refused() {
-    let good = "1034787618.000001 31.03fe 30.0801 U C3 1 1 getattr fh b1 con = XXX len = XXX\n\
-                1034787618.000002 30.0801 31.03fe U R3 1 1 getattr OK ftype 1 status=XXX pl = XXX con = XXX len = XXX\n";
+    let good = "1034787618.000001 31.03fe 30.0801 U C3 1 1 getattr fh b1 con = 82 len = 97\n\
+                1034787618.000002 30.0801 31.03fe U R3 1 1 getattr OK ftype 1 status=0 pl = 70 con = 82 len = 97\n";
     let garbled = "XX Funny line (1034787618.000003)\n1034787618.000004 31.03fe 30.0801 U R3C3 1\n# a comment\n\n";
     let (imported, schedule) = read(&format!("{garbled}{good}")).unwrap();
     assert_eq!(left(&imported), ["garbled line 2"]);

@@ -141,12 +141,14 @@ impl Strace {
                     return Err(Problem::LineTooLong(MAX_IMPORT_LINE_BYTES));
                 }
                 let call = value::parse(&text)?;
-                let end = call.took.map_or(time, |took| begun.time + took);
+                let end = call
+                    .took
+                    .map_or(time, |took| begun.time.saturating_add(took));
                 self.called(&call, line.process, (begun.time, end), begun.has_child)?;
             }
             What::Call(text) => {
                 let call = value::parse(text)?;
-                let end = time + call.took.unwrap_or(0);
+                let end = time.saturating_add(call.took.unwrap_or(0));
                 self.called(&call, line.process, (time, end), false)?;
             }
         }
@@ -164,7 +166,7 @@ impl Strace {
             process,
             start,
             // It ends after what tells of what was there before it, see `emit_before`.
-            end: end.max(start + 1),
+            end: end.max(start.saturating_add(1)),
         };
         if call.returned == Returned::Nothing {
             if !matches!(call.name, "exit" | "exit_group") {

@@ -1,4 +1,4 @@
-//! What paths lead to: names in the tree that is imported, or something elsewhere.
+//! Paths, and what they lead to: names in the tree that is imported, or something elsewhere.
 
 use super::process::{Process, Spot};
 use super::value::AT_FDCWD;

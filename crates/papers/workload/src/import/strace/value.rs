@@ -180,7 +180,11 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     }
     match text.strip_prefix('0') {
         Some(digits) if !digits.is_empty() => i64::from_str_radix(digits, 8).ok(),
-        _ => text.parse().ok(),
+        // What `rt_sigreturn` returns is a register, of 64 bits without a sign.
+        _ => text
+            .parse()
+            .ok()
+            .or_else(|| text.parse::<u64>().ok().map(|number| number as i64)),
     }
 }
 

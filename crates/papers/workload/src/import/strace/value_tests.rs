@@ -156,7 +156,8 @@ fn strings_are_what_c_says() {
 
 #[test]
 fn numbers_modes_flags_and_fields() {
-    let numbers = ["0", "-1", "0644", "0x1f", "12", "x", "09"].map(|text| integer(text.as_bytes()));
+    let numbers = ["0", "-1", "0644", "0x1f", "18446744073709551615", "x", "09"]
+        .map(|text| integer(text.as_bytes()));
     assert_eq!(
         numbers,
         [
@@ -164,7 +165,7 @@ fn numbers_modes_flags_and_fields() {
             Some(-1),
             Some(0o644),
             Some(0x1f),
-            Some(12),
+            Some(-1),
             None,
             None
         ]
