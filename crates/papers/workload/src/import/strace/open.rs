@@ -24,7 +24,7 @@ impl Strace {
         let has = |flag| has_flag(flags, flag);
         let path = if from.is_some() { 1 } else { 0 };
         let makes = has("O_CREAT");
-        let follows = !has("O_NOFOLLOW") && !(makes && has("O_EXCL"));
+        let follows = !(has("O_NOFOLLOW") || makes && has("O_EXCL"));
         let mut found = self.place(call, (from, path), follows, during)?;
         let Returned::Value(number, real) = &call.returned else {
             return self.open_failed(call, found, makes, during);

@@ -1,7 +1,7 @@
 //! Paths, and what they lead to: names in the tree that is imported, or something elsewhere.
 
 use super::process::{Process, Spot};
-use super::value::AT_FDCWD;
+use super::value::{AT_FDCWD, Numbered};
 use super::{During, Strace};
 use crate::import::Problem;
 use crate::import::names::by_name;
@@ -9,7 +9,6 @@ use crate::limits::MAX_TRACE_DEPTH;
 use crate::op::Kind;
 use pandofs_types::Ino;
 use pandofs_types::limits::MAX_NAME_BYTES;
-use std::borrow::Cow;
 
 /// Symbolic links that a path may go through, as in Linux.
 const MAX_LINKS: usize = 40;
@@ -69,7 +68,7 @@ impl Strace {
     /// Where a path that begins at a descriptor begins; with `-y` the trace says it.
     pub(super) fn base(
         &mut self,
-        (number, path): (i32, Option<Cow<'_, [u8]>>),
+        (number, path): Numbered<'_>,
         during: During,
     ) -> Result<Option<Spot>, Problem> {
         let process = during.process;

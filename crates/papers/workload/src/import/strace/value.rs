@@ -188,8 +188,11 @@ pub(super) fn integer(text: &[u8]) -> Option<i64> {
     }
 }
 
-/// A descriptor, and with `-y` its path; -100 is AT_FDCWD.
-pub(super) fn descriptor(text: &[u8]) -> Result<(i32, Option<Cow<'_, [u8]>>), Problem> {
+/// The number of a descriptor, and with `-y` its path.
+pub(super) type Numbered<'a> = (i32, Option<Cow<'a, [u8]>>);
+
+/// A descriptor; -100 is AT_FDCWD.
+pub(super) fn descriptor(text: &[u8]) -> Result<Numbered<'_>, Problem> {
     let end = text.iter().position(|&byte| byte == b'<');
     let (digits, rest) = text.split_at(end.unwrap_or(text.len()));
     let number = match digits {

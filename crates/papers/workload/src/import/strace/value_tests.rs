@@ -18,11 +18,14 @@ fn value<'a>(number: i64) -> Returned<'a> {
     Returned::Value(number, None)
 }
 
+/// A line, and what it is: a name, arguments, a result and a length.
+type Taken<'a> = (&'a str, &'a str, &'a [&'a str], Returned<'a>, Option<u64>);
+
 #[test]
 fn calls_are_taken_apart() {
     let path =
         |number, path: &'static str| Returned::Value(number, Some(Cow::Borrowed(path.as_bytes())));
-    let all: [(&str, &str, &[&str], Returned<'_>, Option<u64>); 10] = [
+    let all: [Taken<'_>; 10] = [
         (
             r#"openat(AT_FDCWD</home/a, b>, "x,\")y", O_RDONLY|O_CLOEXEC) = 3</home/a, b/x> <0.000041>"#,
             "openat",
