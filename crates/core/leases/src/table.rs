@@ -218,10 +218,11 @@ impl LeaseTable {
     /// client that makes files, looks at them and lists them would else have three of each.
     pub fn grant(&mut self, session: SessionId, key: LeaseKey, lasts: bool) -> Option<Term> {
         let given: usize = self.ends.iter().map(VecDeque::len).sum();
-        if self.closed
-            || given >= self.room.all
-            || (!self.waiting.is_empty() && self.waiting.contains_key(&key))
-        {
+        if self.closed || given >= self.room.all {
+            return None;
+        }
+        // Somebody waits to change it.
+        if self.waiting.contains_key(&key) {
             return None;
         }
         let term = self.term(given, lasts);

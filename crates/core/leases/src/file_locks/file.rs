@@ -180,11 +180,6 @@ impl FileLocks {
         dropped > 0
     }
 
-    /// Whether the owner has any lock of this kind.
-    pub fn has_any(&self, owner: Owner, kind: LockKind) -> bool {
-        self.pieces.contains_key(&(kind, owner))
-    }
-
     /// Whether the owner has all of the range, in this mode or one that is stronger.
     pub fn holds(&self, owner: Owner, lock: &FileLock) -> bool {
         let Some(pieces) = self.pieces.get(&(lock.kind, owner)) else {

@@ -2,5 +2,6 @@
 
 mod file_locks;
 mod grants;
+mod lock_calls;
 mod model;
 mod waits;
