@@ -175,6 +175,7 @@ fn what_is_made_under_a_grant_is_granted_and_where_there_is_no_room_recalled() {
         assert!(table.grant_dir(B, dir, 7).is_some());
     }
     assert_eq!(table.grant_dir(B, Ino(12), 7), None);
+    assert_eq!(table.begin_grants(SessionId(3), 8), None);
     assert!(table.take_over().is_empty(), "all are renewed");
     table.grant_made(A, Ino(12));
     recalls(&mut table, A, &[Ino(12)]);

@@ -398,3 +398,36 @@ fn who_does_not_want_to_wait_is_told_so_at_once_and_who_does_is_kept() {
     let not_yet = [3, 2].map(|ticket| Event::NotYet { ticket });
     assert_eq!(table.take_events(), not_yet);
 }
+
+#[test]
+fn only_the_middle_of_a_lock_splits_it() {
+    let who = owner(A, 1);
+    let mut locks = FileLocks::default();
+    for (first, last) in [(0, 4), (10, 19)] {
+        locks.set(who, &record(1, LockMode::Exclusive, first, last));
+    }
+    let split_by = |first, last| {
+        let range = LockRange { first, last };
+        let found = locks.split_by(who, LockKind::Record, range)?;
+        Some((found.range.first, found.range.last))
+    };
+    let middle = [(1, 3), (1, 1), (11, 18), (12, 13)];
+    let split = middle.map(|(first, last)| split_by(first, last));
+    let (one, other) = (Some((0, 4)), Some((10, 19)));
+    assert_eq!(split, [one, one, other, other]);
+    let ends = [(0, 1), (3, 4), (10, 18), (11, 19), (5, 9), (3, 12), (0, 30)];
+    assert_eq!(ends.map(|(first, last)| split_by(first, last)), [None; 7]);
+}
+
+#[test]
+fn nobody_waits_for_an_owner_who_has_nothing_of_the_file() {
+    let mut table = LockTable::default();
+    assert_eq!(table.ask(FILE, asked(A, 1, exclusive(1))), Outcome::Granted);
+    for of in [
+        (LockKind::Record, owner(A, 2)),
+        (LockKind::Flock, owner(A, 1)),
+    ] {
+        table.closing(FILE, [of].into_iter(), END);
+    }
+    assert!(!table.needs_ticks());
+}

@@ -172,3 +172,42 @@ fn what_a_session_is_told_to_drop_is_not_leased_to_it_before_it_has_answered() {
     assert_eq!((table.len(), table.is_held(KEY, Some(B))), (1, false));
     assert_eq!(table.grant(A, KEY, false), Some(Term::Long));
 }
+
+/// The time of the lease was up before it was sent. The session drops the new one, too, and that ends by its time.
+#[test]
+fn a_recall_that_is_sent_late_ends_no_lease_that_was_given_since() {
+    let mut table = LeaseTable::default();
+    assert!(table.grant(A, KEY, false).is_some());
+    let id = table.clear(&[(KEY, None)]).expect("A has it");
+    table.tick(Steady(0).after(LEASE));
+    assert_eq!(table.take_clear(), [id]);
+    assert_eq!(table.grant(A, KEY, false), Some(Term::Long));
+    let recalls = table.take_recalls();
+    assert_eq!(recalls.len(), 1);
+    table.answered(A, recalls[0].number);
+    assert!(table.is_held(KEY, None));
+    table.tick(Steady(0).after(LEASE).after(LEASE));
+    assert!(table.is_empty());
+}
+
+#[test]
+fn a_key_that_is_to_be_clear_of_all_is_so_although_it_is_excepted_beside() {
+    let mut table = LeaseTable::default();
+    for session in [A, B] {
+        assert!(table.grant(session, KEY, false).is_some());
+    }
+    let ways = [
+        [(KEY, Some(A)), (KEY, Some(A))],
+        [(KEY, Some(A)), (KEY, None)],
+        [(KEY, Some(A)), (KEY, Some(B))],
+    ];
+    let waits = ways.map(|keys| table.clear(&keys).expect("both have it"));
+    assert_eq!(
+        waits.map(|wait| table.in_the_way(wait)),
+        [Some((B, 0)), Some((A, 1)), Some((A, 1))]
+    );
+    table.drop_session(B);
+    assert_eq!(table.take_clear(), [waits[0]]);
+    table.drop_session(A);
+    assert_eq!(table.take_clear(), waits[1..]);
+}

@@ -1,3 +1,8 @@
+mod answers;
+mod directories;
+mod limits;
+mod writes;
+
 use super::*;
 use crate::limits::{MANY_LEASES_FRACTION, MAX_WRITE_LEASES, WRITE_LEASE_RETRY};
 use crate::router::Target;

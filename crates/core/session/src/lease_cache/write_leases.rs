@@ -93,10 +93,6 @@ impl State {
         {
             // Answers overtake one another; there are never fewer truncations than there were.
             let known = lease.held.filter(|held| held.server == server);
-            if known.is_some_and(|held| held.truncations < truncations) {
-                // A write under way under it knows of too few.
-                lease.let_go();
-            }
             lease.held = Some(Held {
                 truncations: known.map_or(truncations, |held| held.truncations.max(truncations)),
                 until: known.map_or(until, |held| held.until.max(until)),
