@@ -288,4 +288,88 @@ mod tests {
         assert!(locks.given(FILE, &mine, 2, 2));
         assert_eq!(locks.all(), [(FILE, mine)]);
     }
+
+    #[test]
+    fn owners_of_an_open_file_are_those_who_still_have_what_they_locked_through_it() {
+        let mut locks = Locks::new(SessionId(1));
+        assert!(!locks.is_used() && !locks.has_locked(FILE, 1));
+        let (mine, other) = (lock(LockKind::Record, 7), lock(LockKind::Flock, 8));
+        given(&mut locks, 1, &mine);
+        locks.begin(FILE, 1, &other);
+        given(&mut locks, 2, &other);
+        let through = |locks: &Locks| [1, 2, 3].map(|handle| locks.has_locked(FILE, handle));
+        assert_eq!(through(&locks), [true, true, false]);
+        assert!(!locks.has_locked(Ino(6), 1));
+        let mut owners = locks.owners_through(FILE, 1);
+        owners.sort_unstable();
+        assert_eq!(owners, [(LockKind::Flock, 8), (LockKind::Record, 7)]);
+        assert_eq!(locks.owners_through(FILE, 2), [(LockKind::Flock, 8)]);
+        assert_eq!(locks.owners_through(FILE, 3), []);
+        assert_eq!(locks.owners_through(Ino(6), 1), []);
+        assert!(locks.forget(FILE, LockKind::Flock, 8, LockRange::WHOLE));
+        assert_eq!(locks.owners_through(FILE, 1), [(LockKind::Record, 7)]);
+        assert_eq!(locks.owners_through(FILE, 2), []);
+        assert!(locks.forget(FILE, LockKind::Record, 7, LockRange::WHOLE));
+        assert_eq!(through(&locks), [false; 3]);
+    }
+
+    #[test]
+    fn an_owner_of_whom_nobody_knows_is_taken_to_have_locks() {
+        let mut locks = Locks::new(SessionId(1));
+        let forget = |locks: &mut Locks, number| {
+            locks.forget(FILE, LockKind::Record, number, LockRange::WHOLE)
+        };
+        locks.unclear(FILE, LockKind::Record, 7, true);
+        assert!(forget(&mut locks, 7) && forget(&mut locks, 7), "still");
+        assert!(!forget(&mut locks, 8));
+        locks.unclear(FILE, LockKind::Record, 7, false);
+        assert!(locks.files.is_empty());
+        assert!(!forget(&mut locks, 7));
+    }
+
+    #[test]
+    fn a_lock_that_the_server_has_not_taken_back_is_remembered_again() {
+        let mut locks = Locks::new(SessionId(1));
+        let mine = FileLock {
+            range: LockRange { first: 0, last: 9 },
+            ..lock(LockKind::Record, 7)
+        };
+        given(&mut locks, 1, &mine);
+        let (middle, end) = (
+            LockRange { first: 3, last: 4 },
+            LockRange { first: 3, last: 9 },
+        );
+        let split_by = |range| locks.split_by(FILE, LockKind::Record, 7, range);
+        assert_eq!((split_by(middle), split_by(end)), (Some(mine), None));
+        assert_eq!(locks.split_by(FILE, LockKind::Record, 8, middle), None);
+        assert_eq!(locks.split_by(Ino(6), LockKind::Record, 7, middle), None);
+        assert!(locks.forget(FILE, LockKind::Record, 7, LockRange::WHOLE));
+        assert_eq!(locks.all(), []);
+        locks.keep(FILE, &mine);
+        assert_eq!(locks.all(), [(FILE, mine)]);
+    }
+
+    /// A file of which anything is known stays known, until the last of it is gone.
+    #[test]
+    fn a_file_is_forgotten_when_nothing_of_it_is_left() {
+        let mut locks = Locks::new(SessionId(1));
+        let mine = lock(LockKind::Record, 7);
+        given(&mut locks, 1, &mine);
+        given(&mut locks, 2, &mine);
+        assert!(locks.lost(FILE, &mine));
+        assert!(!locks.lost(FILE, &mine), "it is not locked any more");
+        // Another owner has locked through the first open file, too.
+        locks.begin(FILE, 1, &lock(LockKind::Record, 9));
+        locks.closed_by(FILE, 7);
+        assert!(locks.is_lost(FILE, 1) && locks.is_lost(FILE, 2));
+        assert_eq!(locks.closed(FILE, 2), []);
+        assert!(locks.is_lost(FILE, 1) && !locks.is_lost(FILE, 2));
+        assert_eq!(locks.closed(FILE, 1), [(LockKind::Record, 9)]);
+        assert!(locks.files.is_empty());
+        // A process that closes a descriptor leaves the locks of open files.
+        given(&mut locks, 1, &lock(LockKind::Flock, 7));
+        locks.closed_by(FILE, 7);
+        assert_eq!(locks.closed(FILE, 1), [(LockKind::Flock, 7)]);
+        assert_eq!(locks.all().len(), 1, "the server has not taken it back yet");
+    }
 }

@@ -347,3 +347,117 @@ fn what_a_shard_says_for_good_is_an_end() {
     let expected = [failed(FsError::NotFound), Step::Ended(End::Broken(why))];
     assert_eq!(steps, expected);
 }
+
+fn rename(new_dir: Ino) -> World {
+    let name = |name: &[u8]| Name::new(name).unwrap();
+    let request = Request::Rename(op::Rename {
+        dir: DIR,
+        name: name(b"a"),
+        new_dir,
+        new_name: name(b"b"),
+        new_shard: ShardId(0),
+        no_replace: false,
+        whiteout: false,
+    });
+    let mut world = World::of(request);
+    let position = HASH_KEY.position(b"a");
+    world.call.target = Target::Name { dir: DIR, position };
+    world
+}
+
+fn new_shard(world: &World) -> ShardId {
+    let new_name = world.asked.request.operation().new_name();
+    new_name.expect("a rename has one").shard
+}
+
+/// The other directory has been split; where the first name is has not changed.
+#[test]
+fn a_request_goes_with_what_is_known_of_its_second_name() {
+    let new_dir = Ino(6);
+    let mut world = rename(new_dir);
+    assert_eq!(world.sends(), ShardId(0));
+    let map = DirMap::with_slots(vec![ShardId(0), ShardId(5), ShardId(6), ShardId(7)], 4);
+    let misdirected = |map| Event::Refused(Refusal::NewNameMisdirected(map));
+    assert_eq!(world.on([misdirected(None)]), [Step::AskHome(new_dir)]);
+    let steps = world.on([
+        misdirected(Some(map.clone())),
+        misdirected(Some(map.clone())),
+    ]);
+    // The second time it has not been sent anew, and another thread may have learnt it.
+    assert_eq!(steps, [(); 2].map(|()| again(Duration::ZERO)));
+    world.sends();
+    let expected = map.shard_of(HASH_KEY.position(b"b"));
+    assert_ne!(expected, ShardId(0), "the name has moved");
+    assert_eq!(new_shard(&world), expected);
+    assert_eq!(world.on([misdirected(Some(map))]), [Step::AskHome(new_dir)]);
+    // A second inode is aimed at as well.
+    let name = Name::new(b"c").unwrap();
+    let (ino, inode_shard) = (Ino(9), ShardId(0));
+    let mut world = World::of(Request::Link(op::Link {
+        dir: DIR,
+        name,
+        ino,
+        inode_shard,
+    }));
+    world.places.inodes.get_mut().learn(ino, ShardId(3));
+    world.sends();
+    match &world.asked.request {
+        Request::Link(link) => assert_eq!(link.inode_shard, ShardId(3)),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A listing asks each shard for what it has.
+#[test]
+fn a_shard_that_is_asked_for_its_part_may_have_none() {
+    let mut world = World::of(Request::DirPart(op::DirPart { dir: DIR }));
+    world.call.target = Target::Shard(ShardId(2));
+    assert_eq!(world.sends(), ShardId(2));
+    let steps = world.on([Event::Refused(Refusal::Misdirected(Some(split_map())))]);
+    assert_eq!(steps, [Step::Ended(End::NoPart)]);
+    assert_eq!(world.places.maps.get_mut().map(DIR), split_map());
+}
+
+#[test]
+fn a_redirection_that_has_nothing_to_do_with_the_request_is_no_answer() {
+    for refusal in [
+        Refusal::Misdirected(Some(split_map())),
+        Refusal::NewNameMisdirected(None),
+    ] {
+        let steps = World::get_attr().on([Event::Refused(refusal)]);
+        assert!(
+            matches!(steps[..], [Step::Ended(End::Broken(_))]),
+            "{steps:?}"
+        );
+    }
+}
+
+#[test]
+fn a_request_to_a_server_has_no_shard() {
+    let places = Places::default();
+    let router = Router {
+        hash_key: HASH_KEY,
+        places: &places,
+    };
+    places.moved(DIR, ShardId(4));
+    let server = pandofs_types::ServerId(2);
+    let targets = [
+        Target::Inode(DIR),
+        Target::Shard(ShardId(3)),
+        Target::Server(server),
+    ];
+    let shards = targets.map(|target| router.shard_of(target));
+    assert_eq!(shards, [Some(ShardId(4)), Some(ShardId(3)), None]);
+}
+
+/// A server that goes by the same map does not know a newer one.
+#[test]
+fn a_server_with_the_same_map_is_not_asked_for_another() {
+    let mut world = World::get_attr();
+    let wrong = Event::Refused(Refusal::WrongServer { epoch: Epoch(3) });
+    let find = Step::FindMap {
+        used: Epoch(3),
+        asks_server: false,
+    };
+    assert_eq!(world.on([wrong]), [find]);
+}

@@ -274,3 +274,114 @@ fn opens_that_no_server_has_heard_of_are_closed_without_one() {
     opens.files.registered(&[shard]);
     assert_eq!(opens.files.untold_of(ino), 0);
 }
+
+#[test]
+fn what_is_open_is_told_with_its_value() {
+    let mut files = OpenFiles::default();
+    assert!(files.is_empty());
+    let (first, other) = (Ino(5), Ino(6));
+    let value = files.opened(first, ShardId(1), true, || "first");
+    assert_eq!(*value, "first");
+    let again = files.opened(first, ShardId(2), true, || unreachable!());
+    assert!(Arc::ptr_eq(&value, &again));
+    files.opened(other, ShardId(1), true, || "other");
+    assert_eq!((files.len(), files.is_empty()), (2, false));
+    assert_eq!(files.file(first).as_deref(), Some(&"first"));
+    assert_eq!(files.file(Ino(7)), None);
+    let mut values: Vec<_> = files.files().map(|file| **file).collect();
+    values.sort_unstable();
+    assert_eq!(values, ["first", "other"]);
+    let mut counts: Vec<_> = files.counts().collect();
+    counts.sort_unstable();
+    assert_eq!(counts, [(first, 2), (other, 1)]);
+    assert_eq!(
+        files.count(first),
+        Some((2, ShardId(2))),
+        "where it was last"
+    );
+}
+
+/// Those of another shard are told to that one, and files that servers have counted are not told.
+#[test]
+fn opens_are_told_to_the_shard_of_each_file() {
+    let mut files = OpenFiles::default();
+    for (ino, shard, is_told) in [(5, 1, false), (6, 2, false), (7, 1, true)] {
+        files.opened(Ino(ino), ShardId(shard), is_told, || ());
+    }
+    let untold = |files: &OpenFiles<()>, shard| files.untold(ShardId(shard)).collect::<Vec<_>>();
+    assert_eq!(untold(&files, 1), [(Ino(5), 1)]);
+    assert_eq!(untold(&files, 2), [(Ino(6), 1)]);
+    assert_eq!(
+        [5, 6, 7, 8].map(|ino| files.untold_of(Ino(ino))),
+        [1, 1, 0, 0]
+    );
+    files.moved(Ino(6), ShardId(1));
+    assert_eq!(untold(&files, 2), []);
+    assert_eq!(untold(&files, 1).len(), 2);
+    files.told(Ino(5), 7);
+    assert_eq!(untold(&files, 1), [(Ino(6), 1)]);
+}
+
+#[test]
+fn closes_under_way_are_neither_due_nor_forgotten() {
+    let mut opens = Opens::of(&[(5, 1), (5, 1), (6, 1)]);
+    assert!(opens.closes.is_empty() && !opens.closes.is_due());
+    opens.release(5);
+    assert!(!opens.closes.is_empty() && opens.closes.is_due());
+    let batch = opens.closes.take(|_| 1).remove(0);
+    assert!(!opens.closes.is_empty() && !opens.closes.is_due());
+    // One more is queued meanwhile: each counts.
+    opens.release(5);
+    opens.open(5, 1);
+    assert_eq!(opens.to_register(5), Some((3, ShardId(1))));
+    assert_eq!(opens.to_register(6), Some((1, ShardId(1))), "of others");
+    let next = opens.closes.take(|_| 1).remove(0);
+    assert_eq!(opens.to_register(5), Some((3, ShardId(1))));
+    opens.closes.given_up(&batch);
+    assert_eq!(opens.to_register(5), Some((2, ShardId(1))));
+    assert!(!opens.closes.is_empty());
+    opens.closes.given_up(&next);
+    assert!(opens.closes.is_empty());
+}
+
+#[test]
+fn who_has_nothing_open_registers_nothing() {
+    let mut opens = Opens::of(&[(5, 1)]);
+    opens.release(5);
+    assert_eq!(opens.register(&[ShardId(1), ShardId(2)]), []);
+    opens.open(5, 1);
+    let told = [1, 2].map(|shard| (ShardId(shard), vec![(Ino(5), 1)]));
+    assert_eq!(opens.register(&[ShardId(1), ShardId(2)]), told);
+}
+
+/// Closes on their way to shards that are registered with have been counted off there, or are not to be.
+#[test]
+fn closes_on_their_way_to_other_shards_are_registered_as_often_as_they_come() {
+    let mut opens = Opens::of(&[(5, 1), (5, 1), (5, 1), (6, 2)]);
+    for ino in [5, 5, 6] {
+        opens.release(ino);
+    }
+    opens.closes.take(|_| 1);
+    let told = opens.register(&[ShardId(2)]);
+    assert_eq!(told, [(ShardId(2), vec![(Ino(5), 3)])]);
+    let told = opens.register(&[ShardId(1)]);
+    let counts = vec![(Ino(5), 1), (Ino(6), 1)];
+    assert_eq!(told, [(ShardId(1), counts)]);
+}
+
+/// It was registered anew, but for the shard that another server leads.
+#[test]
+fn closes_that_are_left_are_queued_unless_a_registration_has_counted_them() {
+    let queued = |registrations, of_server: bool| {
+        let mut opens = Opens::of(&[(5, 1)]);
+        opens.release(5);
+        let batch = opens.closes.take(|_| 1).remove(0);
+        let left = batch.whole();
+        opens
+            .closes
+            .sent(&batch, &left, registrations, |_| of_server);
+        opens.closes.take(|_| 1).len()
+    };
+    assert_eq!([queued(1, true), queued(1, false)], [1, 1]);
+    assert_eq!([queued(2, true), queued(2, false)], [0, 1]);
+}
