@@ -238,7 +238,7 @@ impl<T: Copy> LockTable<T> {
         let file = self.file(ino);
         let before = file.locks.count();
         // One that takes the middle out of another one makes three of it.
-        if before + 2 > MAX_LOCKS_PER_INODE || held + 2 > MAX_LOCKS_PER_SHARD {
+        if !has_room(before, held, 2) {
             let mut with_it = file.locks.clone();
             with_it.set(owner, lock);
             let more = with_it.count().saturating_sub(before);

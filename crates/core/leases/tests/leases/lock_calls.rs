@@ -431,3 +431,18 @@ fn nobody_waits_for_an_owner_who_has_nothing_of_the_file() {
     }
     assert!(!table.needs_ticks());
 }
+
+/// What it waited for is weaker than what it had.
+#[test]
+fn who_is_given_a_lock_may_let_somebody_go_on_who_came_before() {
+    use LockMode::{Exclusive, Shared};
+    let mut table = LockTable::default();
+    assert_eq!(table.ask(FILE, asked(A, 1, exclusive(1))), Outcome::Granted);
+    let last = record(3, Exclusive, 9, 9);
+    assert_eq!(table.ask(FILE, asked(A, 2, last)), Outcome::Granted);
+    assert_eq!(table.ask(FILE, asked(A, 3, shared(2))), Outcome::Parked);
+    let weaker = record(1, Shared, 0, 9);
+    assert_eq!(table.ask(FILE, asked(A, 4, weaker)), Outcome::Parked);
+    unlock(&mut table, FILE, A, 3);
+    assert_eq!(granted(&mut table), [4, 3]);
+}
