@@ -214,6 +214,7 @@ mod tests {
             assert_eq!(cache.get(Ino(1)), Some(&mut 'a'));
             assert!(cache.len() <= 8, "{}", cache.len());
         }
+        assert!(cache.len() > 4, "a half and some of the other");
         assert_eq!(cache.get(Ino(100)), None);
         assert_eq!(cache.get(Ino(199)), Some(&mut 'x'));
         cache.remove(Ino(1));
@@ -229,8 +230,13 @@ mod tests {
             assert!(maps.merge(dir(number), &split_map(2)));
             // It grows where it is.
             assert!(maps.correct(dir(number), &large));
-            let kept = maps.maps.len();
-            assert!(kept <= 4 + 1, "{kept}");
+            // Two of them are a half.
+            let expected = match number {
+                1 => 1,
+                2 => 2,
+                more => 4 - more % 2,
+            };
+            assert_eq!(maps.maps.len() as u64, expected, "{number}");
         }
         assert_eq!(maps.map(dir(99)), large);
     }
@@ -293,5 +299,34 @@ mod tests {
         assert_eq!(shards.shard_of(ino), ShardId(5));
         shards.learn(ino, ShardId(3));
         assert_eq!(shards.shard_of(ino), ShardId(3));
+    }
+
+    #[test]
+    fn a_full_half_is_not_exchanged_for_what_is_there_already() {
+        let mut cache = Generations::new(4, usize::MAX, |_| 0);
+        for (number, value) in [(1, 'a'), (2, 'b'), (3, 'c'), (4, 'd')] {
+            cache.insert(Ino(number), value);
+        }
+        cache.insert(Ino(4), 'e');
+        let all = [1, 2, 3, 4].map(|number| cache.young.get(&Ino(number)).copied());
+        assert_eq!(all, [None, None, Some('c'), Some('e')]);
+        assert_eq!(cache.old.len(), 2);
+    }
+
+    #[test]
+    fn many_directories_and_few_inodes_are_known_as_the_limits_say() {
+        let mut maps = DirMaps::new();
+        let dir = |number: u64| Ino::new(ShardId(0), number);
+        for number in 1..=1_000 {
+            assert!(maps.merge(dir(number), &split_map(4)));
+        }
+        assert_eq!(maps.maps.len(), 1_000);
+        let mut shards = InodeShards::within(4);
+        for number in 1..=100 {
+            shards.learn(dir(number), ShardId(7));
+            assert!(shards.shards.len() <= 4);
+        }
+        assert_eq!(shards.shard_of(dir(100)), ShardId(7));
+        assert_eq!(shards.shard_of(dir(1)), ShardId(0), "it is forgotten");
     }
 }
