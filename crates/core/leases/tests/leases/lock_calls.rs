@@ -118,6 +118,14 @@ fn what_is_known_of_a_file_is_told() {
         [(OTHER, B, exclusive(2))]
     );
     assert_eq!(table.of(Ino(7)).count(), 0);
+    let holds = [
+        (FILE, owner(A, 1), shared(1)),
+        (FILE, owner(A, 1), record(1, LockMode::Exclusive, 0, 2)),
+        (FILE, owner(B, 2), shared(2)),
+        (Ino(7), owner(A, 1), shared(1)),
+    ];
+    let holds = holds.map(|(ino, who, lock)| table.holds(ino, who, &lock));
+    assert_eq!(holds, [true, false, false, false]);
     let counts = [&[FILE][..], &[OTHER], &[OTHER, FILE, Ino(7)], &[Ino(7)]];
     assert_eq!(counts.map(|inos| table.count(inos.iter())), [3, 1, 4, 0]);
 }
@@ -167,6 +175,39 @@ fn ticks_are_needed_while_somebody_waits_or_may_unlock() {
     table.tick(END);
     table.tick(END.after(LOCK_PLACE_KEPT));
     assert_eq!(table.take_events(), [Event::NotYet { ticket: 2 }]);
+    assert!(!table.needs_ticks());
+}
+
+/// The time of each owner, and of each request, is its own.
+#[test]
+fn who_may_unlock_later_is_waited_for_longer_and_who_does_not_want_to_is_told() {
+    let mut table = LockTable::default();
+    for number in [1, 2] {
+        assert!(table.adopt(FILE, owner(A, number), &shared(number)));
+        let until = Steady(10 * number as i64);
+        let of = [(LockKind::Record, owner(A, number))];
+        table.closing(FILE, of.into_iter(), until);
+    }
+    let tries = |ticket, until| Asked {
+        blocking: false,
+        until: Steady(until),
+        ..asked(B, ticket, exclusive(ticket))
+    };
+    for (ticket, until) in [(3, 5), (4, 30)] {
+        assert_eq!(table.ask(FILE, tries(ticket, until)), Outcome::Parked);
+    }
+    let busy = |ticket| Event::Over {
+        id: tries(ticket, 0).id,
+        ticket,
+        outcome: Outcome::Busy,
+    };
+    table.tick(Steady(5));
+    assert_eq!(table.take_events(), [busy(3)]);
+    // One of the two has kept its lock, and is in the way.
+    table.tick(END);
+    assert_eq!(table.take_events(), [busy(4)]);
+    assert!(table.needs_ticks(), "the other one may still unlock");
+    table.tick(Steady(20));
     assert!(!table.needs_ticks());
 }
 
