@@ -237,12 +237,17 @@ fn a_change_in_doubt_goes_to_the_same_shard_whatever_is_learnt() {
         other.sends()
     };
     assert_ne!(elsewhere, ShardId(0), "the name has moved");
+    world.on([Event::Unreachable, Event::Lost { sent: false }]);
+    assert!(!world.call.is_in_doubt() && !world.call.is_resent());
     world.on([Event::Lost { sent: true }]);
+    assert!(world.call.is_in_doubt() && world.call.is_resent());
     assert_eq!(world.sends(), ShardId(0));
     // It may be at it still.
     world.on([Event::Refused(Refusal::TryAgain)]);
+    assert!(world.call.is_in_doubt());
     assert_eq!(world.sends(), ShardId(0));
     world.on([Event::Refused(Refusal::Misdirected(None))]);
+    assert!(!world.call.is_in_doubt());
     assert_eq!(world.sends(), elsewhere);
     // A request that changes nothing goes where the name is known to be.
     let mut world = World::lookup();
@@ -460,4 +465,25 @@ fn a_server_with_the_same_map_is_not_asked_for_another() {
         asks_server: false,
     };
     assert_eq!(world.on([wrong]), [find]);
+}
+
+/// It may have got another address.
+#[test]
+fn the_map_is_read_again_while_a_server_is_away_for_longer() {
+    let mut world = World::get_attr();
+    let steps = world.on((0..10).map(|_| Event::Unreachable));
+    let rereads = steps.into_iter().map(|step| match step {
+        Step::Wait(wait) => (wait.after, wait.rereads_map),
+        other => panic!("{other:?}"),
+    });
+    let mut pause = MIN_RECONNECT_PAUSE;
+    let expected = (0..10).map(|_| {
+        let after = pause;
+        pause = MAX_RECONNECT_PAUSE.min(pause * 2);
+        (after, after * 2 >= MAX_RECONNECT_PAUSE)
+    });
+    let expected: Vec<_> = expected.collect();
+    assert_eq!(rereads.collect::<Vec<_>>(), expected);
+    let times = expected.iter().filter(|(_, rereads)| *rereads).count();
+    assert!((1..10).contains(&times), "{times}");
 }
