@@ -105,4 +105,20 @@ mod tests {
         assert_eq!(cache.get(b"c"), Some(&Some(vec![4])));
         assert_eq!(cache.get(b"d"), None, "what nobody reads is not kept");
     }
+
+    /// Two entries of 104 and 98 bytes.
+    #[test]
+    fn a_generation_is_over_when_it_takes_more_than_half_of_the_room() {
+        let generations = |bytes| {
+            let mut cache = ReadCache::of(bytes);
+            cache.insert(b"key", Some(vec![0; 5]));
+            cache.insert(b"no", None);
+            (cache.young.len(), cache.old.len(), cache.young_bytes)
+        };
+        let (one, both) = (ENTRY_BYTES + 3 + 5, 2 * ENTRY_BYTES + 3 + 5 + 2);
+        assert_eq!(generations(2 * both), (2, 0, both));
+        assert_eq!(generations(2 * both - 2), (0, 2, 0));
+        assert_eq!(generations(2 * one), (0, 2, 0));
+        assert_eq!(generations(2 * one - 2), (1, 1, ENTRY_BYTES + 2));
+    }
 }

@@ -42,3 +42,26 @@ impl StoreError {
         matches!(self, StoreError::Corrupt { .. } | StoreError::Io { .. })
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_cannot_be_read_at_one_place_says_nothing_of_others() {
+        let text = || "text".to_owned();
+        let (what, reason, path) = (text(), text(), PathBuf::from("store"));
+        let errors = [
+            StoreError::Io { what, reason },
+            StoreError::Corrupt { what: text() },
+            StoreError::WrongFormat {
+                path,
+                found: text(),
+                expected: text(),
+            },
+            StoreError::Full,
+        ];
+        let of_the_place = errors.map(|error| error.is_of_the_place());
+        assert_eq!(of_the_place, [true, true, false, false]);
+    }
+}

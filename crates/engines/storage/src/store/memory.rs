@@ -166,4 +166,29 @@ mod tests {
         assert_eq!(store.get(&[3]).unwrap(), Some(vec![3]));
         assert_eq!(store.size_bytes(), 6);
     }
+
+    #[test]
+    fn a_check_reads_every_pair_until_it_is_told_to_end() {
+        let store = MemoryStore::new();
+        let mut batch = Batch::new();
+        for (key, value) in [(&b"a"[..], &b"long"[..]), (b"bc", b""), (b"d", b"xyz")] {
+            batch.put(key.to_vec(), value.to_vec());
+        }
+        store.write(&batch).unwrap();
+        let read_until = |most: usize| {
+            let mut read = Vec::new();
+            let mut note = |bytes| {
+                read.push(bytes);
+                match read.len() < most {
+                    true => ControlFlow::Continue(()),
+                    false => ControlFlow::Break(()),
+                }
+            };
+            store.verify(&mut note).unwrap();
+            read
+        };
+        assert_eq!(read_until(9), [5, 2, 4]);
+        assert_eq!(read_until(2), [5, 2]);
+        assert_eq!(store.size_bytes(), 11);
+    }
 }
