@@ -198,15 +198,19 @@ fn what_is_over_of_a_directory_is_dropped_when_something_is_learnt() {
     let held = |at| {
         let state = &mut lease_cache.borrow_mut().state;
         state.drop_ended(at);
-        let parts = state.parts.values().map(Vec::len).sum::<usize>();
-        let dirs = state.dirs.values().map(Vec::len).sum::<usize>();
+        let parts = state.parts.values().flatten();
+        let parts: Vec<u64> = parts.map(|part| part.part.entries).collect();
+        let dirs = state.dirs.values().flatten();
+        let dirs: Vec<u16> = dirs.map(|lease| lease.shard.0).collect();
         (state.inodes.len(), parts, dirs)
     };
     let before = |until: Boottime| until - Duration::from_nanos(1);
-    assert_eq!(held(before(believed(Term::Short))), (1, 2, 3));
-    assert_eq!(held(believed(Term::Short)), (0, 1, 1));
-    assert_eq!(held(before(believed(Term::Long))), (0, 1, 1));
-    assert_eq!(held(believed(Term::Long)), (0, 0, 0));
+    let all = (1, vec![10, 20], vec![0, 1, 2]);
+    let of_one = (0, vec![20], vec![2]);
+    assert_eq!(held(before(believed(Term::Short))), all);
+    assert_eq!(held(believed(Term::Short)), of_one);
+    assert_eq!(held(before(believed(Term::Long))), of_one);
+    assert_eq!(held(believed(Term::Long)), (0, vec![], vec![]));
     let state = &lease_cache.borrow().state;
     assert!(state.parts.is_empty() && state.dirs.is_empty());
     assert!(state.ends.iter().all(VecDeque::is_empty));
