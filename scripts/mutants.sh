@@ -13,9 +13,10 @@ out=$target/mutants/$crate
 mkdir -p "$out"
 # It builds in a copy of its own, of which nothing is to be found here later.
 unset CARGO_TARGET_DIR
-# Some tests draw thousands of histories: they take a tenth of the time when they are optimised a little, and compiling a crate
-# takes no longer for it. Nobody looks at these programs with a debugger.
+# Some tests draw thousands of histories: they take a tenth of the time when they are optimised a little. Nobody looks at these
+# programs with a debugger.
 export CARGO_PROFILE_DEV_OPT_LEVEL=1 CARGO_PROFILE_DEV_DEBUG=0
-# Conformance suites are tests themselves: planted faults look after those. There is nothing in the documentation's examples.
+# Conformance suites are tests themselves: planted faults look after those. Examples in the documentation, and programs, are
+# not built each time.
 exec cargo mutants --package "pandofs-$crate" --output "$out" --no-shuffle --exclude '**/suite.rs' --exclude '**/suite/**' \
-    ${2:+--shard "$2"} -- --lib --tests
+    ${2:+--shard "$2"} --cargo-arg=--tests

@@ -162,4 +162,42 @@ mod tests {
         hot.count(Ino(1), 1 << 50);
         assert_eq!(rates(&hot, 0), [(1, 1 << 49)]);
     }
+
+    #[test]
+    fn of_a_full_table_the_first_of_the_coldest_gives_way() {
+        let mut hot = HotDirs::default();
+        let most = MAX_HOT_DIRS as u64;
+        for dir in 1..=most {
+            hot.count(Ino(dir), 3);
+        }
+        for dir in [1, 3] {
+            hot.count(Ino(dir), 1);
+        }
+        hot.count(Ino(99), 2);
+        let known = |of: &HotDirs| -> Vec<(u64, u64, u64)> {
+            let counts = of.counts.iter().take(4);
+            counts
+                .map(|count| (count.dir.0, count.count, count.doubtful))
+                .collect()
+        };
+        assert_eq!(known(&hot), [(1, 4, 0), (99, 5, 3), (3, 4, 0), (4, 3, 0)]);
+        assert_eq!(hot.counts.len(), MAX_HOT_DIRS);
+    }
+
+    #[test]
+    fn those_that_are_asked_for_equally_are_told_in_order_and_rare_ones_not_at_all() {
+        let mut hot = HotDirs::default();
+        for (dir, times) in [(4, 2), (3, 8), (2, 1), (1, 8)] {
+            hot.count(Ino(dir), times);
+        }
+        assert_eq!(rates(&hot, 0), [(1, 4), (3, 4), (4, 1)]);
+        // In the middle of a period, and where no tick came at its end.
+        assert_eq!(rates(&hot, 2_000), [(1, 2), (3, 2)]);
+        assert_eq!(rates(&hot, 9_000), [(1, 2), (3, 2)]);
+        hot.tick(at(1_999));
+        assert_eq!(rates(&hot, 1_999).len(), 2);
+        hot.tick(at(5_000));
+        let counts: Vec<_> = hot.counts.iter().map(|count| count.count).collect();
+        assert_eq!((counts, hot.since), (vec![2, 2], at(4_000)));
+    }
 }

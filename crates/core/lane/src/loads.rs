@@ -50,4 +50,14 @@ mod tests {
         let all: Vec<_> = loads.all().into_iter().collect();
         assert_eq!(all, [(ServerId(1), load(9)), (ServerId(3), load(8))]);
     }
+
+    #[test]
+    fn a_server_counts_its_own_requests() {
+        let mut loads = Loads::default();
+        assert_eq!(loads.of_late(), 0);
+        loads.count(5);
+        assert_eq!(loads.of_late(), 5);
+        loads.count(12);
+        assert!((7..12).contains(&loads.of_late()), "old ones count less");
+    }
 }

@@ -319,4 +319,64 @@ mod tests {
         assert_eq!(recalls.wait(SESSION, first, 4, Some(0), second), Said::Late);
         assert_eq!(recalls.tell(SHARD, recall(5)), Some(answer(2, 1, &[5])));
     }
+
+    /// The session has lost what it had.
+    #[test]
+    fn who_begins_anew_or_is_gone_is_told_nothing_of_before() {
+        let mut recalls = Recalls::default();
+        let start = Steady(5);
+        assert_eq!(recalls.wait(SESSION, start, 1, None, start), Said::Begins);
+        assert_eq!(recalls.tell(SHARD, recall(5)), None);
+        assert_eq!(recalls.wait(SESSION, start, 2, None, start), Said::Begins);
+        let nothing = || Said::LetGo {
+            recalls: Vec::new(),
+            answer: None,
+        };
+        assert_eq!(recalls.wait(SESSION, start, 3, Some(0), start), nothing());
+        assert_eq!(recalls.tell(SHARD, recall(6)), Some(answer(3, 1, &[6])));
+        assert_eq!(recalls.tell(SHARD, recall(7)), None);
+        assert_eq!(recalls.forget(SESSION), None, "no request of it waits");
+        assert_eq!(recalls.wait(SESSION, start, 4, Some(1), start), Said::Late);
+        // With a request that waits, what was still to be told is not.
+        recalls.wait(SESSION, start, 5, None, start);
+        for number in 1..=MAX_RECALLS_UNDER_WAY as u64 {
+            recalls.wait(SESSION, start, 6, Some(0), start);
+            assert!(recalls.tell(SHARD, recall(number)).is_some());
+        }
+        recalls.wait(SESSION, start, 7, Some(0), start);
+        assert_eq!(recalls.tell(SHARD, recall(500)), None);
+        let last = MAX_RECALLS_UNDER_WAY as u64 + 1;
+        assert_eq!(recalls.forget(SESSION), Some(answer(7, last, &[])));
+    }
+
+    #[test]
+    fn one_answer_has_as_many_keys_as_the_limit_says() {
+        let keys = |count: usize| vec![LeaseKey::Inode(Ino(9)); count];
+        let told = |first: usize, second: usize| {
+            let mut recalls = Recalls::default();
+            let start = Steady(5);
+            recalls.wait(SESSION, start, 1, None, start);
+            for (number, count) in [(1, first), (2, second)] {
+                let keys = keys(count);
+                let told = recalls.tell(
+                    SHARD,
+                    Recall {
+                        keys,
+                        ..recall(number)
+                    },
+                );
+                assert_eq!(told, None);
+            }
+            let said = recalls.wait(SESSION, start, 2, Some(0), start);
+            let Said::LetGo { answer, .. } = said else {
+                panic!("{said:?}");
+            };
+            answer.expect("there is something").keys.len()
+        };
+        let most = MAX_KEYS_PER_RECALL;
+        assert_eq!(told(most - 1, 1), most);
+        assert_eq!(told(most, 1), most);
+        assert_eq!(told(most - 1, 2), most - 1);
+        assert_eq!(told(1, most), 1);
+    }
 }

@@ -171,4 +171,36 @@ mod tests {
         let until = woken + SESSION_TIMEOUT.as_secs();
         assert_eq!(look(&mut sessions, until), [(until, SessionId(1))]);
     }
+
+    #[test]
+    fn an_older_connection_of_a_session_is_not_current() {
+        let mut sessions = sessions();
+        let is_current =
+            |sessions: &Sessions| [2, 3, 4].map(|number| sessions.is_current(SessionId(1), number));
+        assert_eq!(is_current(&sessions), [true; 3]);
+        sessions.begin_generation(SessionId(1), 3, START);
+        assert_eq!(is_current(&sessions), [false, true, true]);
+        assert!(sessions.is_current(SessionId(2), 2));
+        sessions.heard(SessionId(1), at(1));
+        assert_eq!(is_current(&sessions), [false, true, true]);
+        assert!(sessions.remove(SessionId(1)));
+        assert_eq!(is_current(&sessions), [true; 3]);
+    }
+
+    /// In a pause of a quarter of the time clients may not have been heard.
+    #[test]
+    fn a_server_stood_still_if_it_did_not_look_for_a_quarter_of_the_time() {
+        let quarter = SESSION_TIMEOUT / 4;
+        let just_before = quarter - Duration::from_nanos(1);
+        let gone = |last_pause: Duration| {
+            let mut sessions = sessions();
+            sessions.expect(SessionId(1), START);
+            for times in 1..=4 {
+                assert_eq!(sessions.expire(START.after(just_before * times)), []);
+            }
+            sessions.expire(sessions.last_look.after(last_pause))
+        };
+        assert_eq!(gone(just_before), [SessionId(1)]);
+        assert_eq!(gone(quarter), []);
+    }
 }

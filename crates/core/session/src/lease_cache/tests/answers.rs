@@ -289,3 +289,22 @@ fn times_of_access_and_space_make_no_difference() {
     let same = [&one, &read, &sparse, &changed].map(|other| is_same(&one, other));
     assert_eq!(same, [true, true, true, false]);
 }
+
+/// An answer is old if something has come since its request was sent.
+#[test]
+fn recalls_changes_and_losses_are_events() {
+    let lease_cache = lease_cache();
+    let events = || lease_cache.borrow().events();
+    let begun = events();
+    recall(&lease_cache, &[LeaseKey::Inode(FILE)]);
+    assert_eq!(events(), begun + 1);
+    let own = change(&lease_cache, &chmod());
+    assert_eq!(events(), begun + 2);
+    let answer = Reply::Inode(inode(0o600));
+    changed(&lease_cache, &send(&lease_cache, chmod()), own, &answer);
+    assert_eq!(events(), begun + 3);
+    lease_cache.borrow_mut().lost(SERVER);
+    assert_eq!(events(), begun + 4);
+    learn(&lease_cache, &send(&lease_cache, lookup()), &entry(0o644));
+    assert_eq!(events(), begun + 4, "an answer makes nothing old");
+}
