@@ -308,3 +308,19 @@ fn recalls_changes_and_losses_are_events() {
     learn(&lease_cache, &send(&lease_cache, lookup()), &entry(0o644));
     assert_eq!(events(), begun + 4, "an answer makes nothing old");
 }
+
+/// The one that is answered first may have been executed last, whichever began first.
+#[test]
+fn the_answer_of_a_change_is_not_cached_while_another_one_is_under_way() {
+    let lease_cache = lease_cache();
+    let first = change(&lease_cache, &chmod());
+    let second = change(&lease_cache, &chmod());
+    let answer = Reply::Inode(inode(0o600));
+    changed(&lease_cache, &send(&lease_cache, chmod()), second, &answer);
+    assert_eq!(mode(&lease_cache), None);
+    changed(&lease_cache, &send(&lease_cache, chmod()), first, &answer);
+    assert_eq!(mode(&lease_cache), None);
+    let third = change(&lease_cache, &chmod());
+    changed(&lease_cache, &send(&lease_cache, chmod()), third, &answer);
+    assert_eq!(mode(&lease_cache), Some(0o600));
+}

@@ -218,3 +218,21 @@ fn events_that_are_remembered_are_half_of_what_a_table_holds() {
     assert_eq!(table.capacity(), 2 * REMEMBERED_EVENTS);
     assert!((16_384..=32_768).contains(&(2 * REMEMBERED_EVENTS)));
 }
+
+/// Of what came before the change nothing is asked; of what came after it all has to be remembered.
+#[test]
+fn the_answer_of_a_change_is_cached_if_all_is_remembered_that_came_since() {
+    for (recalls, expected) in [
+        (REMEMBERED_EVENTS, Some(0o600)),
+        (REMEMBERED_EVENTS + 1, None),
+    ] {
+        let lease_cache = lease_cache();
+        let own = change(&lease_cache, &chmod());
+        for number in 0..recalls as u64 {
+            recall(&lease_cache, &[LeaseKey::Inode(Ino(1_000 + number))]);
+        }
+        let answer = Reply::Inode(inode(0o600));
+        changed(&lease_cache, &send(&lease_cache, chmod()), own, &answer);
+        assert_eq!(mode(&lease_cache), expected, "{recalls}");
+    }
+}
