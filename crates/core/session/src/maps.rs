@@ -237,6 +237,9 @@ mod tests {
                 more => 4 - more % 2,
             };
             assert_eq!(maps.maps.len() as u64, expected, "{number}");
+            let young = maps.maps.young.values();
+            let weight: usize = young.map(|map| map.slots().len()).sum();
+            assert_eq!(maps.maps.weight, weight, "{number}");
         }
         assert_eq!(maps.map(dir(99)), large);
     }

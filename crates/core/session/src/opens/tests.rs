@@ -385,3 +385,21 @@ fn closes_that_are_left_are_queued_unless_a_registration_has_counted_them() {
     assert_eq!([queued(1, true), queued(1, false)], [1, 1]);
     assert_eq!([queued(2, true), queued(2, false)], [0, 1]);
 }
+
+#[test]
+fn a_registration_empties_the_messages_of_its_shards_alone() {
+    let fills = |registered| {
+        let mut opens = Opens::of(&[]);
+        let release = |opens: &mut Opens, ino| {
+            opens.open(ino, 1);
+            opens.release(ino);
+        };
+        for ino in 1..MAX_RELEASES_PER_MESSAGE as u64 {
+            release(&mut opens, ino);
+        }
+        opens.register(&[ShardId(registered)]);
+        release(&mut opens, MAX_RELEASES_PER_MESSAGE as u64);
+        opens.closes.is_full()
+    };
+    assert!(fills(2) && !fills(1));
+}
