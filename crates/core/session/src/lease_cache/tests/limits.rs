@@ -166,8 +166,11 @@ fn a_table_that_becomes_large_is_given_room_for_all_of_it_at_once() {
         }
         lease_cache.borrow().state.entries.capacity()
     };
-    assert!(capacity(0..50) < most / 8);
-    let capacity = capacity(50..most / 8);
+    // One of a sixteenth of it is large, and is not given more before it is full.
+    let large = most / 16;
+    assert!(capacity(0..large) < 2 * large);
+    assert!(capacity(large..large + 5) < 2 * large);
+    let capacity = capacity(large + 5..2 * large);
     assert!((most..2 * most).contains(&capacity), "{capacity}");
 }
 
