@@ -59,7 +59,7 @@ mod tests {
         batch.put(b"a".to_vec(), b"1".to_vec());
         batch.delete(b"b".to_vec());
         batch.put(b"a".to_vec(), b"2".to_vec());
-        assert_eq!(batch.len(), 3);
+        assert_eq!((batch.len(), batch.is_empty()), (3, false));
         let writes: Vec<_> = batch.iter().collect();
         assert_eq!(
             writes,

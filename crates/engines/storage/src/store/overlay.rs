@@ -324,7 +324,7 @@ mod tests {
         overlay.delete(b"b".to_vec());
         overlay.put(b"c".to_vec(), b"long".to_vec());
         overlay.put(b"c".to_vec(), b"3".to_vec());
-        assert_eq!(overlay.bytes(), 5);
+        assert_eq!((overlay.bytes(), overlay.is_empty()), (5, false));
         let batch = overlay.take_batch();
         let writes: Vec<_> = batch.iter().collect();
         let expected = [
