@@ -8,7 +8,7 @@ const ENTRY_BYTES: usize = 96;
 /// Two generations of pairs that were read: a hit in the old one moves to the young one, and when the
 /// young one is full it becomes the old one. A pair not read for a whole generation is thus forgotten,
 /// at no cost for those in use.
-pub(crate) struct ReadCache {
+pub struct ReadCache {
     /// Bytes of one generation.
     room: usize,
     young: HashMap<Vec<u8>, Option<Vec<u8>>>,
@@ -18,7 +18,7 @@ pub(crate) struct ReadCache {
 
 impl ReadCache {
     /// One that takes so many bytes.
-    pub(crate) fn of(bytes: usize) -> ReadCache {
+    pub fn of(bytes: usize) -> ReadCache {
         ReadCache {
             room: bytes / 2,
             young: HashMap::new(),
@@ -28,7 +28,7 @@ impl ReadCache {
     }
 
     /// Returns the cached knowledge of a key: its value, or that there is none.
-    pub(crate) fn get(&mut self, key: &[u8]) -> Option<&Option<Vec<u8>>> {
+    pub fn get(&mut self, key: &[u8]) -> Option<&Option<Vec<u8>>> {
         if !self.young.contains_key(key) {
             let (key, value) = self.old.remove_entry(key)?;
             self.insert_young(key, value);
@@ -37,12 +37,12 @@ impl ReadCache {
     }
 
     /// A key was read from the store.
-    pub(crate) fn insert(&mut self, key: &[u8], value: Option<Vec<u8>>) {
+    pub fn insert(&mut self, key: &[u8], value: Option<Vec<u8>>) {
         self.insert_young(key.to_vec(), value);
     }
 
     /// A key is about to be written to the store: what is known of it changes.
-    pub(crate) fn wrote(&mut self, key: &[u8], value: Option<&[u8]>) {
+    pub fn wrote(&mut self, key: &[u8], value: Option<&[u8]>) {
         let known = match self.young.get_mut(key) {
             Some(known) => Some(known),
             None => self.old.get_mut(key),

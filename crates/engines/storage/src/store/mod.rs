@@ -16,6 +16,7 @@ mod port;
 pub mod suite;
 
 pub use batch::Batch;
+pub use cache::ReadCache;
 pub use error::StoreError;
 pub use memory::MemoryStore;
 pub use overlay::Overlay;
