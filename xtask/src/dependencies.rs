@@ -87,7 +87,7 @@ const RULES: [Rule; 41] = [
     outer("capi", &["types", "client", "handles"]),
     outer("python", &["types", "handles"]),
     outer("preload", &["types", "api", "client", "handles"]),
-    outer("server", &["types", "placement", "api", "storage", "store-rocksdb", "log-raft-engine",
+    outer("server", &["types", "placement", "api", "storage", "store-rocksdb", "store-directories", "log-raft-engine",
         "metrics", "spans", "shard", "lane", "wire"]),
     outer("fuse", &["types", "api", "client", "fuse-kernel", "metrics", "spans"]),
     inner("walk", &[]),

@@ -11,7 +11,7 @@ use pandofs_types::limits::{
     DEFAULT_STRIPE_UNIT_BYTES, MAX_INLINE_BYTES, MAX_NAME_BYTES, MAX_PARTITIONS, MAX_SERVERS,
     MAX_SHARDS, MIN_SPLIT_THRESHOLD, MIN_STRIPE_UNIT_BYTES,
 };
-use pandofs_types::{CommitProtocol, Epoch, FsId, HashKey, ServerId, ShardId};
+use pandofs_types::{CommitProtocol, Epoch, FsId, HashKey, ServerId, ShardId, StoreKind};
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeSet, HashSet};
 use std::sync::OnceLock;
@@ -113,6 +113,9 @@ pub struct Settings {
     /// join do not change it, so that each path keeps its shard. `None` under another policy.
     #[serde(default)]
     pub path_shards: Option<u16>,
+    /// What servers keep their metadata in.
+    #[serde(default)]
+    pub store: StoreKind,
 }
 
 impl Default for Settings {
@@ -128,6 +131,7 @@ impl Default for Settings {
             commit_protocol: CommitProtocol::default(),
             file_policy: FilePolicy::default(),
             path_shards: None,
+            store: StoreKind::default(),
         }
     }
 }

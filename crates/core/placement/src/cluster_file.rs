@@ -6,7 +6,7 @@
 //! `{"ddg": {"dir_depth": D, "dir_width": W}}`, `"random"`, `"subtree"` or `{"adaptive":
 //! {"least_depth": D, "most_depth": D, "least_width": W, "most_width": W}}`. A field that is added, removed or
 //! changes its meaning makes another format. In `settings`, `commit_protocol` is `"s2pc-mp"`, which may be left
-//! out, or to compare with it `"2pc"` or `"3pc"`.
+//! out, or to compare with it `"2pc"` or `"3pc"`; `store` is `"rocksdb"`, which may be left out, or `"directories"`.
 //! `tests/golden/cluster-map-1.json` is one.
 
 use crate::cluster::{ClusterMap, Derived, MapError, ServerInfo, Settings};
@@ -123,7 +123,7 @@ fn parse_hex(field: &'static str, text: &str) -> Result<u128, MapError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use pandofs_types::CommitProtocol;
+    use pandofs_types::{CommitProtocol, StoreKind};
 
     const GOLDEN: &str = include_str!("../tests/golden/cluster-map-1.json");
 
@@ -140,6 +140,19 @@ mod tests {
         assert!(text.contains("\"commit_protocol\": \"2pc\""));
         assert_eq!(ClusterMap::from_json(&text), Ok(map));
         assert!(ClusterMap::from_json(&text.replace("2pc", "paxos")).is_err());
+    }
+
+    #[test]
+    fn the_store_may_be_left_out() {
+        let mut map = golden_map();
+        let text = map.to_json().replace(",\n    \"store\": \"rocksdb\"", "");
+        assert!(!text.contains("\"store\""));
+        assert_eq!(ClusterMap::from_json(&text), Ok(map.clone()));
+        map.settings.store = StoreKind::Directories;
+        let text = map.to_json();
+        assert!(text.contains("\"store\": \"directories\""));
+        assert_eq!(ClusterMap::from_json(&text), Ok(map));
+        assert!(ClusterMap::from_json(&text.replace("directories", "tape")).is_err());
     }
 
     fn golden_map() -> ClusterMap {

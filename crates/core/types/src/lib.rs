@@ -16,6 +16,7 @@ pub mod lock;
 pub mod name;
 pub mod position;
 mod steady;
+mod store_kind;
 mod trace;
 
 pub use acl::{Acl, AclEntry, AclKind, Acls};
@@ -30,4 +31,5 @@ pub use lock::{FileLock, LockKind, LockMode, LockRange};
 pub use name::{Name, NameError};
 pub use position::{HashKey, Position};
 pub use steady::Steady;
+pub use store_kind::StoreKind;
 pub use trace::TraceContext;

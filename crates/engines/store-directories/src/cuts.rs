@@ -70,7 +70,8 @@ fn batches() -> Vec<Batch> {
     let data = |ino: u64| numbered(DATA, 3, ino).to_vec();
     let long = [b'n'; 255];
     let bytes = |byte: u8, bytes: usize| vec![byte; bytes];
-    let sets: Vec<Vec<(Vec<u8>, Option<Vec<u8>>)>> = vec![
+    type Writes = Vec<(Vec<u8>, Option<Vec<u8>>)>;
+    let sets: Vec<Writes> = vec![
         vec![
             (vec![1, 0, 3], Some(vec![1])),
             (entry(9, b"a"), Some(vec![1; 9])),

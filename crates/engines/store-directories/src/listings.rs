@@ -28,7 +28,7 @@ struct Listing {
 
 /// Children of a folder, as far as memory tells.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) enum Known<T> {
+pub(crate) enum Answer<T> {
     Known(T),
     /// The list was not read, or is forgotten.
     Unread,
@@ -53,7 +53,7 @@ impl Listings {
     }
 
     /// Whether there is such a child.
-    pub(crate) fn contains(&mut self, folder: &Folder, child: &[u8]) -> Known<bool> {
+    pub(crate) fn contains(&mut self, folder: &Folder, child: &[u8]) -> Answer<bool> {
         self.look(folder, |children| children.contains(child))
     }
 
@@ -63,7 +63,7 @@ impl Listings {
         folder: &Folder,
         from: &[u8],
         limit: usize,
-    ) -> Known<Vec<Vec<u8>>> {
+    ) -> Answer<Vec<Vec<u8>>> {
         self.look(folder, |children| {
             let range = (Bound::Included(from), Bound::Unbounded);
             children
@@ -78,17 +78,17 @@ impl Listings {
         &mut self,
         folder: &Folder,
         answer: impl FnOnce(&BTreeSet<Vec<u8>>) -> T,
-    ) -> Known<T> {
+    ) -> Answer<T> {
         let Some(listing) = self.folders.get_mut(folder) else {
-            return Known::Unread;
+            return Answer::Unread;
         };
         self.uses.remove(&listing.used);
         self.clock += 1;
         listing.used = self.clock;
         self.uses.insert(self.clock, folder.clone());
         match &listing.children {
-            Some(children) => Known::Known(answer(children)),
-            None => Known::TooLarge,
+            Some(children) => Answer::Known(answer(children)),
+            None => Answer::TooLarge,
         }
     }
 
@@ -167,16 +167,16 @@ mod tests {
     fn a_list_follows_its_folder() {
         let mut listings = Listings::of(10_000);
         let folder = Folder::Directory(1, 2);
-        assert_eq!(listings.contains(&folder, &[1; 36]), Known::Unread);
+        assert_eq!(listings.contains(&folder, &[1; 36]), Answer::Unread);
         listings.insert(&folder, &[1; 36]);
-        assert_eq!(listings.contains(&folder, &[1; 36]), Known::Unread);
+        assert_eq!(listings.contains(&folder, &[1; 36]), Answer::Unread);
         listings.keep(&folder, children(0..3));
         listings.insert(&folder, &[9; 36]);
         listings.remove(&folder, &[1; 36]);
-        assert_eq!(listings.contains(&folder, &[1; 36]), Known::Known(false));
+        assert_eq!(listings.contains(&folder, &[1; 36]), Answer::Known(false));
         assert_eq!(
             listings.from(&folder, &[1], 2),
-            Known::Known(vec![vec![2; 36], vec![9; 36]])
+            Answer::Known(vec![vec![2; 36], vec![9; 36]])
         );
         assert_eq!(listings.bytes, 128 + 3 * 100);
     }
@@ -188,12 +188,12 @@ mod tests {
         for number in 0..3 {
             listings.keep(&folder(number), children(0..2));
         }
-        assert_eq!(listings.contains(&folder(0), &[0; 36]), Known::Known(true));
+        assert_eq!(listings.contains(&folder(0), &[0; 36]), Answer::Known(true));
         listings.keep(&folder(3), children(0..2));
-        assert_eq!(listings.contains(&folder(1), &[0; 36]), Known::Unread);
-        assert_eq!(listings.contains(&folder(0), &[0; 36]), Known::Known(true));
+        assert_eq!(listings.contains(&folder(1), &[0; 36]), Answer::Unread);
+        assert_eq!(listings.contains(&folder(0), &[0; 36]), Answer::Known(true));
         listings.keep(&folder(4), children(0..99));
-        assert_eq!(listings.contains(&folder(4), &[0; 36]), Known::TooLarge);
+        assert_eq!(listings.contains(&folder(4), &[0; 36]), Answer::TooLarge);
         assert!(listings.bytes <= 1_000);
         assert_eq!(listings.folders.len(), listings.uses.len());
     }
@@ -204,7 +204,7 @@ mod tests {
         let folder = Folder::Directory(1, 2);
         listings.keep(&folder, children(0..8));
         listings.insert(&folder, &[9; 36]);
-        assert_eq!(listings.contains(&folder, &[9; 36]), Known::Unread);
+        assert_eq!(listings.contains(&folder, &[9; 36]), Answer::Unread);
         assert_eq!(listings.bytes, 0);
     }
 }

@@ -2,7 +2,7 @@
 //! scans that are under way.
 
 use crate::limits::PAIR_BYTES;
-use crate::listings::{Known, Listings};
+use crate::listings::{Answer, Listings};
 use crate::place::{Place, general, place};
 use pandofs_storage::store::{Batch, ReadCache};
 use std::collections::BTreeMap;
@@ -133,13 +133,13 @@ impl Memory {
         let file = match place(key) {
             Place::Alone(file) => file,
             Place::Inode(file, _) => {
-                if self.listings.contains(&file.folder, &file.child) != Known::Known(false) {
+                if self.listings.contains(&file.folder, &file.child) != Answer::Known(false) {
                     return false;
                 }
                 general(key)
             }
         };
-        self.listings.contains(&file.folder, &file.child) == Known::Known(false)
+        self.listings.contains(&file.folder, &file.child) == Answer::Known(false)
     }
 
     /// A moment for a scan, which [`Memory::end_scan`] ends.

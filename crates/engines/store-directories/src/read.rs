@@ -5,7 +5,7 @@
 use crate::DirectoriesStore;
 use crate::failure::corrupt;
 use crate::files::Attribute;
-use crate::listings::Known;
+use crate::listings::Answer;
 use crate::place::{
     ATTRIBUTE, DATA_ATTRIBUTE, Field, FileAt, NAMED_ATTRIBUTE, Place, general, place,
 };
@@ -94,14 +94,14 @@ impl DirectoriesStore {
     pub(crate) fn contains(&self, file: &FileAt) -> Result<bool, StoreError> {
         let known = self.memory().listings.contains(&file.folder, &file.child);
         match known {
-            Known::Known(is_there) => Ok(is_there),
-            Known::Unread => {
+            Answer::Known(is_there) => Ok(is_there),
+            Answer::Unread => {
                 let children = self.files.list(&file.folder)?;
                 let is_there = children.contains(&file.child);
                 self.memory().listings.keep(&file.folder, children);
                 Ok(is_there)
             }
-            Known::TooLarge => {
+            Answer::TooLarge => {
                 let found = self.files.attribute(&file.path(), ATTRIBUTE.as_bytes())?;
                 Ok(!matches!(found, Attribute::NoFile))
             }

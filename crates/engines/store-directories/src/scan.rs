@@ -6,7 +6,7 @@
 
 use crate::DirectoriesStore;
 use crate::limits::{CHUNK_BYTES, CHUNK_KEYS};
-use crate::listings::Known;
+use crate::listings::Answer;
 use crate::memory::Moment;
 use crate::place::{
     DATA, ENTRY, Field, FileAt, Folder, KINDS, NAMED, NAMED_ATTRIBUTE, RECORD, after_block, ino_of,
@@ -121,8 +121,8 @@ impl DirectoriesStore {
     ) -> Result<Vec<Vec<u8>>, StoreError> {
         let known = self.memory().listings.from(folder, from, CHUNK_KEYS);
         match known {
-            Known::Known(children) => Ok(children),
-            Known::Unread => {
+            Answer::Known(children) => Ok(children),
+            Answer::Unread => {
                 let listed = self.files.list(folder)?;
                 let range = (Bound::Included(from), Bound::Unbounded);
                 let found = listed.range::<[u8], _>(range).take(CHUNK_KEYS);
@@ -130,7 +130,7 @@ impl DirectoriesStore {
                 self.memory().listings.keep(folder, listed);
                 Ok(children)
             }
-            Known::TooLarge => {
+            Answer::TooLarge => {
                 let listed = match large.take() {
                     Some((of, listed)) if of == *folder => listed,
                     _ => self.files.list(folder)?.into_iter().collect(),

@@ -12,7 +12,7 @@ use pandofs_types::limits::{
     DEFAULT_FLUSH_INTERVAL, DEFAULT_INLINE_BYTES, DEFAULT_SHARDS, DEFAULT_SPLIT_THRESHOLD,
     DEFAULT_STRIPE_UNIT_BYTES,
 };
-use pandofs_types::{CommitProtocol, FsId, HashKey};
+use pandofs_types::{CommitProtocol, FsId, HashKey, StoreKind};
 use std::time::Duration;
 
 /// Chosen when a file system is made, and fixed from then on.
@@ -66,6 +66,10 @@ pub(crate) struct FsOptions {
     /// How operations of several servers are decided: s2pc-mp; or, to compare with it, 2pc or 3pc
     #[arg(long, value_name = "PROTOCOL", default_value_t = CommitProtocol::default())]
     pub commit_protocol: CommitProtocol,
+    /// What servers keep their metadata in: rocksdb; or directories, one of the local file system for each partition of a
+    /// directory, with a file for each entry and each inode
+    #[arg(long, value_name = "STORE", default_value_t = StoreKind::default())]
+    pub store: StoreKind,
 }
 
 impl FsOptions {
@@ -88,6 +92,7 @@ impl FsOptions {
             commit_protocol: self.commit_protocol,
             file_policy: self.file_policy,
             path_shards: None,
+            store: self.store,
         };
         ClusterMap::create(
             FsId(rand::random()),
@@ -144,7 +149,7 @@ impl FsOptions {
         let settings = &map.settings;
         let max_partitions =
             |setting: Option<u32>| setting.map_or("the default".into(), |n| n.to_string());
-        let options: [(&str, String, String); 14] = [
+        let options: [(&str, String, String); 15] = [
             ("name", self.name.clone(), map.name.clone()),
             (
                 "weights",
@@ -207,6 +212,7 @@ impl FsOptions {
                 self.commit_protocol.to_string(),
                 settings.commit_protocol.to_string(),
             ),
+            ("store", self.store.to_string(), settings.store.to_string()),
         ];
         options
             .into_iter()
@@ -395,6 +401,11 @@ pub(crate) mod tests {
         assert_eq!(
             wanted.contradiction(&given(&["flush_interval"]), &map),
             Some(("--flush-interval 0s".into(), "5s".into()))
+        );
+        wanted.store = StoreKind::Directories;
+        assert_eq!(
+            wanted.contradiction(&given(&["store"]), &map),
+            Some(("--store directories".into(), "rocksdb".into()))
         );
         wanted.weights = vec![Weight(ServerInfo::WEIGHT_ONE)];
         assert_eq!(wanted.contradiction(&given(&["weights"]), &map), None);

@@ -6,7 +6,7 @@ use pandofs_placement::MapError;
 use pandofs_shard::ShardError;
 use pandofs_storage::log::LogError;
 use pandofs_storage::store::StoreError;
-use pandofs_types::{FsId, ServerId, ShardId};
+use pandofs_types::{FsId, ServerId, ShardId, StoreKind};
 use std::io;
 use std::path::PathBuf;
 
@@ -155,6 +155,20 @@ pub enum StartError {
     /// The store cannot be opened, or is another file system's.
     #[error("the store cannot be used: {0}")]
     Store(#[from] StoreError),
+    /// The store is there, of a kind that the map does not say.
+    #[error(
+        "the store in {} is one of '{found}', and the cluster map says '{expected}': set \"store\" in the map to what was \
+         chosen when the file system was made",
+        path.display()
+    )]
+    WrongStore {
+        /// The store's directory.
+        path: PathBuf,
+        /// The kind that is there.
+        found: StoreKind,
+        /// The kind that the map says.
+        expected: StoreKind,
+    },
     /// The log cannot be opened.
     #[error("the log cannot be used: {0}")]
     Log(#[from] LogError),
@@ -182,6 +196,7 @@ impl StartError {
             | StartError::WrongFileSystem { .. }
             | StartError::WrongServer { .. }
             | StartError::Incomplete { .. }
+            | StartError::WrongStore { .. }
             | StartError::UnknownServer(_)
             | StartError::NoAddress(_)
             | StartError::Map(_)

@@ -33,6 +33,7 @@ mod readers;
 mod scrub;
 mod server;
 mod slowest;
+mod store;
 mod stored;
 #[cfg(test)]
 mod testing;

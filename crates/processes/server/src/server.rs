@@ -12,6 +12,7 @@ use crate::mailbox::{Mail, Mailbox};
 use crate::memory::Memory;
 use crate::observer::Observer;
 use crate::scrub::Schedule;
+use crate::store;
 use crate::times::Times;
 use crate::unlogged::{UNLOGGED_VARIABLE, Unlogged};
 use pandofs_lane::{FaultPoints, Points, Shards};
@@ -21,7 +22,6 @@ use pandofs_shard::{Environment, Shard};
 use pandofs_spans::Spans;
 use pandofs_storage::log::Log;
 use pandofs_storage::store::{Overlay, Store};
-use pandofs_store_rocksdb::RocksStore;
 use pandofs_types::limits::{
     DEFAULT_SCRUB_INTERVAL, DEFAULT_SCRUB_RATE, DEFAULT_SERVER_MEMORY_BYTES, DEFAULT_SLOW,
 };
@@ -91,15 +91,6 @@ impl Options {
             rate: self.scrub_rate,
         }
     }
-
-    fn store(&self, descriptors: Descriptors) -> pandofs_store_rocksdb::Options {
-        let memory = Memory::of(self.memory_bytes);
-        pandofs_store_rocksdb::Options {
-            block_cache_bytes: memory.block_cache,
-            write_buffer_bytes: memory.write_buffer,
-            open_tables: descriptors.tables,
-        }
-    }
 }
 
 /// A server: one process's part of a file system.
@@ -116,9 +107,9 @@ impl Server {
     pub fn format(dir: &Path, map: &ClusterMap, id: ServerId) -> Result<(), StartError> {
         check_map(map, id)?;
         let directory = ServerDirectory::create(dir)?;
-        let options = pandofs_store_rocksdb::Options::default();
-        let store = RocksStore::open(directory.store(), options)?;
-        Server::format_store(map, id, &store)?;
+        let kind = map.settings.store;
+        let store = store::open(kind, &directory.store(), store::Options::default())?;
+        Server::format_store(map, id, &*store)?;
         drop(store);
         drop(RaftEngineLog::open(&directory.log(), log_options(dir)?)?);
         let kept = directory.map();
@@ -177,7 +168,11 @@ impl Server {
             let files = log_options(&directory.log())?;
             Arc::new(RaftEngineLog::open(&directory.log(), files)?)
         };
-        let store = RocksStore::open(directory.store(), options.store(descriptors))?;
+        let store = store::open(
+            maps.map.settings.store,
+            &directory.store(),
+            store::Options::of(Memory::of(options.memory_bytes), descriptors),
+        )?;
         let data = directory.data();
         let schedule = options.schedule();
         let disks = [
@@ -191,7 +186,7 @@ impl Server {
         serve(
             maps,
             options.id,
-            Arc::new(store),
+            store,
             log,
             &data,
             disks,

@@ -6,13 +6,13 @@ use crate::error::StartError;
 use crate::faults;
 use crate::limits::MAX_OBJECTS_LISTED;
 use crate::server::{check_map, log_options};
+use crate::store;
 use pandofs_api::AdminReply;
 use pandofs_log_raft_engine::RaftEngineLog;
 use pandofs_placement::ClusterMap;
 use pandofs_shard::{Shard, ShardConfig};
 use pandofs_storage::log::{Log, LogError};
 use pandofs_storage::store::{KvRead, Overlay, Store};
-use pandofs_store_rocksdb::RocksStore;
 use pandofs_types::{Ino, ServerId, ShardId};
 use std::io;
 use std::ops::ControlFlow;
@@ -38,13 +38,14 @@ pub fn stored(
     let directory = ServerDirectory::open(dir, map.fs, id)?;
     // In the order of `Server::start`.
     let log = RaftEngineLog::open(&directory.log(), log_options(&directory.log())?)?;
-    let store = RocksStore::open(directory.store(), pandofs_store_rocksdb::Options::default())?;
-    let objects = objects(&directory.data())?;
     // The log's records were made by the map that the server went by.
     let by = directory.kept_map()?.unwrap_or_else(|| map.clone());
+    let kind = by.settings.store;
+    let store = store::open(kind, &directory.store(), store::Options::default())?;
+    let objects = objects(&directory.data())?;
     for config in pandofs_lane::configs(&Arc::new(by), id, faults::grace()) {
         let shard = config.shard;
-        take(shard, pairs(config, &store, &log)?);
+        take(shard, pairs(config, &*store, &log)?);
     }
     Ok(objects)
 }

@@ -124,7 +124,7 @@ mod tests {
     use super::*;
     use crate::policy::{DirPolicy, FilePolicy};
     use pandofs_types::limits::MAX_SERVER_WEIGHT;
-    use pandofs_types::{CommitProtocol, ShardId};
+    use pandofs_types::{CommitProtocol, ShardId, StoreKind};
     use proptest::prelude::*;
 
     fn server(id: u16) -> ServerInfo {
@@ -370,6 +370,9 @@ mod tests {
         ("file_policy", |map, _, by| {
             let file_width = u32::from(by);
             map.settings.file_policy = FilePolicy::Ddg { file_width };
+        }),
+        ("store", |map, _, _| {
+            map.settings.store = StoreKind::Directories
         }),
     ];
 
