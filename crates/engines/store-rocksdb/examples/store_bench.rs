@@ -1,12 +1,16 @@
-//! Benchmark of the store: microseconds for one file creation, entries scanned per second.
+//! Benchmark of the stores: microseconds for one file creation, entries scanned per second.
 //!
-//! Usage: `store_bench [--ops N]`
+//! Usage: `store_bench [--ops N] [--store rocksdb|directories] [--folder DIR]`: both stores unless one is named, in the
+//! folder for temporary files unless there is another.
 
-use pandofs_storage::store::{Batch, Cached, KvRead, Overlay, Store};
-use pandofs_store_rocksdb::{Options, RocksStore};
+use pandofs_storage::store::{Batch, Cached, KvRead, Overlay, Store, StoreError};
+use pandofs_store_directories::DirectoriesStore;
+use pandofs_store_rocksdb::RocksStore;
+use pandofs_types::StoreKind;
 use std::error::Error;
 use std::hint::black_box;
 use std::ops::ControlFlow;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 const DEFAULT_OPS: u64 = 200_000;
@@ -16,17 +20,34 @@ const VALUE_BYTES: usize = 120;
 const OVERLAY_OPS: u64 = 64;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let ops = parse_ops()?;
-    let directory = tempfile::tempdir()?;
-    let store = RocksStore::open(directory.path(), Options::default())?;
-    println!(
-        "{ops} operations, values of {VALUE_BYTES} bytes, {}",
-        directory.path().display()
-    );
+    let arguments = Arguments::parse()?;
+    for kind in arguments.stores {
+        let directory = tempfile::tempdir_in(&arguments.folder)?;
+        println!(
+            "{kind}: {} operations, values of {VALUE_BYTES} bytes, {}",
+            arguments.ops,
+            directory.path().display()
+        );
+        let open = || open(kind, directory.path());
+        measure(&open, arguments.ops)?;
+    }
+    Ok(())
+}
 
+fn open(kind: StoreKind, path: &Path) -> Result<Box<dyn Store>, StoreError> {
+    Ok(match kind {
+        StoreKind::RocksDb => Box::new(RocksStore::open(path, Default::default())?),
+        StoreKind::Directories => Box::new(DirectoriesStore::open(path, Default::default())?),
+    })
+}
+
+type Open<'o> = dyn Fn() -> Result<Box<dyn Store>, StoreError> + 'o;
+
+fn measure(open: &Open<'_>, ops: u64) -> Result<(), Box<dyn Error>> {
+    let store = open()?;
     let start = Instant::now();
     for n in 0..ops {
-        create(&store, n, n)?;
+        create(&*store, n, n)?;
     }
     report(
         "get + get + batch of 3 puts, in memory",
@@ -44,7 +65,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let start = Instant::now();
     for n in 0..ops {
-        create(&store, ops + n, mix(n) % ops)?;
+        create(&*store, ops + n, mix(n) % ops)?;
     }
     report(
         "get + get + batch of 3 puts, half of the keys in files",
@@ -54,7 +75,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
     let start = Instant::now();
     for n in (0..ops).step_by(OVERLAY_OPS as usize) {
-        let mut overlay = Overlay::new(&store);
+        let mut overlay = Overlay::new(&*store);
         for n in n..ops.min(n + OVERLAY_OPS) {
             let number = 2 * ops + n;
             black_box(overlay.get(&entry_key(number))?);
@@ -71,7 +92,13 @@ fn main() -> Result<(), Box<dyn Error>> {
         ops,
     );
 
+    let start = Instant::now();
     store.flush()?;
+    println!(
+        "flush of the last: {:.0} ms, {} bytes",
+        start.elapsed().as_secs_f64() * 1e3,
+        store.size_bytes()
+    );
     let start = Instant::now();
     for n in 0..ops {
         black_box(store.get(&inode_key(mix(n) % (3 * ops)))?);
@@ -85,6 +112,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     report("get_cached of a key in a file", start.elapsed(), ops);
     println!("{cold} of them cold");
+
+    drop(store);
+    let start = Instant::now();
+    let store = open()?;
+    println!("open: {:.1} ms", start.elapsed().as_secs_f64() * 1e3);
+    let start = Instant::now();
+    for n in 0..ops {
+        black_box(store.get(&inode_key(mix(n) % (3 * ops)))?);
+    }
+    report(
+        "get of a key in a file, first in this process",
+        start.elapsed(),
+        ops,
+    );
 
     let mut entries = 0u64;
     let start = Instant::now();
@@ -101,7 +142,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 /// Store requests of one creation: is the name free, who is the parent; then entry, inode and
 /// partition.
-fn create(store: &RocksStore, number: u64, parent: u64) -> Result<(), Box<dyn Error>> {
+fn create(store: &dyn Store, number: u64, parent: u64) -> Result<(), Box<dyn Error>> {
     black_box(store.get(&entry_key(number))?);
     black_box(store.get(&inode_key(parent))?);
     let mut batch = Batch::new();
@@ -145,20 +186,41 @@ fn report(what: &str, elapsed: Duration, ops: u64) {
     println!("{what}: {:.2} µs", elapsed.as_secs_f64() * 1e6 / ops as f64);
 }
 
-fn parse_ops() -> Result<u64, Box<dyn Error>> {
-    let mut arguments = std::env::args().skip(1);
-    let mut ops = DEFAULT_OPS;
-    while let Some(argument) = arguments.next() {
-        if argument != "--ops" {
-            return Err(
-                format!("unknown argument '{argument}'; usage: store_bench [--ops N]").into(),
-            );
+struct Arguments {
+    ops: u64,
+    stores: Vec<StoreKind>,
+    folder: PathBuf,
+}
+
+impl Arguments {
+    fn parse() -> Result<Arguments, Box<dyn Error>> {
+        let mut parsed = Arguments {
+            ops: DEFAULT_OPS,
+            stores: StoreKind::ALL.to_vec(),
+            folder: std::env::temp_dir(),
+        };
+        let mut arguments = std::env::args().skip(1);
+        while let Some(argument) = arguments.next() {
+            let mut value = || {
+                let value = arguments.next();
+                value.ok_or_else(|| format!("{argument} wants a value"))
+            };
+            match argument.as_str() {
+                "--ops" => parsed.ops = value()?.parse()?,
+                "--store" => parsed.stores = vec![value()?.parse()?],
+                "--folder" => parsed.folder = value()?.into(),
+                _ => {
+                    return Err(format!(
+                        "unknown argument '{argument}'; usage: store_bench [--ops N] [--store STORE] [--folder DIR]"
+                    )
+                    .into());
+                }
+            }
         }
-        ops = arguments.next().ok_or("--ops wants a number")?.parse()?;
-    }
-    if ops == 0 {
-        Err("--ops wants at least 1".into())
-    } else {
-        Ok(ops)
+        if parsed.ops == 0 {
+            Err("--ops wants at least 1".into())
+        } else {
+            Ok(parsed)
+        }
     }
 }
