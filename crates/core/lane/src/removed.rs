@@ -56,4 +56,20 @@ mod tests {
         assert!(removed.has(Ino(1)) && removed.has(Ino(MAX_REMEMBERED_REMOVALS as u64)));
         assert_eq!(removed.known.len(), MAX_REMEMBERED_REMOVALS);
     }
+
+    #[test]
+    fn one_is_remembered_as_long_as_others_however_often_it_is_removed() {
+        for times in 1..=2 {
+            let mut removed = Removed::default();
+            for number in 0..=MAX_REMEMBERED_REMOVALS as u64 {
+                for _ in 0..times {
+                    removed.note(Ino(number));
+                }
+            }
+            assert_eq!([0, 1].map(|ino| removed.has(Ino(ino))), [false, true]);
+            let known = (removed.known.len(), removed.order.len());
+            let most = MAX_REMEMBERED_REMOVALS;
+            assert_eq!(known, (most, most), "{times}");
+        }
+    }
 }

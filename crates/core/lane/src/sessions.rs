@@ -135,6 +135,7 @@ mod tests {
         for session in 1..=3 {
             sessions.heard(SessionId(session), START);
         }
+        assert_eq!(sessions.len(), 3);
         assert!(look(&mut sessions, timeout - 10).is_empty());
         sessions.heard(SessionId(2), at(timeout - 10));
         assert!(sessions.remove(SessionId(3)));
