@@ -122,6 +122,8 @@ on_file_system() {
     expect_equal "the tree after a stop on $kind" "$(all_of "$MNT/tree")" "$expected"
     expect 'a scrub' "$PANDOFS" scrub --data "$DATA"
     rm -r "$MNT/tree" "$MNT/busy"
+    # Until what follows of it on other shards is done, too.
+    check_online
     stop_cluster
     left=$(find "$DATA"/server-*/data/store/directories -type f | wc -l)
     expect_equal "entries left on $kind when all is removed" "$left" 0
