@@ -4,9 +4,7 @@
 # shellcheck source=tests/e2e/_common.sh
 . ./_common.sh
 
-# The mount tells at the first what it was asked, and each server at one after it.
-find_ports 5
-start_cluster --metrics "$PORT"
+start_cluster
 OTHER=$SCRATCH/other
 mount_also "$OTHER"
 
@@ -48,28 +46,6 @@ for ((i = 0; i < 20; i++)); do
     printf '%d' "$i" | dd of="$SCRATCH/file-$i" conv=notrunc status=none
     cmp "$SCRATCH/file-$i" "$MNT/own/file-$i" || fail "own file $i is not what the other mount wrote"
 done
-
-# What was written at once after it was made has the time of that, and is not read again, not even the first time. (A machine that is
-# slow may make some files for longer than that.)
-kernel_reads() {
-    curl -sf "http://127.0.0.1:$PORT/metrics" | awk '/^pandofs_mount_request_duration_seconds_count{operation="read"}/ { count = $2 }
-        END { print int(count) }'
-}
-before=$(kernel_reads)
-python3 - "$MNT/pages" <<'EOF'
-import os, sys
-folder = sys.argv[1]
-os.mkdir(folder)
-bytes_of = lambda number: bytes([number]) * 16384
-for number in range(100):
-    file = os.open(f"{folder}/{number}", os.O_CREAT | os.O_WRONLY)
-    os.write(file, bytes_of(number))
-    os.close(file)
-for number in range(100):
-    with open(f"{folder}/{number}", "rb", buffering=0) as file:
-        assert file.read(20000) == bytes_of(number), number
-EOF
-expect_below 'times that the kernel read what it had just written' $(($(kernel_reads) - before)) 100
 
 # Each mount in turn writes over what the other has just read, and all but closes it: as many bytes, at once, also by a
 # mapping and to one place.

@@ -378,9 +378,8 @@ impl Deputy {
             return Some(Taken::WantsOpens { ino: *ino });
         }
         closed.retain(|ino| (offer.opened)(*ino) == Opened::No);
-        let time = of.time(offer.now, offer.clock);
         let choices = Choices {
-            time: of.time_of_change(&map, offer.request, time),
+            time: of.time(offer.now, offer.clock),
             random: offer.random,
             ino,
             closed,
@@ -405,7 +404,7 @@ impl Deputy {
                     ino,
                     operation,
                 };
-                of.last_time = time;
+                of.last_time = choices.time;
                 self.executed += 1;
                 if is_of_file(&reply, choices.time)
                     && of.queue.take_up(offer.caller, &early, choices.placing)

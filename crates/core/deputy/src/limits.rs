@@ -36,6 +36,3 @@ pub const BATCH_DELAY: Duration = Duration::from_millis(16);
 pub const SOON_QUEUED: usize = 512;
 /// Inodes of which it is remembered that something is lost that was answered.
 pub const MAX_LOST_INODES: usize = 16_384;
-/// A write so soon after the last change of a file's contents gets its time, as it does where times go by the ticks of a clock:
-/// a kernel that is told another time than that of the file's creation reads the file again.
-pub const SAME_TIME: Duration = Duration::from_millis(4);

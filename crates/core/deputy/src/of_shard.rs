@@ -2,11 +2,9 @@
 
 use crate::deputy::Taken;
 use crate::image::Image;
-use crate::limits::SAME_TIME;
 use crate::queue::Queue;
 use hashbrown::HashSet;
-use pandofs_api::{GrantTerms, Request};
-use pandofs_placement::ClusterMap;
+use pandofs_api::GrantTerms;
 use pandofs_session::Boottime;
 use pandofs_types::{Ino, ShardId, Term, Time};
 use std::collections::VecDeque;
@@ -75,32 +73,6 @@ impl OfShard {
         };
         let (earliest, latest) = (since(self.terms_came), since(self.terms_asked));
         clock.clamp(earliest, latest).max(self.last_time)
-    }
-
-    /// Time of a change, of which `time` is the moment: that of the file's last one, if it is a write [soon](SAME_TIME) after.
-    ///
-    /// The file's time of change may then stay the same though its contents do not, which is what caches of other clients go
-    /// by. None has seen the file: nobody else can before the grants that it was made under have ended, and any change after
-    /// that is one of the shard, with a later time.
-    pub(crate) fn time_of_change(&self, map: &ClusterMap, request: &Request, time: Time) -> Time {
-        let ino = match request {
-            Request::WriteInline(write) => write.ino,
-            Request::WriteNew(write) => write.ino,
-            _ => return time,
-        };
-        if !self.image.made.contains(&ino) {
-            return time;
-        }
-        let Ok(inode) = self.image.view(map).inode(ino) else {
-            return time;
-        };
-        let passed = time.0.saturating_sub(inode.ctime.0);
-        let is_soon = passed >= 0 && (passed as u128) < SAME_TIME.as_nanos();
-        if is_soon && inode.mtime == inode.ctime {
-            inode.ctime
-        } else {
-            time
-        }
     }
 
     pub(crate) fn use_number(&mut self) {

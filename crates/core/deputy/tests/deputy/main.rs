@@ -7,6 +7,5 @@ mod merged;
 mod model;
 mod queues;
 mod removed_away;
-mod same_time;
 mod server;
 mod turns;
