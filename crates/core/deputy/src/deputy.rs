@@ -171,9 +171,11 @@ impl Deputy {
         self.is_on
     }
 
-    /// Goes on by a newer cluster map, which has every shard.
-    pub fn set_map(&mut self, map: Arc<ClusterMap>) {
-        self.map = map;
+    /// Goes on by this cluster map, which has every shard, if it is newer.
+    pub fn set_map(&mut self, map: &Arc<ClusterMap>) {
+        if map.epoch > self.map.epoch {
+            self.map = Arc::clone(map);
+        }
     }
 
     /// Operations that were executed here, ever.

@@ -235,8 +235,11 @@ impl Core {
             (Some(_), _) => Opened::Untold,
         };
         let random = rand::random();
+        let cluster = self.clusters.current();
         loop {
             let mut state = self.grants.state();
+            // At once: what is made meanwhile goes by the old one to none of the servers that have joined.
+            state.errands.deputy.set_map(&cluster.map);
             let taken = state.errands.deputy.offer(Offer {
                 caller,
                 request,
@@ -467,10 +470,8 @@ impl Core {
             return;
         }
         let now = boottime::now();
-        let map = Arc::clone(&self.clusters.current().map);
         let due = {
             let mut state = self.grants.state();
-            state.errands.deputy.set_map(map);
             let needed = |shard| !self.opens.untold(shard).is_empty();
             state.errands.renewals(now, needed)
         };

@@ -335,7 +335,7 @@ impl Client {
         let Some(errands) = self.errands() else {
             return;
         };
-        errands.deputy.set_map(map);
+        errands.deputy.set_map(&map);
         for errand in errands.renewals(now, |_| false) {
             self.run_errand(errand, todo);
         }
