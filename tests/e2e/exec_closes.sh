@@ -26,7 +26,8 @@ finally:
 ended.join()
 PYTHON
 
-start_cluster --no-restart
+# Closing a file waits for no server where that is told later.
+start_cluster --no-restart --sync-names
 servers=()
 for ((number = 0; number < 4; number++)); do
     servers+=("$(server_pid "$number")")
