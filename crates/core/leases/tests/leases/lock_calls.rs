@@ -289,7 +289,7 @@ fn a_shard_has_as_many_ranges_as_the_limit_says_and_no_more() {
     assert_eq!(table.ask(new, asked(A, 4, further)), Outcome::Granted);
 }
 
-/// Those that came from elsewhere are there, whatever the limit.
+/// Locks that came from elsewhere are there, whatever the limit.
 #[test]
 fn what_adds_no_range_is_given_beyond_the_limit() {
     let mut table = LockTable::default();
@@ -323,7 +323,7 @@ fn no_more_wait_than_the_limit_says() {
     assert_eq!(table.ask(FILE, further), Outcome::Parked);
 }
 
-/// Whether owner 1, who has `FILE`, may wait for 2, who has `OTHER`, while this one waits as told.
+/// Answer to owner 1, who has `FILE` and would wait for 2, who has `OTHER`, while this one waits as told.
 fn may_wait(told: impl FnOnce(&mut LockTable<u64>)) -> Outcome {
     let mut table = LockTable::default();
     assert_eq!(table.ask(FILE, asked(A, 1, exclusive(1))), Outcome::Granted);
@@ -473,7 +473,7 @@ fn nobody_waits_for_an_owner_who_has_nothing_of_the_file() {
     assert!(!table.needs_ticks());
 }
 
-/// What it waited for is weaker than what it had.
+/// A lock that was waited for is weaker than the one that was had.
 #[test]
 fn who_is_given_a_lock_may_let_somebody_go_on_who_came_before() {
     use LockMode::{Exclusive, Shared};

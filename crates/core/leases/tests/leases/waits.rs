@@ -80,7 +80,7 @@ fn what_was_recalled_is_counted() {
     assert_eq!(table.recalled(), 3);
 }
 
-/// What is on its way to one session is nothing to the other one.
+/// An answer on its way to one session is nothing to the other one.
 #[test]
 fn a_session_that_begins_anew_leaves_the_recalls_of_others_alone() {
     let mut table = LeaseTable::default();

@@ -60,7 +60,7 @@ impl Execute for op::OpenName {
     }
 }
 
-/// Whether a request that may make a file finds that something has the name: it changes nothing then.
+/// Test whether a request that may make a file finds that something has the name: it changes nothing then.
 ///
 /// # Errors
 /// As the operation is refused where the name is not this shard's; [`Stop`] where that is not known yet.

@@ -190,7 +190,7 @@ fn the_answer_of_a_change_names_what_else_is_not_current_any_more() {
     }
 }
 
-/// What the change leads to is cached by its answer, unless others may have changed it since.
+/// Attributes after the change are cached by its answer, unless others may have changed them since.
 #[test]
 fn the_answer_of_a_change_is_cached_unless_something_was_heard_meanwhile() {
     let lost = |lease_cache: &Cache| {
@@ -222,7 +222,7 @@ fn the_answer_of_a_change_is_cached_unless_something_was_heard_meanwhile() {
     }
 }
 
-/// What the new name leads to may have been changed by others since.
+/// The inode of the new name may have been changed by others since.
 #[test]
 fn a_new_name_and_its_inode_are_cached_each_if_nothing_was_heard_of_it() {
     let create = || {

@@ -48,7 +48,7 @@ fn ask_dir() -> ShardRequest {
     call(Request::GetAttr(op::GetAttr { ino: DIR }))
 }
 
-/// What it answers to who asks this shard.
+/// Its answer to who asks this shard.
 fn part_of(lease_cache: &Cache, shard: u16, at: Boottime) -> Option<u64> {
     let target = Target::Shard(ShardId(shard));
     let answer = lease_cache
