@@ -127,6 +127,7 @@ impl Client {
                 (Some(_), 0) => Opened::Told,
                 (Some(_), _) => Opened::Untold,
             };
+            early.errands.deputy.set_map(&self.map);
             early.errands.deputy.offer(Offer {
                 caller: &caller,
                 request: &request,
@@ -329,13 +330,12 @@ impl Client {
         self.run_errands(todo);
     }
 
-    /// Has the deputy go by the map that is in force, and asks for renewals. Every second.
+    /// Asks for renewals. Every second.
     pub(super) fn renew(&mut self, todo: &mut Vec<Todo>) {
-        let (now, map) = (self.clock(), Arc::clone(&self.map));
+        let now = self.clock();
         let Some(errands) = self.errands() else {
             return;
         };
-        errands.deputy.set_map(&map);
         for errand in errands.renewals(now, |_| false) {
             self.run_errand(errand, todo);
         }
